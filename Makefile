@@ -12,7 +12,7 @@ APISERVER := ./e2e ./e2e/variants ./e2e/commands ./e2e/walk ./e2e/bench ./e2e/co
 PURE := ./internal/disruption ./internal/disruption/conditions ./internal/disruption/parity ./e2e/aws/instancetypes ./e2e/aws/policy ./e2e/aws/wire ./e2e/day ./e2e/machines/delay ./e2e/machines/userdata \
 	./internal/conventions ./internal/manifest ./internal/release ./internal/release/archive ./internal/release/image ./internal/release/krew ./internal/release/licenses ./internal/terminal ./launcher/aws/userdata ./launcher/buffer/size ./launcher/catalog ./launcher/catalog/builtin ./launcher/catalog/commitment ./launcher/catalog/fromec2 \
 	./launcher/catalog/ec2error ./launcher/convert ./launcher/drain ./launcher/view ./manifests ./manifests/chart ./plugin/batch ./plugin/buffers ./plugin/consolidate ./plugin/consolidate/cover ./plugin/consolidate/movebound ./plugin/explain ./plugin/parity ./plugin/plan ./plugin/plan/bitset ./plugin/plan/nodematch ./plugin/plan/relations ./plugin/simulate \
-	./plugin/provision ./plugin/provision/podclass ./plugin/provision/clusterview ./plugin/simulate/input ./plugin/simulate/market ./plugin/verify
+	./plugin/provision ./plugin/provision/podclass ./plugin/provision/clusterview ./plugin/simulate/input ./plugin/simulate/market
 # What only a host with containerd can run has a target of its own.
 KUBELETS := ./e2e/kubelets
 KIND := ./e2e/kind
@@ -193,6 +193,12 @@ darwin: ## Show that the commands build for macOS
 	GOOS=darwin go build -o /dev/null ./cmd/slipway-launcher
 	GOOS=darwin go build -o /dev/null ./cmd/slipway
 	GOOS=darwin go build -o /dev/null ./cmd/slipway-sandbox
+
+.PHONY: arm64
+arm64: ## Show that the commands build for Linux on arm64 (minutes, the first time); COMMANDS="slipway slipway-launcher" picks some
+	for command in $(or $(COMMANDS),slipway-scheduler slipway-launcher slipway slipway-sandbox); do \
+		CGO_ENABLED=0 GOOS=linux GOARCH=arm64 go build -o /dev/null ./cmd/$$command || exit 1; \
+	done
 
 .PHONY: images
 images: ## Build the multi-arch container images into bin/images, without Docker; ARCH=amd64,arm64 REPOSITORY=... PUSH=true

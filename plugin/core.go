@@ -45,7 +45,7 @@ type core struct {
 // newCore returns a core for the scheduler. It starts nothing.
 func newCore(ctx context.Context, c coreConfig) (*core, error) {
 	s := c.scheduler
-	served := &profiles{served: c.served, adopted: c.args.Adopt, frameworks: s.Scheduler.Profiles}
+	served := &profiles{served: c.served, adopted: c.args.Adopt, frameworks: s.Scheduler.Profiles, extenders: s.Scheduler.Extenders, configured: s.Extenders}
 	q := &queue{sched: s.Scheduler, objects: c.objects, profiles: served}
 	to, err := link.New(link.Config{
 		Socket: c.args.Socket, Identity: s.Identity, LeaseNamespace: s.LeaseNamespace, LeaseName: s.LeaseName,
@@ -55,7 +55,7 @@ func newCore(ctx context.Context, c coreConfig) (*core, error) {
 		return nil, err
 	}
 	filters := verify.Config{
-		Profiles: s.Profiles, Without: []string{NodeLaunchName, NodeReserveName}, OutOfTree: s.OutOfTree,
+		Profiles: s.Profiles, Without: []string{NodeLaunchName, NodeReserveName}, OutOfTree: s.OutOfTree, Extenders: s.Extenders,
 		Informers: s.Informers, Client: s.Client, DRA: c.handle.SharedDRAManager(), CSI: c.handle.SharedCSIManager(),
 	}
 	planning, err := newPlanning(ctx, c.args, filters)

@@ -32,6 +32,8 @@ type Scheduler struct {
 	Client clientset.Interface
 	// Recorder of events, in slipway's name. Required.
 	Recorder events.EventRecorderLogger
+	// Extenders it was built with; nil for none.
+	Extenders []config.Extender
 	// OutOfTree are the plugins that it was built with besides slipway's; nil for none.
 	OutOfTree frameworkruntime.Registry
 	// Identity of the leader election, exactly as its lock gives it; empty where there is none.

@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
+	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	frameworkplugins "k8s.io/kubernetes/pkg/scheduler/framework/plugins"
 	"k8s.io/kubernetes/pkg/scheduler/profile"
@@ -22,6 +23,9 @@ type profiles struct {
 	adopted []string
 	// frameworks are the scheduler's, by the names of the profiles.
 	frameworks profile.Map
+	// extenders are the scheduler's, configured is their configuration.
+	extenders  []fwk.Extender
+	configured []config.Extender
 }
 
 // serves reports whether the profile has NodeLaunch.
@@ -85,6 +89,21 @@ func (p *profiles) gathers(name string) bool {
 func (p *profiles) gathering(pod *corev1.Pod) string {
 	if g := plan.GangOf(pod); g.Size > 1 && p.gathers(pod.Spec.SchedulerName) {
 		return "pods of gang " + g.Name + " are bound together"
+	}
+	return ""
+}
+
+// extended returns why only the scheduler may bind the pod: an extender binds it, or filters nodes by what it knows of nodes that exist.
+// Empty for other pods.
+func (p *profiles) extended(pod *corev1.Pod) string {
+	for _, e := range p.extenders {
+		if !e.IsInterested(pod) {
+			continue
+		}
+		names := slices.ContainsFunc(p.configured, func(c config.Extender) bool { return c.URLPrefix == e.Name() && c.NodeCacheCapable })
+		if e.IsBinder() || e.IsFilter() && names {
+			return "extender " + e.Name() + " takes part"
+		}
 	}
 	return ""
 }

@@ -1,125 +1,12 @@
-// Command slipway-scheduler is kube-scheduler with slipway's plugins NodeLaunch and NodeReserve: it takes
-// kube-scheduler's flags and configuration file.
+// Command slipway-scheduler is kube-scheduler with slipway's plugins NodeLaunch and NodeReserve.
 package main
 
 import (
-	"context"
-	"fmt"
 	"os"
-	"os/signal"
-	"syscall"
-	"time"
 
-	"github.com/spf13/cobra"
 	"k8s.io/component-base/cli"
-	cliflag "k8s.io/component-base/cli/flag"
-	"k8s.io/component-base/cli/globalflag"
-	basecompatibility "k8s.io/component-base/compatibility"
-	"k8s.io/component-base/featuregate"
-	"k8s.io/component-base/logs"
-	logsapi "k8s.io/component-base/logs/api/v1"
-	_ "k8s.io/component-base/logs/json/register" // JSON log format
-	"k8s.io/component-base/metrics/legacyregistry"
-	_ "k8s.io/component-base/metrics/prometheus/clientgo" // client metrics
-	_ "k8s.io/component-base/metrics/prometheus/version"  // version metric
-	"k8s.io/component-base/version/verflag"
-	"k8s.io/klog/v2"
-	"k8s.io/kubernetes/cmd/kube-scheduler/app"
-	schedulerconfig "k8s.io/kubernetes/cmd/kube-scheduler/app/config"
-	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
 
-	"github.com/slipway-k8s/slipway/plugin"
+	"github.com/slipway-k8s/slipway/cmd/slipway-scheduler/app"
 )
 
-// resignWithin is how long the launcher may take to stop acting before the Lease is released.
-const resignWithin = 2 * time.Second
-
-func main() { os.Exit(cli.Run(newCommand())) }
-
-func newCommand() *cobra.Command {
-	opts := options.NewOptions()
-	cmd := &cobra.Command{
-		Use:   "slipway-scheduler",
-		Short: "kube-scheduler that launches its own nodes",
-		Long: `slipway-scheduler is kube-scheduler with the plugins NodeLaunch and NodeReserve. Enable them in a profile of
-its configuration file (manifests/scheduler has samples); slipway-launcher must run beside it.`,
-		Args: cobra.NoArgs,
-		PersistentPreRunE: func(*cobra.Command, []string) error {
-			return opts.ComponentGlobalsRegistry.Set()
-		},
-		RunE: func(*cobra.Command, []string) error { return run(opts) },
-	}
-	verflag.AddFlags(opts.Flags.FlagSet("global"))
-	globalflag.AddGlobalFlags(opts.Flags.FlagSet("global"), cmd.Name(), logs.SkipLoggingConfigurationFlags())
-	for _, set := range opts.Flags.FlagSets {
-		cmd.Flags().AddFlagSet(set)
-	}
-	cliflag.SetUsageAndHelpFunc(cmd, *opts.Flags, 0)
-	return cmd
-}
-
-func run(opts *options.Options) error {
-	verflag.PrintAndExitIfRequested()
-	gates := opts.ComponentGlobalsRegistry.FeatureGateFor(basecompatibility.DefaultKubeComponent)
-	if err := logsapi.ValidateAndApply(opts.Logs, gates); err != nil {
-		return err
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-
-	slipway, err := plugin.New(plugin.Options{Registerer: legacyregistry.Registerer()})
-	if err != nil {
-		return err
-	}
-	cc, sched, err := app.Setup(ctx, opts,
-		app.WithPlugin(plugin.NodeLaunchName, slipway.NodeLaunch),
-		app.WithPlugin(plugin.NodeReserveName, slipway.NodeReserve))
-	if err != nil {
-		return err
-	}
-	renounce := inherit(cc, slipway.IdentityPath())
-	if err := slipway.Install(ctx, parts(cc, plugin.Scheduler{Scheduler: sched})); err != nil {
-		return err
-	}
-	if mutable, ok := gates.(featuregate.MutableFeatureGate); ok {
-		mutable.AddMetrics()
-	}
-	opts.ComponentGlobalsRegistry.AddMetrics()
-	go slipway.Run(ctx)
-	go stopOnSignal(slipway, renounce, cancel)
-	return app.Run(ctx, cc, sched)
-}
-
-func parts(cc *schedulerconfig.CompletedConfig, s plugin.Scheduler) plugin.Scheduler {
-	s.Profiles = cc.ComponentConfig.Profiles
-	s.Informers = cc.InformerFactory
-	s.Client = cc.Client
-	s.Recorder = cc.EventBroadcaster.NewRecorder("slipway")
-	if cc.LeaderElection != nil {
-		s.Identity = cc.LeaderElection.Lock.Identity()
-		s.LeaseNamespace = cc.ComponentConfig.LeaderElection.ResourceNamespace
-		s.LeaseName = cc.ComponentConfig.LeaderElection.ResourceName
-	}
-	return s
-}
-
-// stopOnSignal makes the launcher stop before the Lease is released: the next leader's launcher must not act at the same time. A second
-// signal ends at once.
-func stopOnSignal(slipway *plugin.Plugin, renounce func(), cancel context.CancelFunc) {
-	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	got := <-signals
-	klog.Background().Info("Stopping", "signal", got.String())
-	go func() {
-		<-signals
-		os.Exit(1)
-	}()
-	// The launcher never acts again for an identity that resigned: no process may continue with it, even if this one is killed now.
-	renounce()
-	ctx, done := context.WithTimeout(context.Background(), resignWithin)
-	defer done()
-	if err := slipway.Resign(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-	}
-	cancel()
-}
+func main() { os.Exit(cli.Run(app.NewCommand())) }

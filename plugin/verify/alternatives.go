@@ -47,11 +47,6 @@ type shape struct {
 func (v *Verifier) alternatives(ctx context.Context, s *scene, asked map[int]*trial, out *Result) error {
 	out.Bad = map[int][]plan.Offer{}
 	known := map[string][]plan.Offer{}
-	var classes []*plan.Class
-	for _, index := range s.order {
-		classes = append(classes, &s.classes[index])
-	}
-	s.keys = keysThatMatter(classes, s.nodes())
 	for i := range s.claims {
 		c := &s.claims[i]
 		if len(c.Alternatives) == 0 {
@@ -108,11 +103,16 @@ func (v *Verifier) badVariants(ctx context.Context, s *scene, index int, asked m
 		return nil, nil
 	}
 	total := podsTotal(spots)
+	signature := func(x *variant) string { return x.signature }
+	if slices.ContainsFunc(spots, func(at *spot) bool { return v.further[at.class.Pod.Spec.SchedulerName] }) {
+		// What the plugins of others look at is not known.
+		signature = func(x *variant) string { return x.of.InstanceType + "/" + x.of.Zone + "/" + x.of.CapacityType }
+	}
 	seen := map[string]bool{} // by signature: whether the filters let it pass
 	variants := s.variants(c)
 	for _, x := range variants {
 		if x.of == c.Expected {
-			seen[x.signature] = true // The filters were asked about the expected node already.
+			seen[signature(x)] = true // The filters were asked about the expected node already.
 		}
 	}
 	var bad []plan.Offer
@@ -120,17 +120,17 @@ func (v *Verifier) badVariants(ctx context.Context, s *scene, index int, asked m
 		if x.of == c.Expected {
 			continue
 		}
-		if !x.holds(total, spots) {
+		if !x.holds(total, spots) || slices.ContainsFunc(spots, func(at *spot) bool { return asked[at.index] != nil && asked[at.index].refused[x] }) {
 			bad = append(bad, x.of)
 			continue
 		}
-		fine, ok := seen[x.signature]
+		fine, ok := seen[signature(x)]
 		if !ok {
 			var err error
 			if fine, err = v.runsAll(ctx, spots, x, asked); err != nil {
 				return nil, err
 			}
-			seen[x.signature] = fine
+			seen[signature(x)] = fine
 		}
 		if !fine {
 			bad = append(bad, x.of)
@@ -178,14 +178,7 @@ func (x *variant) holds(total *framework.Resource, spots []*spot) bool {
 // runsAll asks the filters whether one pod of each class may be on the variant, with the other pods there instead of on the
 // expected node.
 func (v *Verifier) runsAll(ctx context.Context, spots []*spot, x *variant, asked map[int]*trial) (bool, error) {
-	expected := spots[0].node
-	moved := x.daemons.SnapshotConcrete()
-	moved.SetNode(clusterview.VirtualNode(expected.Node().Name, maps.Clone(x.labels), expected.Node().Spec.Taints, x.shape.Allocatable))
-	for _, at := range spots {
-		for _, p := range at.pods {
-			moved.AddPodInfo(p)
-		}
-	}
+	expected, moved := spots[0].node, x.with(spots)
 	for _, at := range spots {
 		t := asked[at.index]
 		if t == nil {
@@ -201,6 +194,25 @@ func (v *Verifier) runsAll(ctx context.Context, spots []*spot, x *variant, asked
 		}
 	}
 	return true, nil
+}
+
+// with returns the variant as a node, with the pods of the spots of one claim on it.
+func (x *variant) with(spots []*spot) *framework.NodeInfo {
+	expected, moved := spots[0].node.Node(), x.daemons.SnapshotConcrete()
+	moved.SetNode(clusterview.VirtualNode(expected.Name, maps.Clone(x.labels), expected.Spec.Taints, x.shape.Allocatable))
+	for _, at := range spots {
+		for _, p := range at.pods {
+			moved.AddPodInfo(p)
+		}
+	}
+	return moved
+}
+
+// reject rules out pods of the class on the variant.
+func (x *variant) reject(classKey, nodePool, why string) plan.Rejection {
+	return plan.Rejection{
+		ClassKey: classKey, NodePool: nodePool, InstanceType: x.of.InstanceType, Zone: x.of.Zone, CapacityType: x.of.CapacityType, Reason: why,
+	}
 }
 
 // instead asks the filters about the spot's first pod on a node that takes the place of the expected one. It changes what
@@ -324,7 +336,7 @@ func (s *scene) variant(c *plan.Claim, sh *shape, o catalog.Offering, open map[s
 	var b strings.Builder
 	var matter []string // A node has few labels; pods may name any number.
 	for k := range x.labels {
-		if s.keys[k] {
+		if s.matters()[k] {
 			matter = append(matter, k)
 		}
 	}

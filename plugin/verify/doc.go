@@ -6,6 +6,9 @@
 // the final state, and the order of placement does not matter. For a plan that passes, it asks the same about each claim's
 // alternatives. It changes no plan: package provision does.
 //
+// HTTP extenders with a filter verb are asked last, about all nodes of a class in one question. One that gives no answer rests, so that it
+// costs a plan two seconds at most.
+//
 // A Verifier serves one caller at a time. The package starts no goroutine of its own. The frameworks' metrics recorder stops with
 // the context given to New.
 package verify

@@ -38,7 +38,26 @@ func (v *Verifier) narrow(ctx context.Context, t *trial, s *spot, status *fwk.St
 	if s.claim != nil && amongPods(plugin) && fits(func(u types.UID) bool { return s.daemons[u] != nil }) {
 		return t.scene.beside(s, enough(s.daemons, fits), plan.Rejection{ClassKey: class.Key, Reason: why}, domainOf(&class, plugin))
 	}
+	if s.claim != nil && foreign(plugin) {
+		return v.wherever(ctx, t, s, status)
+	}
 	return []plan.Rejection{s.reject(class, why, plugin)}
+}
+
+// wherever rejects the ways in which EC2 may launch the claim that a plugin of others refuses: what it looks at is not known.
+func (v *Verifier) wherever(ctx context.Context, t *trial, s *spot, status *fwk.Status) []plan.Rejection {
+	out := []plan.Rejection{s.reject(t.class, reason(status), status.Plugin())}
+	spots := t.scene.of(s.claim)
+	for _, x := range t.scene.variants(s.claim) {
+		if x.of == s.claim.Expected || ctx.Err() != nil {
+			continue
+		}
+		other, err := t.instead(ctx, s, s.node, x.with(spots))
+		if err == nil && other.IsRejected() && other.Plugin() == status.Plugin() {
+			out = append(out, x.reject(t.class.Key, s.claim.NodePool, reason(other)))
+		}
+	}
+	return out
 }
 
 // domain lists which labels of an offering the plugin's constraints distinguish nodes by.

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
+	frameworkplugins "k8s.io/kubernetes/pkg/scheduler/framework/plugins"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 )
 
@@ -52,6 +53,18 @@ func divided(build func(*config.KubeSchedulerProfile) (framework.Framework, erro
 	own, err := build(stripped(of, dropping(leave)))
 	p.own = own
 	return p, err
+}
+
+// further reports whether the profile has filters that are not Kubernetes' own.
+func (p profile) further() bool {
+	plugins := p.own.ListPlugins()
+	return slices.ContainsFunc(slices.Concat(plugins.PreFilter.Enabled, plugins.Filter.Enabled), func(e config.Plugin) bool { return foreign(e.Name) })
+}
+
+// foreign reports whether the plugin is not Kubernetes' own.
+func foreign(name string) bool {
+	_, ours := frameworkplugins.NewInTreeRegistry()[name]
+	return !ours
 }
 
 func dropping(list []string) func(string) bool {

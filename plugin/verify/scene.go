@@ -48,7 +48,7 @@ type scene struct {
 	known   map[string]map[place]*variant
 	// variantsOf caches the variants of claims by variantsKey.
 	variantsOf map[string][]*variant
-	// keys are the label keys of nodes that matter to any pod.
+	// keys are the label keys of nodes that matter to any pod; nil until they are asked for.
 	keys map[string]bool
 }
 
@@ -101,6 +101,28 @@ func newScene(ctx context.Context, view *clusterview.View, classes []plan.Class,
 		s.virtual = append(s.virtual, view.Domains(cat, left(cat, p.Claims))...)
 	}
 	return s, nil
+}
+
+// of returns the spots of the claim, which is one of the scene's.
+func (s *scene) of(claim *plan.Claim) []*spot {
+	for i := range s.claims {
+		if &s.claims[i] == claim {
+			return s.ofClaim[i]
+		}
+	}
+	return nil
+}
+
+// matters returns the label keys of nodes that matter to any pod.
+func (s *scene) matters() map[string]bool {
+	if s.keys == nil {
+		var classes []*plan.Class
+		for _, index := range s.order {
+			classes = append(classes, &s.classes[index])
+		}
+		s.keys = keysThatMatter(classes, s.nodes())
+	}
+	return s.keys
 }
 
 // place adds the members to the node of the spot, and returns the spot of each class.

@@ -21,6 +21,8 @@ type trial struct {
 	nodes *fwk.PreFilterResult
 	// asked are the parts of the profile, each with its own cycle state, in the profile's order.
 	asked []*part
+	// refused are the ways in which EC2 may launch the claims that extenders refuse, or were not asked about; nil without extenders.
+	refused map[*variant]bool
 }
 
 // part is a framework after PreFilter.

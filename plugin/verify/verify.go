@@ -34,6 +34,8 @@ type Config struct {
 	Without []string
 	// OutOfTree are the plugins that the scheduler was built with; nil for none.
 	OutOfTree frameworkruntime.Registry
+	// Extenders of the scheduler; nil for none.
+	Extenders []config.Extender
 	// Informers of the scheduler; not started yet. Required.
 	Informers informers.SharedInformerFactory
 	// Client of the scheduler. Required.
@@ -48,6 +50,10 @@ type Config struct {
 type Verifier struct {
 	lister   *swappable
 	profiles map[string]profile
+	// extenders are asked after the filters.
+	extenders []*extender
+	// further are the profiles with filters that are not Kubernetes' own, by name.
+	further map[string]bool
 }
 
 // New builds one framework per profile; they live until the context ends. The informers must not have been started, since the
@@ -64,7 +70,10 @@ func New(ctx context.Context, cfg Config) (*Verifier, error) {
 	if err != nil {
 		return nil, fmt.Errorf("verify: %w", err)
 	}
-	v := &Verifier{lister: &swappable{}, profiles: map[string]profile{}}
+	v := &Verifier{lister: &swappable{}, profiles: map[string]profile{}, further: map[string]bool{}}
+	if v.extenders, err = newExtenders(cfg.Extenders); err != nil {
+		return nil, err
+	}
 	v.lister.target = newOverlay(emptyLister{}, nil)
 	leave := slices.Clone(cfg.Without)
 	if cfg.DRA == nil {
@@ -87,6 +96,7 @@ func New(ctx context.Context, cfg Config) (*Verifier, error) {
 		if v.profiles[name], err = newProfile(build, &cfg.Profiles[i], leave); err != nil {
 			return nil, fmt.Errorf("verify: framework of profile %s: %w", name, err)
 		}
+		v.further[name] = v.profiles[name].further()
 	}
 	return v, nil
 }
@@ -210,6 +220,7 @@ func terms(pod *corev1.Pod) int {
 // class checks one pod of the class on each node that the plan uses for it.
 func (v *Verifier) class(ctx context.Context, t *trial) ([]Verdict, error) {
 	var out []Verdict
+	var fine []*spot
 	for _, spot := range t.scene.spots[t.index] {
 		node := spot.node.Node().Name
 		if !t.nodes.AllNodes() && !t.nodes.NodeNames.Has(node) {
@@ -229,9 +240,11 @@ func (v *Verifier) class(ctx context.Context, t *trial) ([]Verdict, error) {
 			for _, r := range v.narrow(ctx, t, spot, status) {
 				out = append(out, Verdict{r, t.index, spot.refs})
 			}
+			continue
 		}
+		fine = append(fine, spot)
 	}
-	return out, nil
+	return append(out, v.extend(ctx, t, fine)...), nil
 }
 
 // filter asks whether one pod of the spot's class may be on the spot's node. Everything is in place but the pod itself and those

@@ -31,8 +31,8 @@ type TB interface {
 	Fatal(args ...any)
 }
 
-// New returns a Verifier with the default profile and a cluster without objects.
-func New(tb TB) *verify.Verifier {
+// New returns a Verifier with the default profile and a cluster without objects; change adapts its configuration.
+func New(tb TB, change ...func(*verify.Config)) *verify.Verifier {
 	tb.Helper()
 	metrics.Register()
 	ctx, cancel := context.WithCancel(tb.Context())
@@ -43,7 +43,11 @@ func New(tb TB) *verify.Verifier {
 	}
 	client := fake.NewClientset()
 	factory := informers.NewSharedInformerFactory(client, 0)
-	v, err := verify.New(ctx, verify.Config{Profiles: cfg.Profiles, Informers: factory, Client: client})
+	config := verify.Config{Profiles: cfg.Profiles, Informers: factory, Client: client}
+	for _, f := range change {
+		f(&config)
+	}
+	v, err := verify.New(ctx, config)
 	if err != nil {
 		tb.Fatal(err)
 	}

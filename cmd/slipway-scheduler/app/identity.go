@@ -1,4 +1,4 @@
-package main
+package app
 
 import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"

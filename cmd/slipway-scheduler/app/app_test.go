@@ -1,4 +1,4 @@
-package main
+package app
 
 import (
 	"os"
@@ -16,7 +16,7 @@ import (
 
 // The samples go through the scheduler's own codec and validation, strictly, and their args through the plugin's.
 func TestSamples(t *testing.T) {
-	files, err := filepath.Glob("../../manifests/scheduler/*.yaml")
+	files, err := filepath.Glob("../../../manifests/scheduler/*.yaml")
 	if err != nil || len(files) < 2 {
 		t.Fatalf("samples %v, error %v", files, err)
 	}
@@ -76,7 +76,7 @@ func checkArgs(t *testing.T, p config.KubeSchedulerProfile) {
 
 // The command takes kube-scheduler's flags, and no arguments.
 func TestCommand(t *testing.T) {
-	cmd := newCommand()
+	cmd := NewCommand()
 	for _, flag := range []string{"config", "kubeconfig", "leader-elect", "emulated-version", "version", "v"} {
 		if cmd.Flags().Lookup(flag) == nil {
 			t.Errorf("flag --%s is missing", flag)

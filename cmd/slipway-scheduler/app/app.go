@@ -1,0 +1,149 @@
+// Package app is the command slipway-scheduler: kube-scheduler with slipway's plugins NodeLaunch and NodeReserve, its flags and its
+// configuration file. A build of one's own adds plugins with WithPlugin: their filters are asked about planned nodes as well.
+package app
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	cliflag "k8s.io/component-base/cli/flag"
+	"k8s.io/component-base/cli/globalflag"
+	basecompatibility "k8s.io/component-base/compatibility"
+	"k8s.io/component-base/featuregate"
+	"k8s.io/component-base/logs"
+	logsapi "k8s.io/component-base/logs/api/v1"
+	_ "k8s.io/component-base/logs/json/register" // JSON log format
+	"k8s.io/component-base/metrics/legacyregistry"
+	_ "k8s.io/component-base/metrics/prometheus/clientgo" // client metrics
+	_ "k8s.io/component-base/metrics/prometheus/version"  // version metric
+	"k8s.io/component-base/version/verflag"
+	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/cmd/kube-scheduler/app"
+	schedulerconfig "k8s.io/kubernetes/cmd/kube-scheduler/app/config"
+	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
+	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+
+	"github.com/slipway-k8s/slipway/plugin"
+)
+
+// resignWithin is how long the launcher may take to stop acting before the Lease is released.
+const resignWithin = 2 * time.Second
+
+// Option adds something to the scheduler.
+type Option func(frameworkruntime.Registry) error
+
+// WithPlugin adds a plugin of that name, as kube-scheduler's own option does: a profile enables it. Its PreFilter and Filter are also called
+// for nodes that do not exist yet, from another goroutine than the scheduling cycle's.
+func WithPlugin(name string, factory frameworkruntime.PluginFactory) Option {
+	return func(registry frameworkruntime.Registry) error {
+		if err := registry.Register(name, factory); err != nil {
+			return fmt.Errorf("registering plugin %s: %w", name, err)
+		}
+		return nil
+	}
+}
+
+// NewCommand returns the command.
+func NewCommand(with ...Option) *cobra.Command {
+	opts := options.NewOptions()
+	cmd := &cobra.Command{
+		Use:   "slipway-scheduler",
+		Short: "kube-scheduler that launches its own nodes",
+		Long: `slipway-scheduler is kube-scheduler with the plugins NodeLaunch and NodeReserve. Enable them in a profile of
+its configuration file (manifests/scheduler has samples); slipway-launcher must run beside it.`,
+		Args: cobra.NoArgs,
+		PersistentPreRunE: func(*cobra.Command, []string) error {
+			return opts.ComponentGlobalsRegistry.Set()
+		},
+		RunE: func(*cobra.Command, []string) error {
+			others := frameworkruntime.Registry{}
+			for _, option := range with {
+				if err := option(others); err != nil {
+					return err
+				}
+			}
+			return run(opts, others)
+		},
+	}
+	verflag.AddFlags(opts.Flags.FlagSet("global"))
+	globalflag.AddGlobalFlags(opts.Flags.FlagSet("global"), cmd.Name(), logs.SkipLoggingConfigurationFlags())
+	for _, set := range opts.Flags.FlagSets {
+		cmd.Flags().AddFlagSet(set)
+	}
+	cliflag.SetUsageAndHelpFunc(cmd, *opts.Flags, 0)
+	return cmd
+}
+
+// run runs the scheduler with slipway's plugins and the others.
+func run(opts *options.Options, others frameworkruntime.Registry) error {
+	verflag.PrintAndExitIfRequested()
+	gates := opts.ComponentGlobalsRegistry.FeatureGateFor(basecompatibility.DefaultKubeComponent)
+	if err := logsapi.ValidateAndApply(opts.Logs, gates); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+
+	slipway, err := plugin.New(plugin.Options{Registerer: legacyregistry.Registerer()})
+	if err != nil {
+		return err
+	}
+	plugins := []app.Option{app.WithPlugin(plugin.NodeLaunchName, slipway.NodeLaunch), app.WithPlugin(plugin.NodeReserveName, slipway.NodeReserve)}
+	for name, factory := range others {
+		plugins = append(plugins, app.WithPlugin(name, factory))
+	}
+	cc, sched, err := app.Setup(ctx, opts, plugins...)
+	if err != nil {
+		return err
+	}
+	renounce := inherit(cc, slipway.IdentityPath())
+	if err := slipway.Install(ctx, parts(cc, plugin.Scheduler{Scheduler: sched, OutOfTree: others})); err != nil {
+		return err
+	}
+	if mutable, ok := gates.(featuregate.MutableFeatureGate); ok {
+		mutable.AddMetrics()
+	}
+	opts.ComponentGlobalsRegistry.AddMetrics()
+	go slipway.Run(ctx)
+	go stopOnSignal(slipway, renounce, cancel)
+	return app.Run(ctx, cc, sched)
+}
+
+func parts(cc *schedulerconfig.CompletedConfig, s plugin.Scheduler) plugin.Scheduler {
+	s.Profiles, s.Extenders = cc.ComponentConfig.Profiles, cc.ComponentConfig.Extenders
+	s.Informers = cc.InformerFactory
+	s.Client = cc.Client
+	s.Recorder = cc.EventBroadcaster.NewRecorder("slipway")
+	if cc.LeaderElection != nil {
+		s.Identity = cc.LeaderElection.Lock.Identity()
+		s.LeaseNamespace = cc.ComponentConfig.LeaderElection.ResourceNamespace
+		s.LeaseName = cc.ComponentConfig.LeaderElection.ResourceName
+	}
+	return s
+}
+
+// stopOnSignal makes the launcher stop before the Lease is released: the next leader's launcher must not act at the same time. A second
+// signal ends at once.
+func stopOnSignal(slipway *plugin.Plugin, renounce func(), cancel context.CancelFunc) {
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	got := <-signals
+	klog.Background().Info("Stopping", "signal", got.String())
+	go func() {
+		<-signals
+		os.Exit(1)
+	}()
+	// The launcher never acts again for an identity that resigned: no process may continue with it, even if this one is killed now.
+	renounce()
+	ctx, done := context.WithTimeout(context.Background(), resignWithin)
+	defer done()
+	if err := slipway.Resign(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
+	cancel()
+}
