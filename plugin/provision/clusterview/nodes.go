@@ -37,6 +37,8 @@ func VirtualNode(name string, labels map[string]string, taints []corev1.Taint, a
 		Status: corev1.NodeStatus{
 			Allocatable: allocatable, Capacity: allocatable,
 			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
+			// The scheduler looks at them alone where its feature gate is on.
+			DeclaredFeatures: declaredFeatures(kubeletMinor),
 		},
 	}
 }

@@ -153,7 +153,8 @@ func (v *View) startingNode(src Source, n catalog.InFlightNode, running *framewo
 	ni.SetNode(node)
 	have, daemons := map[types.UID]bool{}, map[types.UID]bool{}
 	if running != nil {
-		if rn := running.Node(); rn.Status.DeclaredFeatures != nil {
+		// Before its kubelet has joined, a Node declares nothing.
+		if rn := running.Node(); rn.Status.NodeInfo.KubeletVersion != "" || rn.Status.DeclaredFeatures != nil {
 			node.Status.DeclaredFeatures = rn.Status.DeclaredFeatures
 			ni.SetNode(node)
 		}
