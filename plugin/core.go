@@ -181,7 +181,7 @@ func (p *plannerParts) provisioner(updates *catalogUpdates, adopter *adopter) *p
 			promiseTimeout: p.args.PromiseTimeout.Duration, beside: beside,
 			gangs: &gangs{
 				queue: p.queue, link: p.link, promises: p.promises, unplaced: p.unplaced, delays: p.delays, status: p.status, metrics: p.metrics,
-				waiting: p.handle.IterateOverWaitingPods, beside: beside,
+				waiting: func(each func(fwk.WaitingPod)) { p.handle.IterateOverWaitingPods(each) }, beside: beside,
 			},
 		}},
 	}

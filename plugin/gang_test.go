@@ -86,6 +86,17 @@ func TestGangIsBoundTogether(t *testing.T) {
 	}
 }
 
+// A pod that takes the place of a failed one is bound beside those that have succeeded.
+func TestGangWithPodsThatHaveEnded(t *testing.T) {
+	t.Parallel()
+	done := newPod("g-0", "500m", "512Mi")
+	inGang(2)(done)
+	done.Spec.NodeName, done.Status.Phase = "free", corev1.PodSucceeded
+	h := start(t, harnessOptions{objects: []runtime.Object{newNode("free", "1700m", nil), done}})
+	h.pod("g-1", inGang(2))
+	h.eventually("the pod to be bound", func() bool { return h.bound() == 2 })
+}
+
 // waiting counts the pods that wait at Permit.
 func (h *harness) waiting() int {
 	n := 0

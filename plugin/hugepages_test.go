@@ -33,7 +33,9 @@ func TestHugePages(t *testing.T) {
 		return strings.Contains(h.message("waits"), "asks for 512Mi hugepages-2Mi; no type of the pool has any: EC2 offers instances without huge pages")
 	})
 	for _, name := range []string{"other-1", "other-2"} {
-		h.pod(name, func(p *corev1.Pod) { p.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("1800m") })
+		h.pod(name, func(p *corev1.Pod) {
+			p.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("1800m")
+		})
 		h.eventually("a launch for "+name, func() bool { return h.launcher.podNames()[name] == 1 })
 	}
 	if n := h.launcher.podNames()["waits"]; n != 0 {

@@ -107,7 +107,7 @@ func (o *Owners) gang(g plan.Gang, tried func(*corev1.Pod) bool) batch.Gang {
 	return batch.Gang{Name: g.Name, Wanted: g.Size, Existing: n}
 }
 
-// PodsOfGang returns the pods of the gang that do not terminate.
+// PodsOfGang returns the pods of the gang that do not terminate and have not failed. Those that have succeeded had their node.
 func (o *Owners) PodsOfGang(gang string) []*corev1.Pod {
 	list, err := o.pods.ByIndex(byGang, gang)
 	if err != nil {
@@ -115,7 +115,7 @@ func (o *Owners) PodsOfGang(gang string) []*corev1.Pod {
 	}
 	var out []*corev1.Pod
 	for _, obj := range list {
-		if pod, ok := obj.(*corev1.Pod); ok && pod.DeletionTimestamp == nil && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed {
+		if pod, ok := obj.(*corev1.Pod); ok && pod.DeletionTimestamp == nil && pod.Status.Phase != corev1.PodFailed {
 			out = append(out, pod)
 		}
 	}
