@@ -78,7 +78,7 @@ func TestEverySharedResourceIsUsed(t *testing.T) {
 	t.Parallel()
 	by := map[string]string{
 		"image": "ImageId: ", "snapshot": "SnapshotId: ", "security-group": "SecurityGroupIds = ", "subnet": "SubnetId: ",
-		"capacity-reservation": "CapacityReservationTarget: ",
+		"capacity-reservation": "CapacityReservationTarget: ", "placement-group": "GroupId = ",
 	}
 	source := sourceOfAWS(t)
 	for _, s := range policy(t) {

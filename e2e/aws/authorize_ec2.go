@@ -137,6 +137,13 @@ func (s *Server) launchNeeds(p wire.Params, o override, capacityType string) []n
 		}
 		out = append(out, s.need(action, s.arn(wire.EC2, "security-group/"+g.ID), resourceTags(s.retagged.of(g.ID, g.Tags))))
 	}
+	if id := o.launch.place.Group; id != "" {
+		for _, g := range s.placements.List() {
+			if g.ID == id {
+				out = append(out, s.need(action, s.arn(wire.EC2, "placement-group/"+g.Name), resourceTags(g.Tags)))
+			}
+		}
+	}
 	for _, kind := range launchedKinds(capacityType) {
 		arn, tags := s.arn(wire.EC2, kind+"/*"), launchTagsOf(p, o.template, kind)
 		out = append(out, tagged(s.need(action, arn), tags))

@@ -6,15 +6,19 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/slipway-k8s/slipway/e2e/aws/placementgroup"
 	"github.com/slipway-k8s/slipway/e2e/aws/wire"
 )
 
 func (s *Server) ec2Actions() map[string]action {
+	groups := placementCalls{s.placements, s.dice}
 	return map[string]action{
 		"CreateFleet":                    s.createFleet,
 		"CreateLaunchTemplate":           s.createLaunchTemplate,
+		"CreatePlacementGroup":           groups.create,
 		"CreateTags":                     s.createTags,
 		"DeleteLaunchTemplate":           s.deleteLaunchTemplate,
+		"DeletePlacementGroup":           groups.delete,
 		"DeleteTags":                     s.deleteTags,
 		"DescribeAvailabilityZones":      s.describeAvailabilityZones,
 		"DescribeCapacityReservations":   s.describeCapacityReservations,
@@ -26,7 +30,7 @@ func (s *Server) ec2Actions() map[string]action {
 		"DescribeInstances":              s.describeInstances,
 		"DescribeLaunchTemplateVersions": s.describeLaunchTemplateVersions,
 		"DescribeLaunchTemplates":        s.describeLaunchTemplates,
-		"DescribePlacementGroups":        s.describePlacementGroups,
+		"DescribePlacementGroups":        groups.describe,
 		"DescribeRegions":                s.describeRegions,
 		"DescribeSecurityGroups":         s.describeSecurityGroups,
 		"DescribeSpotPriceHistory":       s.describeSpotPriceHistory,
@@ -114,15 +118,47 @@ func yesNo(b bool) string { return strconv.FormatBool(b) }
 // emptyAttributes accepts any filter, for lists without items.
 func emptyAttributes(string) ([]string, bool) { return nil, true }
 
-func (s *Server) describePlacementGroups(_ context.Context, r request) (any, error) {
-	_, _, err := listOf[string]{
-		key: func(id string) string { return id }, idParam: "GroupName",
-		attributes: func(string) wire.Attribute { return emptyAttributes },
+// placementCalls are the calls about placement groups.
+type placementCalls struct {
+	groups *placementgroup.Groups
+	dice   *dice
+}
+
+func (c placementCalls) create(_ context.Context, r request) (any, error) {
+	if err := dryRun(r.Params); err != nil {
+		return nil, err
+	}
+	group, err := c.groups.Create(r.Params, c.dice.id("pg"), specifiedTags(r.Params, "placement-group"))
+	return struct {
+		Group placementgroup.XML `xml:"placementGroup"`
+	}{group.Described()}, err
+}
+
+func (c placementCalls) delete(_ context.Context, r request) (any, error) {
+	if err := dryRun(r.Params); err != nil {
+		return nil, err
+	}
+	return struct {
+		Return bool `xml:"return"`
+	}{true}, c.groups.Delete(r.Params.Get("GroupName"))
+}
+
+func (c placementCalls) describe(_ context.Context, r request) (any, error) {
+	l := listOf[placementgroup.Group]{
+		items: c.groups.List(), key: func(g placementgroup.Group) string { return g.Name }, idParam: "GroupName", attributes: placementgroup.Group.Attributes,
 		notFound: func(name string) error {
 			return wire.Errorf("InvalidPlacementGroup.Unknown", "The Placement Group '%s' is unknown.", name)
 		},
-	}.answer(r.Params)
-	return struct {
-		Set wire.Set[struct{}] `xml:"placementGroupSet"`
-	}{}, err
+	}
+	if r.Params.At("GroupId").Given() {
+		l.key, l.idParam = func(g placementgroup.Group) string { return g.ID }, "GroupId"
+	}
+	found, _, err := l.answer(r.Params)
+	var out struct {
+		Set wire.Set[placementgroup.XML] `xml:"placementGroupSet"`
+	}
+	for _, g := range found {
+		out.Set.Items = append(out.Set.Items, g.Described())
+	}
+	return out, err
 }

@@ -58,10 +58,12 @@ type (
 		Name string `xml:"name"`
 	}
 	placementXML struct {
-		Zone    string `xml:"availabilityZone"`
-		ZoneID  string `xml:"availabilityZoneId"`
-		Group   string `xml:"groupName"`
-		Tenancy string `xml:"tenancy"`
+		Zone      string `xml:"availabilityZone"`
+		ZoneID    string `xml:"availabilityZoneId"`
+		Group     string `xml:"groupName"`
+		GroupID   string `xml:"groupId,omitempty"`
+		Partition int    `xml:"partitionNumber,omitempty"`
+		Tenancy   string `xml:"tenancy"`
 	}
 	reasonXML struct {
 		Code    string `xml:"code"`
@@ -118,6 +120,8 @@ func (s *Server) instanceShape(m machine) instanceXML {
 	if m.CapacityType == Spot {
 		out.Lifecycle = "spot"
 	}
+	place, group := s.placements.Of(m.ID)
+	out.Placement.Group, out.Placement.GroupID, out.Placement.Partition = group, place.Group, place.Partition
 	out.Reservation, out.Wanted = s.reservations.of(m.ID, m.reserved)
 	if m.reason.code != "" {
 		out.StateReason = &reasonXML{m.reason.code, m.reason.message}

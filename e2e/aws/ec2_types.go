@@ -189,6 +189,14 @@ func typeAttributes(t instancetypes.Type) wire.Attribute {
 	}
 }
 
+// strategies are those of placement groups that a type supports: burstable types are in no cluster group.
+func strategies(t instancetypes.Type) []string {
+	if t.Burstable {
+		return []string{"partition", "spread"}
+	}
+	return []string{"cluster", "partition", "spread"}
+}
+
 func nvme(t instancetypes.Type) string {
 	if t.Disks.Count > 0 {
 		return "required"
@@ -206,7 +214,7 @@ func typeShape(t instancetypes.Type) typeXML {
 			t.EBSMbps, float64(t.EBSMbps) / 8, t.EBSMbps, float64(t.EBSMbps) / 8,
 		}, "required"},
 		Network:    networkShape(t),
-		Strategies: wire.NewSet("cluster", "partition", "spread"), Hibernation: !t.Metal, Burstable: t.Burstable, Dedicated: !t.Burstable,
+		Strategies: wire.NewSet(strategies(t)...), Hibernation: !t.Metal, Burstable: t.Burstable, Dedicated: !t.Burstable,
 		AutoRecovery: t.Disks.Count == 0, BootModes: wire.NewSet("uefi"),
 	}
 	if t.Metal {

@@ -254,7 +254,10 @@ func (s *Server) candidate(o *override, f *fleet) candidate {
 			c.priority = n
 		}
 	}
+	full := s.placements.Check(o.launch.place, o.subnet.Zone)
 	switch {
+	case full != nil:
+		c.code, c.message = full.Code, full.Message
 	case capacityType == Spot && s.faults.noSpotRole():
 		c.code, c.message = codeNoSpotRole, "The provided credentials do not have permission to create the service-linked role for EC2 Spot Instances."
 	case o.launch.reserved == "" && !s.faults.hasCapacity(o.info.Name, o.subnet.Zone, capacityType):

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/slipway-k8s/slipway/e2e/aws/hardware"
+	"github.com/slipway-k8s/slipway/e2e/aws/placementgroup"
 )
 
 // machine is an instance with what only EC2's responses contain.
@@ -40,6 +41,8 @@ type placement struct {
 	rootDevice string
 	// tenancy is default, dedicated or host.
 	tenancy string
+	// place is in a placement group.
+	place placementgroup.Place
 }
 
 // stateReason is why an instance is in its state.

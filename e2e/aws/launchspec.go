@@ -88,6 +88,9 @@ func (s *Server) launchOf(data wire.Params, info instancetypes.Type, subnet Subn
 	if l.nics, err = hardware.Interfaces(data, info, s.resources.groups); err != nil {
 		return l, err
 	}
+	if l.place, err = s.placements.Read(data.At("Placement"), info.Name, strategies(info)); err != nil {
+		return l, err
+	}
 	if l.reserved = data.Get("CapacityReservationSpecification.CapacityReservationTarget.CapacityReservationId"); l.reserved != "" {
 		free, err := s.reservations.free(l.reserved, info.Name, subnet.Zone)
 		if err != nil {

@@ -72,7 +72,12 @@ func (s *Server) start(l launch) (Instance, error) {
 		m.visibleAt = now.Add(s.cfg.Clock.Scale(s.cfg.VisibleAfter))
 		m.tagsAt = m.visibleAt.Add(s.tagsAfter())
 	}
+	if m.place, refused = s.placements.Join(m.ID, l.place, m.Zone); refused != nil {
+		s.addresses.detach(l.subnet.ID, nics)
+		return Instance{}, refused
+	}
 	if !s.reservations.use(l.reserved, m.ID) {
+		s.placements.Leave(m.ID)
 		s.addresses.detach(l.subnet.ID, nics)
 		return Instance{}, errReservationFull(l.reserved)
 	}
@@ -113,6 +118,7 @@ func (s *Server) end(id string, reason stateReason) {
 	s.after(s.jitter(s.cfg.TerminatedAfter), func() {
 		if s.move(id, StateTerminated, reason, StateShuttingDown) {
 			s.reservations.leave(id)
+			s.placements.Leave(id)
 			m, _ := s.instances.get(id)
 			s.addresses.detach(m.subnet.ID, m.nics)
 		}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/slipway-k8s/slipway/e2e/aws/instancetypes"
+	"github.com/slipway-k8s/slipway/e2e/aws/placementgroup"
 	"github.com/slipway-k8s/slipway/e2e/aws/wire"
 )
 
@@ -42,6 +43,7 @@ type Server struct {
 	retagged  *retagged
 	// reservations are those of capacity.
 	reservations *reservations
+	placements   *placementgroup.Groups
 	dice         *dice
 	services     map[string]map[string]action
 }
@@ -81,7 +83,7 @@ func New(cfg Config) (*Server, error) {
 		instances: newInstances(), templates: newTemplates(random), tokens: newTokens(),
 		iam: newIAMStore(&cfg), queues: newQueues(random), cluster: &clusterStore{}, faults: &faults{}, agenda: newAgenda(),
 		calls: &callLog{}, contract: newContract(), policies: newPolicies(cfg.Policies), dice: random,
-		limits: newLimiter(cfg.LimitedKeys, cfg.Clock.Speed()), reservations: newReservations(), retagged: &retagged{},
+		limits: newLimiter(cfg.LimitedKeys, cfg.Clock.Speed()), reservations: newReservations(), placements: placementgroup.New(), retagged: &retagged{},
 	}
 	if cfg.Bare {
 		s.images.forgetParameters()

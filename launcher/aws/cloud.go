@@ -13,6 +13,7 @@ import (
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/aws/pricelist"
+	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 )
 
@@ -37,6 +38,7 @@ type Cloud struct {
 	clusters   *cached[cluster]
 	subnets    *cached[[]subnet]
 	groups     *cached[[]awsv1.SecurityGroup]
+	placements placements
 	images     *cached[[]awsv1.AMI]
 	parameters *cached[string]
 	profiles   *cached[string]
@@ -99,6 +101,7 @@ func New(cfg Config) (*Cloud, error) {
 		known: newMarketCache(), shapes: newShapeCache(cfg), offers: newOffersCache(), templates: newTemplateUse(), profileUse: newTemplateUse(),
 		without: newUnavailable(p.Unavailable, changed), changed: changed,
 	}
+	c.placements = placements{c.ec2, newKept[catalog.PlacementGroup](p.Reservations, partPlacements, m)}
 	c.described = newMerger(gather, c.describeAll)
 	c.tagged = newMerger(gather, c.tagAll)
 	return c, nil

@@ -58,7 +58,7 @@ type Periods struct {
 	OnDemandPrices, SpotPrices time.Duration
 	// Subnets and Images; default 1 min.
 	Subnets, Images time.Duration
-	// Reservations of capacity; default 1 min.
+	// Reservations of capacity, and placement groups; default 1 min.
 	Reservations time.Duration
 	// SecurityGroups and Cluster; default 5 min.
 	SecurityGroups, Cluster time.Duration

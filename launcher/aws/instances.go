@@ -149,6 +149,7 @@ func instanceOf(in ec2types.Instance) cloud.Instance {
 	if in.Placement != nil {
 		out.Zone, out.ZoneID = awssdk.ToString(in.Placement.AvailabilityZone), awssdk.ToString(in.Placement.AvailabilityZoneId)
 		out.Tenancy = cmp.Or(string(in.Placement.Tenancy), out.Tenancy)
+		out.PlacementGroupID, out.Partition = awssdk.ToString(in.Placement.GroupId), awssdk.ToInt32(in.Placement.PartitionNumber)
 	}
 	for _, t := range in.Tags {
 		out.Tags[awssdk.ToString(t.Key)] = awssdk.ToString(t.Value)

@@ -94,7 +94,7 @@ func (c *Cloud) toTry(options []cloud.Option, now time.Time) ([]cloud.Option, []
 	var usable []cloud.Option
 	var failures []cloud.OfferingFailure
 	for _, o := range options {
-		m := longest(c.without.of(offeringKey{o.CapacityType, o.InstanceType, o.Zone}, now), c.without.reservation(o.Reservation.ID, now))
+		m := longest(c.without.inGroup(offeringKey{o.CapacityType, o.InstanceType, o.Zone}, o.PlacementGroup, now), c.without.reservation(o.Reservation.ID, now))
 		if !m.holds(now) {
 			usable = append(usable, o)
 			continue
@@ -166,6 +166,13 @@ func (c *Cloud) buildRequest(ctx context.Context, in cloud.LaunchInput, options 
 	if err != nil {
 		return nil, &cloud.NodeClassError{Class: in.Class.Name, Reason: "AMIRequirementsInvalid", Message: err.Error()}
 	}
+	placement, err := c.placements.of(ctx, in.Class)
+	if err != nil {
+		return nil, fmt.Errorf("EC2NodeClass %s: %w", in.Class.Name, err)
+	}
+	if in.Class.Spec.PlacementGroupSelector != nil && placement.ID == "" {
+		return nil, &cloud.NodeClassError{Class: in.Class.Name, Reason: "PlacementGroupNotFound", Message: noGroup(in.Class.Spec.PlacementGroupSelector)}
+	}
 	request := &launchRequest{
 		class: in.Class.Name, count: len(in.Claims), options: map[poolKey]cloud.Option{}, subnets: map[string]subnet{},
 		reservations: map[string]string{},
@@ -211,6 +218,7 @@ func (c *Cloud) buildRequest(ctx context.Context, in cloud.LaunchInput, options 
 	return request, request.fill(in, order, groups, templateSpec{
 		class: in.Class, cluster: known, capacityType: options[0].CapacityType,
 		labels: in.Labels, taints: in.Taints, tags: c.launchTags(in), tenancy: cmp.Or(in.Tenancy, catalog.TenancyDefault),
+		placementGroup: placement.ID, partition: in.Partition,
 	})
 }
 

@@ -142,10 +142,11 @@ const (
 	partSpot     = "spot prices"
 	partCharges  = "prices of volumes, addresses and CPU credits"
 	// The following parts are loaded when they are needed.
-	partCluster = "cluster"
-	partSubnets = "subnets"
-	partGroups  = "security groups"
-	partImages  = "images"
+	partCluster    = "cluster"
+	partSubnets    = "subnets"
+	partGroups     = "security groups"
+	partPlacements = "placement groups"
+	partImages     = "images"
 )
 
 // task is periodic work of Refresh.

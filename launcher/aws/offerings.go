@@ -26,7 +26,14 @@ func (c *Cloud) InstanceTypes(ctx context.Context, class *awsv1.EC2NodeClass) (_
 	if err != nil {
 		return nil, fmt.Errorf("EC2NodeClass %s: %w", class.Name, err)
 	}
-	shapes, err := c.shapes.of(class, known, c.cfg.AWS.Region, publicAddress(class, c.subnets))
+	group, err := c.placements.of(ctx, class)
+	if err != nil {
+		return nil, fmt.Errorf("EC2NodeClass %s: %w", class.Name, err)
+	}
+	if class.Spec.PlacementGroupSelector != nil && group.ID == "" {
+		return nil, nil // Nothing can be launched: the condition PlacementGroupReady says so.
+	}
+	shapes, err := c.shapes.of(class, known, shapeInput{region: c.cfg.AWS.Region, public: publicAddress(class, c.subnets), group: group})
 	if err != nil {
 		return nil, fmt.Errorf("EC2NodeClass %s: %w", class.Name, err)
 	}
@@ -48,7 +55,7 @@ func (c *Cloud) InstanceTypes(ctx context.Context, class *awsv1.EC2NodeClass) (_
 	for _, shape := range shapes.list {
 		of.facts, of.onDemand, of.spot = known.facts[shape.Name], known.onDemand[shape.Name], known.spot[shape.Name]
 		of.refused = func(capacityType, zone string) mark {
-			return c.without.of(offeringKey{capacityType, shape.Name, zone}, now)
+			return c.without.inGroup(offeringKey{capacityType, shape.Name, zone}, group.ID, now)
 		}
 		shape.Offerings = offerings(of)
 		shape.Charges.AddTo(shape.Offerings, of.facts, fromec2.Family(class))
@@ -145,10 +152,18 @@ func newShapeCache(cfg Config) *shapeCache {
 	return &shapeCache{reservedENIs: cfg.ReservedENIs, memoryOverhead: cfg.MemoryOverhead, by: map[string]classShapes{}}
 }
 
-// of returns the shapes of a class whose nodes have a public IPv4 address or none.
-func (s *shapeCache) of(class *awsv1.EC2NodeClass, known *market, region string, public bool) (classShapes, error) {
+// shapeInput is what the shapes of a class depend on beside the class itself: the region, whether its nodes have a public IPv4 address, and
+// their placement group.
+type shapeInput struct {
+	region string
+	public bool
+	group  catalog.PlacementGroup
+}
+
+// of returns the shapes of a class.
+func (s *shapeCache) of(class *awsv1.EC2NodeClass, known *market, in shapeInput) (classShapes, error) {
 	settings := fromec2.NodeClass(class)
-	settings.PublicIPv4 = public
+	settings.PublicIPv4, settings.PlacementGroup = in.public, in.group
 	settings.ReservedENIs, settings.MemoryOverhead = s.reservedENIs, s.memoryOverhead
 	next := classShapes{
 		follows: cacheKey([]any{
@@ -180,7 +195,7 @@ func (s *shapeCache) of(class *awsv1.EC2NodeClass, known *market, region string,
 		if err != nil {
 			return classShapes{}, err
 		}
-		shape.Labels[corev1.LabelTopologyRegion] = region
+		shape.Labels[corev1.LabelTopologyRegion] = in.region
 		next.list = append(next.list, shape)
 	}
 	s.by[class.Name] = next

@@ -14,6 +14,8 @@ import (
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	"github.com/awslabs/operatorpkg/status"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
 // blockEnds is the time before a Capacity Block's end from which it is not used: EC2 terminates its instances 30 minutes before the end,
@@ -188,4 +190,85 @@ func (c *Cloud) resolveReservations(ctx context.Context, class *awsv1.EC2NodeCla
 // of an interruptible reservation when its owner reclaims it; the launcher implements neither yet.
 func usable(r awsv1.CapacityReservation) bool {
 	return r.ReservationType == awsv1.CapacityReservationTypeDefault && r.State == awsv1.CapacityReservationStateActive && !r.Interruptible
+}
+
+// placements looks up placement groups.
+type placements struct {
+	ec2   *ec2.Client
+	known *cached[catalog.PlacementGroup]
+}
+
+// of returns the available placement group that the class's selector names. It is zero without a selector, and if EC2 has no such
+// group.
+func (p placements) of(ctx context.Context, class *awsv1.EC2NodeClass) (catalog.PlacementGroup, error) {
+	selector := class.Spec.PlacementGroupSelector
+	if selector == nil {
+		return catalog.PlacementGroup{}, nil
+	}
+	return p.known.get(ctx, cacheKey(selector), func(ctx context.Context) (catalog.PlacementGroup, error) {
+		in := &ec2.DescribePlacementGroupsInput{Filters: []ec2types.Filter{filter("state", string(ec2types.PlacementGroupStateAvailable))}}
+		switch id, name := awssdk.ToString(selector.ID), awssdk.ToString(selector.Name); {
+		case id != "":
+			in.GroupIds = []string{id}
+		case name != "":
+			in.GroupNames = []string{name}
+		default:
+			return catalog.PlacementGroup{}, nil
+		}
+		out, err := p.ec2.DescribePlacementGroups(ctx, in)
+		// "InvalidPlacementGroup.Unknown: The Placement Group 'x' is unknown."
+		if strings.HasPrefix(string(code(err)), "InvalidPlacementGroup") {
+			return catalog.PlacementGroup{}, nil
+		}
+		if err != nil {
+			return catalog.PlacementGroup{}, fmt.Errorf("spec.placementGroupSelector: describing placement groups: %w", err)
+		}
+		for _, g := range out.PlacementGroups {
+			return catalog.PlacementGroup{
+				ID: awssdk.ToString(g.GroupId), Strategy: string(g.Strategy), Partitions: int64(awssdk.ToInt32(g.PartitionCount)),
+			}, nil
+		}
+		return catalog.PlacementGroup{}, nil
+	})
+}
+
+// noGroup says which placement group EC2 does not have.
+func noGroup(selector *awsv1.PlacementGroupSelector) string {
+	if id := awssdk.ToString(selector.ID); id != "" {
+		return fmt.Sprintf("spec.placementGroupSelector.id: EC2 has no available placement group %s", id)
+	}
+	return fmt.Sprintf("spec.placementGroupSelector.name: EC2 has no available placement group %q", awssdk.ToString(selector.Name))
+}
+
+// resolve sets the condition. The class's status has no field for the group: it is looked up again for each launch.
+func (p placements) resolve(ctx context.Context, class *awsv1.EC2NodeClass, conditions status.ConditionSet) error {
+	const kind = awsv1.ConditionTypePlacementGroupReady
+	group, err := p.of(ctx, class)
+	switch {
+	case err != nil:
+		return conditionOf(conditions, kind, err)
+	case class.Spec.PlacementGroupSelector != nil && group.ID == "":
+		conditions.SetFalse(kind, "PlacementGroupNotFound", noGroup(class.Spec.PlacementGroupSelector))
+	default:
+		conditions.SetTrue(kind)
+	}
+	return nil
+}
+
+// spreadLimit is in EC2's error when a spread placement group has its seven instances in a zone: "InsufficientInstanceCapacity: You've reached
+// the limit of instances in this spread placement group. A spread placement group can have up to seven instances per Availability Zone."
+const spreadLimit = "limit of instances in this spread placement group"
+
+// inGroup returns the name under which failures of a zone are remembered for launches into a placement group: they say nothing about launches
+// outside of it.
+func inGroup(zone, group string) string {
+	if group == "" {
+		return zone
+	}
+	return zone + "@" + group
+}
+
+// fullKey stands for all offerings of a zone in a spread placement group.
+func fullKey(zone, group string) offeringKey {
+	return offeringKey{instanceType: "spread/" + group, zone: zone}
 }

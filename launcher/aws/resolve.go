@@ -18,7 +18,8 @@ func (c *Cloud) Resolve(ctx context.Context, class *awsv1.EC2NodeClass) (_ awsv1
 	out := class.DeepCopy()
 	conditions := out.StatusConditions()
 	for _, step := range []func(context.Context, *awsv1.EC2NodeClass, status.ConditionSet) error{
-		c.resolveSubnets, c.resolveSecurityGroups, c.resolveImages, c.resolveReservations, c.resolveProfile, c.resolveValidation,
+		c.resolveSubnets, c.resolveSecurityGroups, c.resolveImages, c.resolveReservations, c.resolveProfile,
+		c.placements.resolve, c.resolveValidation,
 	} {
 		if stepErr := step(ctx, out, conditions); stepErr != nil && err == nil {
 			err = fmt.Errorf("EC2NodeClass %s: %w", class.Name, stepErr)
@@ -130,12 +131,6 @@ func (c *Cloud) resolveProfile(ctx context.Context, class *awsv1.EC2NodeClass, c
 }
 
 func (c *Cloud) resolveValidation(ctx context.Context, class *awsv1.EC2NodeClass, conditions status.ConditionSet) error {
-	// Nothing to resolve: validation reports a selector that is set.
-	if class.Spec.PlacementGroupSelector == nil {
-		conditions.SetTrue(awsv1.ConditionTypePlacementGroupReady)
-	} else {
-		conditions.SetFalse(awsv1.ConditionTypePlacementGroupReady, "NotSupported", "spec.placementGroupSelector is not supported yet")
-	}
 	known, err := c.describeCluster(ctx)
 	if err != nil {
 		return conditionOf(conditions, awsv1.ConditionTypeValidationSucceeded, err)

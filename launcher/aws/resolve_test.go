@@ -120,9 +120,14 @@ func TestResolveSaysWhatIsWrong(t *testing.T) {
 		"neither": {func(_ *wire, class *awsv1.EC2NodeClass) {
 			class.Spec.Role = ""
 		}, awsv1.ConditionTypeInstanceProfileReady, "RoleMissing", "spec.role"},
-		"not supported": {func(_ *wire, class *awsv1.EC2NodeClass) {
+		"no placement group of that name": {func(w *wire, class *awsv1.EC2NodeClass) {
 			class.Spec.PlacementGroupSelector = &awsv1.PlacementGroupSelector{Name: new("pg")}
-		}, awsv1.ConditionTypeValidationSucceeded, "NotSupported", "spec.placementGroupSelector"},
+			w.on("DescribePlacementGroups", refuse(http.StatusBadRequest, "InvalidPlacementGroup.Unknown", "The Placement Group 'pg' is unknown."))
+		}, awsv1.ConditionTypePlacementGroupReady, "PlacementGroupNotFound", "spec.placementGroupSelector.name"},
+		"no available placement group of that ID": {func(w *wire, class *awsv1.EC2NodeClass) {
+			class.Spec.PlacementGroupSelector = &awsv1.PlacementGroupSelector{ID: new("pg-1")}
+			w.on("DescribePlacementGroups", empty("DescribePlacementGroups", "placementGroupSet"))
+		}, awsv1.ConditionTypePlacementGroupReady, "PlacementGroupNotFound", "spec.placementGroupSelector.id"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, c, class := newAccount(t)

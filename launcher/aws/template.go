@@ -37,6 +37,9 @@ type templateSpec struct {
 	efas        int64
 	tenancy     string
 	reservation cloud.Reservation
+	// placementGroup is the ID of the placement group, empty for none; partition is the number of its partition, 0 leaves it to EC2.
+	placementGroup string
+	partition      int32
 }
 
 // template converts the spec to EC2's request. Equal specs have equal names: a launch template is never changed.
@@ -50,7 +53,7 @@ func (s templateSpec) template() (*ec2.CreateLaunchTemplateInput, error) {
 		BlockDeviceMappings: blockDevices(s.class),
 		MetadataOptions:     metadataOptions(s.class.Spec.MetadataOptions),
 		CpuOptions:          cpuOptions(s.class.Spec.CPUOptions),
-		Placement:           &ec2types.LaunchTemplatePlacementRequest{Tenancy: ec2types.Tenancy(s.tenancy)},
+		Placement:           s.placement(),
 		Monitoring:          &ec2types.LaunchTemplatesMonitoringRequest{Enabled: awssdk.Bool(awssdk.ToBool(s.class.Spec.DetailedMonitoring))},
 		TagSpecifications:   s.requestTags(),
 	}
@@ -75,6 +78,17 @@ func (s templateSpec) template() (*ec2.CreateLaunchTemplateInput, error) {
 	sum := sha256.Sum256(content)
 	out.LaunchTemplateName = awssdk.String(templatePrefix + hex.EncodeToString(sum[:16]))
 	return out, nil
+}
+
+func (s templateSpec) placement() *ec2types.LaunchTemplatePlacementRequest {
+	out := &ec2types.LaunchTemplatePlacementRequest{Tenancy: ec2types.Tenancy(s.tenancy)}
+	if s.placementGroup != "" {
+		out.GroupId = awssdk.String(s.placementGroup)
+	}
+	if s.partition != 0 {
+		out.PartitionNumber = awssdk.Int32(s.partition)
+	}
+	return out
 }
 
 func (s templateSpec) userData() userdata.Input {

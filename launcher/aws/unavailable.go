@@ -2,6 +2,7 @@ package aws
 
 import (
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -47,7 +48,7 @@ func keyFor(code ec2error.Code, o cloud.Option) offeringKey {
 	if o.Reservation.ID != "" {
 		return reservationKey(o.Reservation.ID)
 	}
-	return offeringKey{capacityType: o.CapacityType, instanceType: o.InstanceType, zone: o.Zone}
+	return offeringKey{capacityType: o.CapacityType, instanceType: o.InstanceType, zone: inGroup(o.Zone, o.PlacementGroup)}
 }
 
 // quotaKey stands for all instance types of the spot quota that a type counts against.
@@ -81,12 +82,15 @@ func (u *unavailable) remember(failures []fleetFailure, now time.Time) []fleetFa
 			u.subnets[f.subnet] = m
 		default:
 			key := keyFor(f.Reason, f.Option)
+			if f.Option.PlacementGroup != "" && strings.Contains(f.text, spreadLimit) {
+				key = fullKey(f.Option.Zone, f.Option.PlacementGroup)
+			}
 			m = u.offerings[key].again(f.Reason, f.text, until, now)
 			u.offerings[key] = m
 		}
 		marked = true
 		out[i].Since, out[i].Attempts = m.Since, m.Attempts
-		if key, sold := u.stockOuts.note(f, until, now); sold {
+		if key, sold := u.stockOuts.note(f, until, now); sold && f.Option.PlacementGroup == "" {
 			u.offerings[key] = u.offerings[key].again(f.Reason, f.text, until, now)
 		}
 	}
@@ -102,7 +106,8 @@ func (u *unavailable) sold(o cloud.Option) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.stockOuts.sold(o)
-	keys := keysOf(offeringKey{o.CapacityType, o.InstanceType, o.Zone})
+	keys := append(keysOf(offeringKey{o.CapacityType, o.InstanceType, o.Zone}), fullKey(o.Zone, o.PlacementGroup),
+		offeringKey{o.CapacityType, o.InstanceType, inGroup(o.Zone, o.PlacementGroup)})
 	if o.Reservation.ID != "" {
 		keys = append(keys, reservationKey(o.Reservation.ID))
 	}
@@ -136,6 +141,17 @@ func (u *unavailable) of(o offeringKey, now time.Time) mark {
 		}
 	}
 	return out
+}
+
+// inGroup is of for a launch into a placement group; an empty group is none.
+func (u *unavailable) inGroup(o offeringKey, group string, now time.Time) mark {
+	out := u.of(o, now)
+	if group == "" {
+		return out
+	}
+	zone := o.zone
+	o.zone = inGroup(zone, group)
+	return longest(out, u.of(o, now), u.of(fullKey(zone, group), now))
 }
 
 // exhausted returns the mark of a subnet; zero if it may have free addresses.

@@ -20,7 +20,7 @@ const notSupported = "NotSupported"
 // faultOf returns the first fault of the class. An unsupported setting is reported, never ignored.
 func faultOf(class *awsv1.EC2NodeClass, known cluster) (fault, bool) {
 	for _, check := range []func(*awsv1.EC2NodeClass, cluster) fault{
-		familyFault, selectorFault, interfaceFault, tagFault, clusterFault, kubeletFault, userDataFault,
+		familyFault, interfaceFault, tagFault, clusterFault, kubeletFault, userDataFault,
 	} {
 		if f := check(class, known); f.reason != "" {
 			return f, true
@@ -35,13 +35,6 @@ func familyFault(class *awsv1.EC2NodeClass, _ cluster) fault {
 	}
 	if family := fromec2.Family(class); !catalog.Supported(family) {
 		return fault{notSupported, fmt.Sprintf("AMI family %s (spec.amiFamily, or the alias) is not supported", family)}
-	}
-	return fault{}
-}
-
-func selectorFault(class *awsv1.EC2NodeClass, _ cluster) fault {
-	if class.Spec.PlacementGroupSelector != nil {
-		return fault{notSupported, "spec.placementGroupSelector is not supported yet"}
 	}
 	return fault{}
 }

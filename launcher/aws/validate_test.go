@@ -30,9 +30,6 @@ func TestFaultOf(t *testing.T) {
 			s.UserData = new("<powershell>\nWrite-Host hello\n</powershell>")
 		}, "UserDataInvalid", "spec.userData"},
 		"a family that nobody has": {func(s *awsv1.EC2NodeClassSpec, _ *cluster) { s.AMIFamily = new("Ubuntu") }, notSupported, "Ubuntu"},
-		"placement group": {func(s *awsv1.EC2NodeClassSpec, _ *cluster) {
-			s.PlacementGroupSelector = &awsv1.PlacementGroupSelector{Name: new("pg")}
-		}, notSupported, "spec.placementGroupSelector"},
 		"an alias that nobody knows": {func(s *awsv1.EC2NodeClassSpec, _ *cluster) {
 			s.AMISelectorTerms = []awsv1.AMISelectorTerm{{Alias: "al2024@latest"}}
 		}, "AMISelectorInvalid", "spec.amiSelectorTerms"},

@@ -40,9 +40,14 @@ func New(f Facts, class NodeClass) (InstanceType, error) {
 	if err != nil {
 		return InstanceType{}, err
 	}
+	labels := Labels(f, class.AMIFamily)
+	if class.PlacementGroup.ID != "" {
+		labels[LabelPlacementGroupID] = class.PlacementGroup.ID
+	}
 	return InstanceType{
-		Name: f.Name, Labels: Labels(f, class.AMIFamily), Capacity: capacity, Allocatable: allocatable, VolumeAttachments: VolumeAttachments(f, class),
-		Charges: charges(f, class),
+		Name: f.Name, Labels: labels, Partitions: class.PlacementGroup.Partitions, Capacity: capacity, Allocatable: allocatable,
+		VolumeAttachments: VolumeAttachments(f, class),
+		Charges:           charges(f, class),
 	}, nil
 }
 

@@ -31,6 +31,8 @@ type Facts struct {
 	IPv4PerENI int64
 	// EFAs is the maximum number of Elastic Fabric Adapters.
 	EFAs int64
+	// PlacementStrategies are those of placement groups that it supports; none if EC2 returned none.
+	PlacementStrategies []string
 	// InstanceStoreGB is the size of all local disks, in GB of 10^9 bytes.
 	InstanceStoreGB int64
 	// Disks is the number of local disks.
@@ -99,6 +101,8 @@ type NodeClass struct {
 	Rates *Rates
 	// RAID0 means that spec.instanceStorePolicy joins the local disks for kubelet and containerd.
 	RAID0 bool
+	// PlacementGroup is that of all nodes; zero for none.
+	PlacementGroup PlacementGroup
 	// NetworkInterfaces are those of spec.networkInterfaces; an empty list means one interface at launch.
 	NetworkInterfaces []NetworkInterface
 	// ConnectionTracking and NestedVirtualization mean that the class requests these features: not every instance type has them.

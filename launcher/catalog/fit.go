@@ -1,6 +1,9 @@
 package catalog
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Suits reports whether an instance type can be launched from a class: EC2 rejects the others, or their AMI does not run.
 func Suits(f Facts, class NodeClass) bool {
@@ -13,6 +16,8 @@ func Suits(f Facts, class NodeClass) bool {
 		return false
 	case class.ConnectionTracking && f.Hypervisor == "xen":
 		return false // Only Nitro instances have idle timeouts for tracked connections.
+	case class.PlacementGroup.ID != "" && len(f.PlacementStrategies) > 0 && !slices.Contains(f.PlacementStrategies, class.PlacementGroup.Strategy):
+		return false
 	}
 	return suitsInterfaces(f, class.NetworkInterfaces)
 }

@@ -71,6 +71,8 @@ type InstanceType struct {
 	VolumeAttachments int64
 	// Charges are what a node costs beside its instance.
 	Charges Charges
+	// Partitions is the number of partitions of the placement group of the class's nodes; 0 for none.
+	Partitions int64
 	// Offerings are the ways in which the type can be bought.
 	Offerings []Offering
 }

@@ -86,6 +86,8 @@ type LaunchInput struct {
 	Prioritized bool
 	// Tenancy is that of the instances: dedicated or default; empty means default.
 	Tenancy string
+	// Partition is the number of the partition of the class's placement group; 0 leaves it to EC2.
+	Partition int32
 	// Labels are those that the kubelet registers with, slipway's own included.
 	Labels map[string]string
 	// Taints that the kubelet registers with: permanent, start-up and slipway's own.
@@ -118,6 +120,8 @@ type Option struct {
 	EFAs int64
 	// Reservation is the capacity reservation of a reserved option; zero for all others.
 	Reservation Reservation
+	// PlacementGroup is the ID of the class's placement group; empty for none.
+	PlacementGroup string
 }
 
 // Reservation is an EC2 capacity reservation.
@@ -180,6 +184,10 @@ type Instance struct {
 	InstanceType, Zone, ZoneID, CapacityType string
 	// Tenancy is default, dedicated or host.
 	Tenancy string
+	// PlacementGroupID is that of its placement group, empty for none; Partition is the number of its partition there, 0 for none.
+	PlacementGroupID string
+	// Partition number in the placement group.
+	Partition int32
 	// ReservationID is the capacity reservation that it was launched into, if CapacityType is reserved.
 	ReservationID string
 	// ImageID of its AMI.

@@ -206,12 +206,15 @@ func reservation(f Facts) Drift {
 }
 
 // placementGroup compares the placement group of the node, which is a label of NodeClaims, with the one that the class
-// selects. A selector by name matches any group.
+// selects. The class's instance types carry its ID; without them it is known only if the selector names it.
 func placementGroup(f Facts) Drift {
 	have, selector := f.Claim.Labels[awsv1.LabelPlacementGroupID], f.Class.Spec.PlacementGroupSelector
 	want := ""
 	if selector != nil {
 		want = ptr.Deref(selector.ID, have)
+		if len(f.Types) > 0 {
+			want = cmp.Or(f.Types[0].Labels[awsv1.LabelPlacementGroupID], want)
+		}
 	}
 	if have == want && (selector == nil || have != "") {
 		return Drift{}

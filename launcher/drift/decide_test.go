@@ -27,6 +27,8 @@ type change struct {
 	Age metav1.Duration
 	// Types that are offered, in the claim's zone and capacity type; m5.large where it is not said.
 	Types []string
+	// Group is the placement group of the types.
+	Group string
 	// Zone of the offerings.
 	Zone string
 	// Subnet and SecurityGroups of the instance.
@@ -94,7 +96,8 @@ func TestScenarios(t *testing.T) {
 			if !c.Unknown {
 				f.Instance = &cloud.Instance{SubnetID: c.Subnet, SecurityGroupIDs: c.SecurityGroups, ReservationID: c.Reservation}
 				for _, name := range c.Types {
-					f.Types = append(f.Types, catalog.InstanceType{Name: name, Offerings: []catalog.Offering{{Zone: c.Zone, CapacityType: c.OfferedAs}}})
+					labels := map[string]string{catalog.LabelPlacementGroupID: c.Group}
+					f.Types = append(f.Types, catalog.InstanceType{Name: name, Labels: labels, Offerings: []catalog.Offering{{Zone: c.Zone, CapacityType: c.OfferedAs}}})
 				}
 			}
 			got := drift.Decide(f)

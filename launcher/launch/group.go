@@ -335,7 +335,7 @@ func (g *group) choose(ctx context.Context) (in cloud.LaunchInput, done bool, er
 	}
 	g.relaxed = choice.Relaxed
 	in = cloud.LaunchInput{
-		Class: class, Options: choice.Options, Tenancy: choice.Tenancy, Labels: kubeletLabels(first.Labels),
+		Class: class, Options: choice.Options, Tenancy: choice.Tenancy, Partition: choice.Partition, Labels: kubeletLabels(first.Labels),
 		Prioritized: class.Annotations[prioritizedAnnotation] == "true" || first.Annotations[v1alpha1.PriceOverlayAppliedAnnotationKey] != "",
 	}
 	for _, t := range record.Taints(first) {

@@ -5,6 +5,8 @@ import (
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
 // kubeletLabels returns the labels of a claim that its kubelet registers with. Labels that the instance decides are left out: the launcher's
@@ -26,7 +28,8 @@ func ofInstance(key string) bool {
 	case corev1.LabelTopologyZone, corev1.LabelTopologyRegion, zoneIDLabel, corev1.LabelInstanceTypeStable, corev1.LabelArchStable,
 		corev1.LabelOSStable, corev1.LabelHostname, corev1.LabelWindowsBuild,
 		corev1.LabelFailureDomainBetaZone, corev1.LabelFailureDomainBetaRegion, corev1.LabelInstanceType, betaArch, betaOS,
-		awsv1.LabelCapacityReservationID, awsv1.LabelCapacityReservationType, awsv1.LabelCapacityReservationInterruptible:
+		awsv1.LabelCapacityReservationID, awsv1.LabelCapacityReservationType, awsv1.LabelCapacityReservationInterruptible,
+		catalog.LabelPlacementGroupID, catalog.LabelPlacementGroupPartition:
 		return true
 	}
 	return strings.HasPrefix(key, instanceLabels)

@@ -41,6 +41,8 @@ type Choice struct {
 	Options []cloud.Option
 	// Tenancy of the instances: default or dedicated.
 	Tenancy string
+	// Partition of the class's placement group; 0 leaves it to EC2, which distributes instances evenly.
+	Partition int32
 	// Relaxed means that minValues could not be kept.
 	Relaxed bool
 	// Refused are the acceptable offerings that are not available now because EC2 refused them, with what it answered.
@@ -85,13 +87,27 @@ func (s Search) Options() (Choice, error) {
 		return Choice{Refused: refused}, short
 	}
 	out = slices.DeleteFunc(out, func(o cloud.Option) bool { return !kept[o.InstanceType] })
-	return Choice{Options: out, Tenancy: catalog.Tenancy(reqs), Relaxed: short != nil && len(out) > 0, Refused: refused}, nil
+	return Choice{Options: out, Tenancy: catalog.Tenancy(reqs), Partition: partition(reqs, s.Types), Relaxed: short != nil && len(out) > 0, Refused: refused}, nil
+}
+
+// partition returns the partition of the class's placement group that requirements select: the lowest, as in Karpenter, or 0 if they allow all.
+func partition(reqs catalog.Requirements, types []catalog.InstanceType) int32 {
+	set, restricted := reqs[catalog.LabelPlacementGroupPartition]
+	if !restricted || len(types) == 0 {
+		return 0
+	}
+	all := catalog.PartitionNames(types[0].Partitions)
+	first := slices.IndexFunc(all, set.Has)
+	if first < 0 || !slices.ContainsFunc(all, func(name string) bool { return !set.Has(name) }) {
+		return 0
+	}
+	return int32(first + 1)
 }
 
 func (s Search) option(t catalog.InstanceType, o catalog.Offering) cloud.Option {
 	out := cloud.Option{
 		InstanceType: t.Name, Zone: o.Zone, CapacityType: o.CapacityType, Price: o.Price, MaxPods: t.Capacity.Pods().Value(),
-		Reservation: cloud.Reservation{ID: o.ReservationID, Type: o.ReservationType},
+		Reservation: cloud.Reservation{ID: o.ReservationID, Type: o.ReservationType}, PlacementGroup: t.Labels[catalog.LabelPlacementGroupID],
 	}
 	if _, asks := s.Claim.Spec.Resources.Requests[awsv1.ResourceEFA]; asks {
 		n := t.Capacity[awsv1.ResourceEFA]

@@ -246,3 +246,26 @@ func TestMinValuesThatAreNotLeft(t *testing.T) {
 		t.Errorf("BestEffort with enough: %+v, %v", choice, err)
 	}
 }
+
+// A launch names the lowest partition that its claim allows, and none if the claim allows all.
+func TestPartition(t *testing.T) {
+	for name, tc := range map[string]struct {
+		requirements []catalog.Requirement
+		partitions   int64
+		want         int32
+	}{
+		"no requirement":     {nil, 3, 0},
+		"one":                {[]catalog.Requirement{{Key: catalog.LabelPlacementGroupPartition, Operator: corev1.NodeSelectorOpIn, Values: []string{"2"}}}, 3, 2},
+		"all":                {[]catalog.Requirement{{Key: catalog.LabelPlacementGroupPartition, Operator: corev1.NodeSelectorOpIn, Values: []string{"1", "2", "3"}}}, 3, 0},
+		"some":               {[]catalog.Requirement{{Key: catalog.LabelPlacementGroupPartition, Operator: corev1.NodeSelectorOpNotIn, Values: []string{"1"}}}, 3, 2},
+		"no placement group": {[]catalog.Requirement{{Key: catalog.LabelPlacementGroupPartition, Operator: corev1.NodeSelectorOpIn, Values: []string{"2"}}}, 0, 0},
+	} {
+		reqs, err := catalog.NewRequirements(tc.requirements)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := partition(reqs, []catalog.InstanceType{{Partitions: tc.partitions}}); got != tc.want {
+			t.Errorf("%s: %d, want %d", name, got, tc.want)
+		}
+	}
+}

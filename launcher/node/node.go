@@ -6,6 +6,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -70,6 +71,12 @@ func Labels(claim *karpv1.NodeClaim, instance cloud.Instance) map[string]string 
 	out[corev1.LabelInstanceTypeStable] = instance.InstanceType
 	if instance.ZoneID != "" {
 		out[zoneIDLabel] = instance.ZoneID
+	}
+	if instance.PlacementGroupID != "" {
+		out[catalog.LabelPlacementGroupID] = instance.PlacementGroupID
+	}
+	if instance.Partition > 0 {
+		out[catalog.LabelPlacementGroupPartition] = strconv.Itoa(int(instance.Partition))
 	}
 	return out
 }

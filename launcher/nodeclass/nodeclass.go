@@ -182,23 +182,17 @@ func Apply(class *awsv1.EC2NodeClass, resolved awsv1.EC2NodeClassStatus) {
 	class.Status = resolved
 	class.Status.Conditions = conditions
 	set := class.StatusConditions()
-	group := false
 	for _, cond := range resolved.Conditions {
 		if cond.Type == "Ready" {
 			continue
 		}
-		group = group || cond.Type == awsv1.ConditionTypePlacementGroupReady
 		set.Set(cond)
 	}
 	if why := class.Annotations[catalog.UnreadableAnnotation]; why != "" {
 		set.SetFalse(awsv1.ConditionTypeValidationSucceeded, "Unreadable", why)
 	}
-	switch {
-	case group:
-	case class.Spec.PlacementGroupSelector == nil:
+	if class.Spec.PlacementGroupSelector == nil {
 		set.SetTrue(awsv1.ConditionTypePlacementGroupReady)
-	default:
-		set.SetFalse(awsv1.ConditionTypePlacementGroupReady, "NotSupported", "spec.placementGroupSelector: slipway does not launch into placement groups yet")
 	}
 }
 

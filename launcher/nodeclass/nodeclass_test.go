@@ -3,7 +3,6 @@ package nodeclass_test
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -142,16 +141,6 @@ func TestTransitionTimes(t *testing.T) {
 			t.Errorf("ValidationSucceeded changed at %s, want %s", got, time.Now())
 		}
 	})
-}
-
-func TestPlacementGroupIsRefused(t *testing.T) {
-	class := newClass("default")
-	name := "pg"
-	class.Spec.PlacementGroupSelector = &awsv1.PlacementGroupSelector{Name: &name}
-	got := newWorld(t, class).mustReconcile("default").StatusConditions().Get(awsv1.ConditionTypePlacementGroupReady)
-	if !got.IsFalse() || !strings.HasPrefix(got.Message, "spec.placementGroupSelector") {
-		t.Errorf("PlacementGroupReady %+v", got)
-	}
 }
 
 // A class waits for its NodeClaims, then lets AWS and itself go.

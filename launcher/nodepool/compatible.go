@@ -33,6 +33,9 @@ func Incompatible(pool *karpv1.NodePool, types []catalog.InstanceType) string {
 			delete(ofType, key)
 		}
 	}
+	if set, ok := requirements[catalog.LabelPlacementGroupPartition]; ok && slices.ContainsFunc(catalog.PartitionNames(types[0].Partitions), set.Has) {
+		delete(ofType, catalog.LabelPlacementGroupPartition) // The placement group is the class's: all types have its partitions.
+	}
 	for i := range types {
 		if _, ok := ofType.Match(types[i].Labels); !ok {
 			continue
@@ -89,6 +92,9 @@ func offeringLabels(t *catalog.InstanceType) []map[string]string {
 // valuesOf returns the values of a label over the types and their offerings, sorted.
 func valuesOf(types []catalog.InstanceType, key string) []string {
 	found := map[string]bool{}
+	if key == catalog.LabelPlacementGroupPartition && len(types) > 0 {
+		return catalog.PartitionNames(types[0].Partitions)
+	}
 	for i := range types {
 		for _, labels := range append(offeringLabels(&types[i]), types[i].Labels) {
 			if value, ok := labels[key]; ok {

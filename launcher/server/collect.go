@@ -94,7 +94,7 @@ func (s *Server) collect(ctx context.Context, before memory) (sentState, memory,
 		}
 		limits, held := gated(p, byPool[p.Name], s.config.Gate(p))
 		message = cmp.Or(message, notReady(p, o), held)
-		now.pools[p.Name] = nodePool(p, nodepool.Usage(byPool[p.Name]), message)
+		now.pools[p.Name] = nodePool(p, nodepool.Usage(byPool[p.Name]), message, o.partitions)
 		now.pools[p.Name].Limits = texts(limits)
 	}
 	for name, o := range classes {

@@ -34,8 +34,9 @@ func instanceType(t catalog.InstanceType) *api.InstanceType {
 	return out
 }
 
-// nodePool describes a pool; message is why it may not launch, empty if it may.
-func nodePool(p *karpv1.NodePool, usage corev1.ResourceList, message string) *api.NodePool {
+// nodePool describes a pool; message is why it may not launch, empty if it may. partitions are those of its class's placement group, which the
+// pods of a node choose as they choose other labels that a pool leaves open.
+func nodePool(p *karpv1.NodePool, usage corev1.ResourceList, message string, partitions int64) *api.NodePool {
 	spec := p.Spec.Template.Spec
 	labels := map[string]string{karpv1.NodePoolLabelKey: p.Name}
 	maps.Copy(labels, p.Spec.Template.Labels)
@@ -60,6 +61,9 @@ func nodePool(p *karpv1.NodePool, usage corev1.ResourceList, message string) *ap
 			req.MinValues = int32(min(*r.MinValues, 100)) // The API allows at most 50.
 		}
 		out.Requirements = append(out.Requirements, req)
+	}
+	if names := catalog.PartitionNames(partitions); len(names) > 0 {
+		out.Requirements = append(out.Requirements, &api.Requirement{Key: catalog.LabelPlacementGroupPartition, Operator: string(corev1.NodeSelectorOpIn), Values: names})
 	}
 	if catalog.PoolTenancy(requirements) == catalog.TenancyDedicated {
 		labels[catalog.LabelInstanceTenancy] = catalog.TenancyDedicated

@@ -28,6 +28,8 @@ type offered struct {
 	message *api.InstanceTypes
 	// list is the cloud's answer; it is the same list while nothing has changed.
 	list []catalog.InstanceType
+	// partitions are those of the class's placement group; 0 for none.
+	partitions int64
 	// problem is why there are none, for people.
 	problem string
 }
@@ -120,7 +122,7 @@ func (s *Server) refreshTypes(ctx context.Context) bool {
 		changed = true
 		o.list = offers
 		for _, t := range offers {
-			o.byName[t.Name] = t
+			o.byName[t.Name], o.partitions = t, t.Partitions
 			o.message.Types = append(o.message.Types, instanceType(t))
 		}
 		classes[class.Name] = o

@@ -243,6 +243,15 @@ func pick(s catalog.Set) (string, bool) {
 	return "", false
 }
 
+// anyPartition returns the partitions of a placement group that the pods of a node leave open, if there are several: EC2 then distributes
+// instances evenly, and the node has the label once EC2 has chosen. It returns nil for other labels.
+func anyPartition(key string, s catalog.Set) []string {
+	if list := s.List(); key == catalog.LabelPlacementGroupPartition && len(list) > 1 {
+		return list
+	}
+	return nil
+}
+
 // nodeLabels are those of a node of the offer, deprecated names of labels included: some nodeSelectors have them.
 func (mk *market) nodeLabels(o *offer, open catalog.Requirements) map[string]string {
 	out := map[string]string{}
@@ -259,7 +268,7 @@ func (mk *market) nodeLabels(o *offer, open catalog.Requirements) map[string]str
 		out[corev1.LabelInstanceTypeStable] = mk.types[o.shape].Name
 	}
 	for k, s := range open {
-		if v, ok := pick(s); ok {
+		if v, ok := pick(s); ok && anyPartition(k, s) == nil {
 			out[k] = v
 		}
 	}
@@ -285,7 +294,9 @@ func (cf *claimForms) claimRequirements(pool *pool, alts []int, sp span, open ca
 		}
 	}
 	for k, s := range open {
-		if v, ok := pick(s); ok {
+		if all := anyPartition(k, s); all != nil {
+			narrowed[k] = all
+		} else if v, ok := pick(s); ok {
 			narrowed[k] = []string{v}
 		}
 	}

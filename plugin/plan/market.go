@@ -314,6 +314,8 @@ func wellKnown(key string) bool {
 	case corev1.LabelTopologyZone, corev1.LabelTopologyRegion, corev1.LabelInstanceTypeStable, corev1.LabelArchStable,
 		corev1.LabelOSStable, corev1.LabelWindowsBuild, corev1.LabelHostname, labelZoneID, nodematch.FieldName:
 		return true
+	case catalog.LabelPlacementGroupPartition:
+		return false // The pods of a node choose among the partitions of the class's placement group.
 	}
 	return strings.HasPrefix(key, "karpenter.k8s.aws/") || strings.HasPrefix(key, "karpenter.sh/")
 }

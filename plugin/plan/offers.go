@@ -100,7 +100,10 @@ func devices(list corev1.ResourceList) []corev1.ResourceName {
 func (mk *market) poolAllows(p *pool, s *shape, o *offer) bool {
 	for k, set := range p.reqs {
 		if _, open := p.open[k]; open {
-			continue
+			// A NodePool may require a partition where its class has no placement group.
+			if _, grouped := labelOf(p, s, o, catalog.LabelPlacementGroupID); grouped || k != catalog.LabelPlacementGroupPartition {
+				continue
+			}
 		}
 		v, ok := labelOf(p, s, o, k)
 		if !ok && !set.Absent || ok && !set.Has(v) {

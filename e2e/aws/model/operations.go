@@ -39,8 +39,10 @@ func ec2Probes(c *ec2.Client) map[string]probe {
 	return map[string]probe{
 		"CreateFleet":                    of(c.CreateFleet),
 		"CreateLaunchTemplate":           of(c.CreateLaunchTemplate),
+		"CreatePlacementGroup":           of(c.CreatePlacementGroup),
 		"CreateTags":                     of(c.CreateTags),
 		"DeleteLaunchTemplate":           of(c.DeleteLaunchTemplate),
+		"DeletePlacementGroup":           of(c.DeletePlacementGroup),
 		"DeleteTags":                     of(c.DeleteTags),
 		"DescribeAvailabilityZones":      of(c.DescribeAvailabilityZones),
 		"DescribeCapacityReservations":   of(c.DescribeCapacityReservations),

@@ -36,6 +36,11 @@ func Facts(info ec2types.InstanceTypeInfo) (catalog.Facts, bool) {
 		}
 	}
 	slices.Sort(f.CapacityTypes)
+	if info.PlacementGroupInfo != nil {
+		for _, s := range info.PlacementGroupInfo.SupportedStrategies {
+			f.PlacementStrategies = append(f.PlacementStrategies, string(s))
+		}
+	}
 	processorFacts(&f, info.ProcessorInfo)
 	networkFacts(&f, info.NetworkInfo)
 	storageFacts(&f, info)
