@@ -36,6 +36,7 @@ func (s *Server) ec2Actions() map[string]action {
 		"DescribeSpotPriceHistory":       s.describeSpotPriceHistory,
 		"DescribeSubnets":                s.describeSubnets,
 		"DescribeTags":                   s.describeTags,
+		"DescribeVolumes":                s.instances.describeVolumes,
 		"DescribeVpcs":                   s.describeVPCs,
 		"RunInstances":                   s.runInstances,
 		"TerminateInstances":             s.terminateInstances,

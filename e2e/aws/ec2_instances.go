@@ -47,7 +47,7 @@ type (
 		EBS         bool                            `xml:"ebsOptimized"`
 		ENA         bool                            `xml:"enaSupport"`
 		CPU         cpuXML                          `xml:"cpuOptions"`
-		Metadata    metadataXML                     `xml:"metadataOptions"`
+		Metadata    hardware.Metadata               `xml:"metadataOptions"`
 		Platform    string                          `xml:"platformDetails"`
 		PlatformOf  string                          `xml:"platform,omitempty"`
 		Reservation string                          `xml:"capacityReservationId,omitempty"`
@@ -87,11 +87,6 @@ type (
 		Cores   int `xml:"coreCount"`
 		Threads int `xml:"threadsPerCore"`
 	}
-	metadataXML struct {
-		State    string `xml:"state"`
-		Tokens   string `xml:"httpTokens"`
-		Endpoint string `xml:"httpEndpoint"`
-	}
 	reservationXML struct {
 		ID        string                   `xml:"reservationId"`
 		OwnerID   string                   `xml:"ownerId"`
@@ -114,8 +109,11 @@ func (s *Server) instanceShape(m machine) instanceXML {
 		Launched: wire.Timestamp(m.LaunchTime), Placement: placementXML{Zone: m.Zone, ZoneID: m.ZoneID, Tenancy: m.tenancy},
 		Monitoring: "disabled", Arch: m.Architecture, RootType: "ebs", RootName: m.rootDevice, Virtual: "hvm",
 		SpotRequest: m.spotRequest, Token: m.token, Tags: tagSet(m.tagsNow(time.Now())), Hypervisor: "xen", EBS: true, ENA: true,
-		CPU: cpuXML{info.Cores, info.VCPUs / max(1, info.Cores)}, Metadata: metadataXML{"applied", "required", "enabled"},
+		CPU: cpuXML{info.Cores, info.VCPUs / max(1, info.Cores)}, Metadata: m.metadata,
 		Platform: image{Windows: m.Windows}.details(), PlatformOf: image{Windows: m.Windows}.platform(),
+	}
+	if m.monitoring {
+		out.Monitoring = "enabled"
 	}
 	if m.CapacityType == Spot {
 		out.Lifecycle = "spot"
@@ -140,7 +138,9 @@ func (s *Server) instanceShape(m machine) instanceXML {
 		}
 		out.Interfaces.Items = append(out.Interfaces.Items, n.Described(in))
 	}
-	out.Devices = wire.NewSet(volumeXML{m.rootDevice, attachmentXML{m.volume, "attached", wire.Timestamp(m.LaunchTime), true}})
+	for _, v := range m.volumes {
+		out.Devices.Items = append(out.Devices.Items, volumeXML{v.Device, attachmentXML{v.ID, "attached", wire.Timestamp(m.LaunchTime), v.Delete}})
+	}
 	if m.profileARN != "" {
 		out.Profile = &profileRefXML{m.profileARN, "AIPA" + strings.ToUpper(fixedID("x", m.profileARN)[3:19])}
 	}
@@ -283,4 +283,37 @@ func (s *Server) terminateInstances(_ context.Context, r request) (any, error) {
 		out.Set.Items = append(out.Set.Items, stateChangeXML{id, stateCode(after.State), stateCode(before.State)})
 	}
 	return out, nil
+}
+
+// describedVolume is a volume with its tags.
+type describedVolume struct {
+	hardware.VolumeXML
+	Tags wire.Set[tagXML] `xml:"tagSet"`
+	tags map[string]string
+}
+
+// describeVolumes lists the volumes of instances that are not terminated.
+func (l *instances) describeVolumes(_ context.Context, r request) (any, error) {
+	var all []describedVolume
+	for _, m := range l.list(func(m *machine) bool { return m.State != StateTerminated }) {
+		for _, v := range m.volumes {
+			all = append(all, describedVolume{v.Described(m.ID, m.Zone), tagSet(m.volumeTags), m.volumeTags})
+		}
+	}
+	page, next, err := listOf[describedVolume]{
+		items: all, key: func(v describedVolume) string { return v.ID }, idParam: "VolumeId",
+		notFound: func(id string) error {
+			return wire.Errorf("InvalidVolume.NotFound", "The volume '%s' does not exist.", id)
+		},
+		attributes: func(v describedVolume) wire.Attribute {
+			return wire.Tagged(v.tags, fixed(map[string]string{
+				"attachment.instance-id": v.Attached.Items[0].Instance, "attachment.device": v.Attached.Items[0].Device, "volume-type": v.Type,
+			}))
+		},
+		pages: wire.Pages{Min: 5, Max: 1000},
+	}.answer(r.Params)
+	return struct {
+		Set  wire.Set[describedVolume] `xml:"volumeSet"`
+		Next string                    `xml:"nextToken,omitempty"`
+	}{wire.NewSet(page...), next}, err
 }

@@ -30,7 +30,8 @@ type fleet struct {
 	target, minimum        int
 	overrides              []override
 	candidates             []candidate
-	tags                   map[string]string
+	tags, volumeTags       map[string]string
+	context                string
 	// denied returns the authorization error of launching from an override; nil allows everything.
 	denied func(o override, capacityType string) *wire.Error
 }
@@ -113,6 +114,8 @@ func (s *Server) launchPick(f fleet, o override, count int, fleetID, token strin
 		l.tags = maps.Clone(l.tags)
 		maps.Copy(l.tags, f.tags)
 		l.tags["aws:ec2:fleet-id"] = fleetID
+		l.volumeTags, l.context = maps.Clone(l.volumeTags), f.context
+		maps.Copy(l.volumeTags, f.volumeTags)
 		instance, err := s.start(l)
 		if err != nil {
 			return ids, err
@@ -164,7 +167,7 @@ func (o override) shape() overrideXML {
 
 func (s *Server) readFleet(r request) (fleet, error) {
 	p := r.Params
-	f := fleet{tags: specifiedTags(p, "instance"), denied: s.denials(r)}
+	f := fleet{tags: specifiedTags(p, "instance"), volumeTags: specifiedTags(p, "volume"), context: p.Get("Context"), denied: s.denials(r)}
 	if err := p.Require("LaunchTemplateConfigs", "TargetCapacitySpecification"); err != nil {
 		return f, err
 	}

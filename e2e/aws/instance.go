@@ -68,6 +68,8 @@ type Instance struct {
 	FailJoin bool
 	// LaunchTime is when the request arrived.
 	LaunchTime time.Time
+	// Context is that of the fleet that launched it; empty for none.
+	Context string
 	// Tags are its tags.
 	Tags map[string]string
 	// Price is the price at its launch, in USD per hour.

@@ -15,7 +15,7 @@ import (
 type machine struct {
 	Instance
 	placement
-	reservation, spotRequest, volume string
+	reservation, spotRequest string
 	// reserved is the capacity reservation for which it was launched; empty for none.
 	reserved                string
 	launchIndex             int
@@ -41,6 +41,12 @@ type placement struct {
 	rootDevice string
 	// tenancy is default, dedicated or host.
 	tenancy string
+	// volumes are the EBS volumes, the root one first, volumeTags their tags.
+	volumes    []hardware.Volume
+	volumeTags map[string]string
+	metadata   hardware.Metadata
+	// monitoring is true with a datapoint each minute.
+	monitoring bool
 	// place is in a placement group.
 	place placementgroup.Place
 }

@@ -106,11 +106,16 @@ func (s *Server) launchOf(data wire.Params, info instancetypes.Type, subnet Subn
 		}
 		l.profileARN = s.iamARN("instance-profile/" + name)
 	}
-	for _, device := range data.Each("BlockDeviceMapping") {
-		if gib, err := device.Int("Ebs.VolumeSize", 0); err == nil {
-			l.rootGiB = max(l.rootGiB, int64(gib))
-		}
+	if l.volumes, err = hardware.Volumes(data, ami.RootDevice, int(ami.RootGiB)); err != nil {
+		return l, err
 	}
+	for _, v := range l.volumes {
+		l.rootGiB = max(l.rootGiB, int64(v.GiB))
+	}
+	if l.metadata, err = hardware.MetadataOf(data.At("MetadataOptions")); err != nil {
+		return l, err
+	}
+	l.monitoring, l.volumeTags = data.Bool("Monitoring.Enabled"), specifiedTags(data, "volume")
 	text, failure := base64.StdEncoding.DecodeString(data.Get("UserData"))
 	if failure != nil {
 		return l, wire.Errorf("InvalidUserData.Malformed", "Invalid BASE64 encoding of user data.")

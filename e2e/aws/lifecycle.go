@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/slipway-k8s/slipway/e2e/aws/hardware"
@@ -24,7 +25,9 @@ type launch struct {
 	reservation  string
 	// reserved is the capacity reservation in which it runs; empty for none.
 	reserved string
-	index    int
+	// context is the fleet's.
+	context string
+	index   int
 	// visible is true where eventual consistency does not hide it.
 	visible bool
 }
@@ -38,7 +41,10 @@ func (s *Server) start(l launch) (Instance, error) {
 	for i := range nics {
 		nics[i].ID = s.dice.id("eni")
 	}
-	l.nics = nics
+	l.nics, l.volumes = nics, slices.Clone(l.volumes)
+	for i := range l.volumes {
+		l.volumes[i].ID = s.dice.id("vol")
+	}
 	ip := nics[0].IP
 	now := time.Now()
 	a := l.info.Accelerators
@@ -51,11 +57,11 @@ func (s *Server) start(l launch) (Instance, error) {
 			VCPU: l.info.VCPUs, MemoryMiB: l.info.MemoryMiB, GPUs: a.Count,
 			MaxENIs: l.info.ENIs(), IPv4PerENI: l.info.Limits.IPv4PerInterface,
 			LocalStorageGiB: int64(l.info.Disks.Count) * int64(l.info.Disks.GB) * 1e9 >> 30, RootVolumeGiB: l.rootGiB,
-			State: StatePending, FailJoin: !l.visible && s.faults.takeFailJoin(), LaunchTime: now,
+			State: StatePending, Context: l.context, FailJoin: !l.visible && s.faults.takeFailJoin(), LaunchTime: now,
 			Tags: maps.Clone(l.tags), Price: l.price,
 		},
 		placement: l.placement, reservation: l.reservation, reserved: l.reserved, launchIndex: l.index,
-		volume: s.dice.id("vol"), visibleAt: now,
+		visibleAt: now,
 	}
 	for _, n := range nics {
 		if n.IsEFA() {
@@ -156,7 +162,8 @@ func (s *Server) RunManaged(name, instanceType, zone string) (Instance, error) {
 	nics[0].Groups, _ = s.resources.groups([]string{s.resources.SecurityGroups[0].ID})
 	return s.start(launch{
 		placement: placement{
-			subnet: subnet, nics: nics, rootDevice: image.RootDevice, tenancy: defaultTenancy,
+			subnet: subnet, nics: nics,
+			volumes: []hardware.Volume{{Device: image.RootDevice, Type: "gp3", GiB: 20, Encrypted: true, Delete: true}}, rootDevice: image.RootDevice, tenancy: defaultTenancy,
 			profileARN: s.iamARN("instance-profile/eks-" + id),
 		},
 		info: info, capacityType: OnDemand, image: image, template: "eks-" + id, rootGiB: 20,

@@ -60,6 +60,7 @@ func ec2Probes(c *ec2.Client) map[string]probe {
 		"DescribeSpotPriceHistory":       of(c.DescribeSpotPriceHistory),
 		"DescribeSubnets":                of(c.DescribeSubnets),
 		"DescribeTags":                   of(c.DescribeTags),
+		"DescribeVolumes":                of(c.DescribeVolumes),
 		"DescribeVpcs":                   of(c.DescribeVpcs),
 		"RunInstances":                   of(c.RunInstances),
 		"TerminateInstances":             of(c.TerminateInstances),
