@@ -18,6 +18,7 @@ KUBELETS := ./e2e/kubelets
 KIND := ./e2e/kind
 # What runs Karpenter's own controller has a target of its own: it is built first, which takes minutes.
 KARPENTER := ./e2e/karpenter
+PURE += ./launcher/finalizer
 # All others are tested with the race detector.
 OTHERS = $(filter-out $(patsubst ./%,github.com/slipway-k8s/slipway/%,$(APISERVER) $(PURE) $(KUBELETS) $(KIND) $(KARPENTER)),$(shell go list ./...))
 
@@ -125,8 +126,8 @@ karpenter: ## Build Karpenter's own controller and a stock kube-scheduler into b
 	go build -o bin/kube-scheduler k8s.io/kubernetes/cmd/kube-scheduler
 
 .PHONY: karpenter-on-sandbox
-karpenter-on-sandbox: build karpenter ## Run Karpenter's own controller, unchanged, on the sandbox's AWS: launches, an interruption, consolidation (three minutes); PODS=300 SPEED=4 (1 is EC2's)
-	SLIPWAY_BIN_DIR=$(CURDIR)/bin go test -count 1 -timeout 30m -v -run '^TestKarpenter$$' $(KARPENTER) -karpenter.pods=$(or $(PODS),300) -karpenter.speed=$(or $(SPEED),4)
+karpenter-on-sandbox: build karpenter ## Run Karpenter's own controller, unchanged, on the sandbox's AWS: launches, an interruption, consolidation, and beside slipway, NodePools handed over (seven minutes); PODS=300 SPEED=4 (1 is EC2's)
+	SLIPWAY_BIN_DIR=$(CURDIR)/bin go test -count 1 -timeout 30m -v -run '^(TestKarpenter|TestHandover)$$' $(KARPENTER) -karpenter.pods=$(or $(PODS),300) -karpenter.speed=$(or $(SPEED),4)
 
 .PHONY: beside-karpenter
 beside-karpenter: build karpenter ## Measure slipway and Karpenter with a stock kube-scheduler one after the other, each alone on a sandbox at EC2's speed; PODS=300 ROUNDS=1

@@ -14,6 +14,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/finalizer"
 )
 
 // karpenterLease is the name of Karpenter's leader election Lease.
@@ -34,6 +35,10 @@ type neighbour struct {
 	selector labels.Selector
 	// changed is called when a Karpenter started or stopped, and once after the first check.
 	changed func()
+	// keeps returns nil if the admission policies keep a running Karpenter from a NodePool, and else why not. It is set before anything runs.
+	keeps func(pool string) error
+	// launchers are the users that may create NodeClaims, as of the last read; nil before the first.
+	launchers atomic.Pointer[users]
 	// looked means that the first check is done: before it, the result is unknown.
 	looked atomic.Bool
 	// lease is the namespace of the current Lease; nil while there is none.
@@ -144,6 +149,8 @@ func (n *neighbour) judge(ctx context.Context, lease *coordinationv1.Lease, now 
 	if err := n.rights.read(ctx, n.reader, now); err != nil {
 		return r, state, err
 	}
+	launchers := n.rights.users
+	n.launchers.Store(&launchers)
 	if !n.rights.in(lease.Namespace) {
 		return r, forged, nil
 	}
@@ -187,21 +194,55 @@ func (n *neighbour) manages(pool *karpv1.NodePool) (bool, string) {
 		return false, "the check for a running Karpenter is not done yet"
 	}
 	namespace := n.lease.Load()
-	if namespace == nil || n.selector.Matches(labels.Set(pool.Labels)) {
+	if namespace == nil {
+		return true, ""
+	}
+	if n.Selected(pool) {
+		if err := n.keeps(pool.Name); err != nil {
+			return false, fmt.Sprintf("a live Karpenter holds Lease %s/%s: %v", *namespace, karpenterLease, err)
+		}
 		return true, ""
 	}
 	return false, fmt.Sprintf("a live Karpenter holds Lease %s/%s and the handover selector does not select this NodePool", *namespace, karpenterLease)
 }
 
-// alone reports whether certainly no Karpenter is running.
-func (n *neighbour) alone() bool { return n.looked.Load() && n.lease.Load() == nil }
+// Alone reports whether certainly no Karpenter is running.
+func (n *neighbour) Alone() bool { return n.looked.Load() && n.lease.Load() == nil }
+
+// Known reports whether it is known if a Karpenter is running.
+func (n *neighbour) Known() bool { return n.looked.Load() }
+
+// Selected reports whether a NodePool is handed over while a Karpenter is running.
+func (n *neighbour) Selected(pool *karpv1.NodePool) bool {
+	return n.selector.Matches(labels.Set(pool.Labels))
+}
+
+// handedOver reports whether a Karpenter is running, and the NodePool is slipway's all the while.
+func (n *neighbour) handedOver(pool *karpv1.NodePool) bool { return !n.Alone() && n.Selected(pool) }
+
+// theirs reports whether a Karpenter is running, and the NodePool is its own.
+func (n *neighbour) theirs(pool *karpv1.NodePool) bool { return n.lease.Load() != nil && !n.Selected(pool) }
+
+// IsKarpenter reports whether a user may create NodeClaims.
+func (n *neighbour) IsKarpenter(user string) bool {
+	launchers := n.launchers.Load()
+	return launchers != nil && launchers.has(user)
+}
+
+// own marks a new NodeClaim as slipway's while a Karpenter is running, which must not launch it.
+func (n *neighbour) own(claim *karpv1.NodeClaim) {
+	if !n.Alone() {
+		finalizer.Take(claim)
+	}
+}
 
 // ours reports whether slipway launches, joins and terminates a NodeClaim: those with an EC2NodeClass, and while a Karpenter is running,
-// only those that slipway recorded. Another provider's claims are never touched, as in Karpenter (pkg/utils/nodeclaim, IsManaged).
+// only those with slipway's finalizer. Until it is known whether one runs, those that slipway recorded are taken for ours. Another provider's
+// claims are never touched, as in Karpenter (pkg/utils/nodeclaim, IsManaged).
 func (n *neighbour) ours(claim *karpv1.NodeClaim) bool {
 	if ref := claim.Spec.NodeClassRef; ref != nil && ref.Group != "" && ref.Group != apis.Group {
 		return false
 	}
 	_, recorded := claim.Annotations[catalog.InstanceTypesAnnotation]
-	return recorded || n.alone()
+	return finalizer.Taken(claim) || n.Alone() || recorded && !n.Known()
 }

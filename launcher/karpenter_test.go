@@ -65,6 +65,7 @@ func beside(t *testing.T, api client.Client, test func(t *testing.T, n *neighbou
 		if err != nil {
 			t.Fatal(err)
 		}
+		n.keeps = func(string) error { return nil }
 		if ok, why := n.manages(pool(nil)); ok || !strings.Contains(why, "not done yet") {
 			t.Errorf("before the first look: %t, %q", ok, why)
 		}
@@ -119,12 +120,18 @@ func TestLiveKarpenter(t *testing.T) {
 				if ok, why := n.manages(pool(map[string]string{"handover": "yes"})); !ok {
 					t.Errorf("a NodePool that was handed over: %q", why)
 				}
-				if n.ours(claimOf(nil)) || !n.ours(claimOf(map[string]string{catalog.InstanceTypesAnnotation: "m7g.large"})) {
+				taken := claimOf(nil)
+				n.own(taken)
+				if n.ours(claimOf(nil)) || n.ours(claimOf(map[string]string{catalog.InstanceTypesAnnotation: "m7g.large"})) || !n.ours(taken) {
 					t.Error("whose claim it is")
+				}
+				n.keeps = func(string) error { return errors.New("no policy") }
+				if ok, why := n.manages(pool(map[string]string{"handover": "yes"})); ok || !strings.Contains(why, "no policy") {
+					t.Errorf("a NodePool that Karpenter is not kept from: %t, %q", ok, why)
 				}
 				// It stops.
 				time.Sleep(41 * time.Second) // The last renewal, the Lease, and a period of reading.
-				if ok, why := n.manages(pool(nil)); !ok || !n.alone() {
+				if ok, why := n.manages(pool(nil)); !ok || !n.Alone() {
 					t.Errorf("it is gone: %q", why)
 				}
 			})
@@ -157,7 +164,7 @@ func TestKarpenterThatIsGone(t *testing.T) {
 					t.Errorf("early: manages %t: %q", ok, why)
 				}
 				time.Sleep(c.after/2 + lookAgain)
-				if ok, why := n.manages(pool(nil)); !ok || !n.alone() || !n.ours(claimOf(nil)) {
+				if ok, why := n.manages(pool(nil)); !ok || !n.Alone() || !n.ours(claimOf(nil)) {
 					t.Errorf("manages %t: %q", ok, why)
 				}
 				other := claimOf(map[string]string{catalog.InstanceTypesAnnotation: "m7g.large"})

@@ -29,6 +29,21 @@ type rights struct {
 	at time.Time
 	// namespaces by name; everyNamespace is in it if all are.
 	namespaces map[string]bool
+	// users are those of them, and all others.
+	users users
+}
+
+// users are the subjects that may create NodeClaims: names of users and of groups of service accounts.
+type users map[string]bool
+
+// has reports whether a service account is one of them, by itself or in a group.
+func (u users) has(account string) bool {
+	namespace, _, err := serviceaccount.SplitUsername(account)
+	if err != nil {
+		return u[account]
+	}
+	names := append(serviceaccount.MakeGroupNames(namespace), user.AllAuthenticated, account)
+	return slices.ContainsFunc(names, func(name string) bool { return u[name] })
 }
 
 // read reads them again where they are old.
@@ -44,7 +59,14 @@ func (r *rights) read(ctx context.Context, reader client.Reader, now time.Time) 
 	if err := reader.List(ctx, &bindings); err != nil {
 		return fmt.Errorf("listing ClusterRoleBindings: %w", err)
 	}
-	r.at, r.namespaces = now, launching(roles.Items, bindings.Items)
+	subjects := launching(roles.Items, bindings.Items)
+	r.at, r.namespaces, r.users = now, map[string]bool{}, users{}
+	for _, subject := range subjects {
+		r.users[nameOf(subject)] = true
+		if namespace, ok := namespaceOf(subject); ok {
+			r.namespaces[namespace] = true
+		}
+	}
 	return nil
 }
 
@@ -53,24 +75,27 @@ func (r *rights) in(namespace string) bool {
 	return namespace == metav1.NamespaceSystem || r.namespaces[namespace] || r.namespaces[everyNamespace]
 }
 
-// launching returns the namespaces whose service accounts may create NodeClaims, which are cluster-wide: only a ClusterRoleBinding gives the right.
-func launching(roles []rbacv1.ClusterRole, bindings []rbacv1.ClusterRoleBinding) map[string]bool {
+// launching returns the subjects that may create NodeClaims, which are cluster-wide: only a ClusterRoleBinding gives the right.
+func launching(roles []rbacv1.ClusterRole, bindings []rbacv1.ClusterRoleBinding) []rbacv1.Subject {
 	able := map[string]bool{}
 	for i := range roles {
 		able[roles[i].Name] = slices.ContainsFunc(roles[i].Rules, createsClaims)
 	}
-	out := map[string]bool{}
+	var out []rbacv1.Subject
 	for i := range bindings {
-		if !able[bindings[i].RoleRef.Name] {
-			continue
-		}
-		for _, subject := range bindings[i].Subjects {
-			if namespace, ok := namespaceOf(subject); ok {
-				out[namespace] = true
-			}
+		if able[bindings[i].RoleRef.Name] {
+			out = append(out, bindings[i].Subjects...)
 		}
 	}
 	return out
+}
+
+// nameOf returns the name under which the API server sees a subject: a service account is a user.
+func nameOf(subject rbacv1.Subject) string {
+	if subject.Kind == rbacv1.ServiceAccountKind {
+		return serviceaccount.MakeUsername(subject.Namespace, subject.Name)
+	}
+	return subject.Name
 }
 
 func createsClaims(rule rbacv1.PolicyRule) bool {

@@ -21,7 +21,7 @@ func TestForgedKarpenter(t *testing.T) {
 		t.Helper()
 		renew(t, api, "tenant", 0, time.Second)
 		for range 2 {
-			if ok, why := n.manages(pool(nil)); !ok || !n.alone() {
+			if ok, why := n.manages(pool(nil)); !ok || !n.Alone() {
 				t.Errorf("manages %t: %q", ok, why)
 			}
 			renew(t, api, "tenant", 0, time.Minute)
@@ -74,7 +74,13 @@ func TestNamespacesThatLaunch(t *testing.T) {
 		"each that is known":   {"admin", rbacv1.Subject{Kind: "Group", Name: "system:authenticated"}, []string{everyNamespace}},
 	} {
 		bindings := []rbacv1.ClusterRoleBinding{{RoleRef: rbacv1.RoleRef{Kind: "ClusterRole", Name: c.role}, Subjects: []rbacv1.Subject{c.subject}}}
-		got := slices.Sorted(maps.Keys(launching(roles, bindings)))
+		found := map[string]bool{}
+		for _, subject := range launching(roles, bindings) {
+			if namespace, ok := namespaceOf(subject); ok {
+				found[namespace] = true
+			}
+		}
+		got := slices.Sorted(maps.Keys(found))
 		if diff := cmp.Diff(c.want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
@@ -84,5 +90,21 @@ func TestNamespacesThatLaunch(t *testing.T) {
 	}
 	if r := (&rights{namespaces: map[string]bool{everyNamespace: true}}); !r.in("tenant") {
 		t.Error("each service account may create NodeClaims: a Karpenter may be in each namespace")
+	}
+}
+
+// Whose service account the handover policies have to keep away: one that may create NodeClaims, by itself or in a group.
+func TestUsers(t *testing.T) {
+	all := users{"system:serviceaccount:karpenter:karpenter": true, "system:serviceaccounts:fleet": true, "jane": true}
+	for account, want := range map[string]bool{
+		"system:serviceaccount:karpenter:karpenter": true, "system:serviceaccount:karpenter:other": false,
+		"system:serviceaccount:fleet:any": true, "jane": true, "joe": false,
+	} {
+		if all.has(account) != want {
+			t.Errorf("%s: not %t", account, want)
+		}
+	}
+	if !(users{"system:authenticated": true}).has("system:serviceaccount:a:b") {
+		t.Error("a service account is authenticated")
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/internal/disruption"
 	"github.com/slipway-k8s/slipway/launcher/bind"
+	"github.com/slipway-k8s/slipway/launcher/handover"
 )
 
 // Settings are the user's settings from configuration file, environment and flags; the later one overrides the earlier.
@@ -74,7 +75,8 @@ type Settings struct {
 	// DisruptBarePods means that pods without a controller do not keep a node from being consolidated, or replaced when it has drifted or
 	// expires soon: they end with it, as with Karpenter. Default false.
 	DisruptBarePods bool `json:"disruptBarePods,omitempty"`
-	// HandoverSelector selects by label the NodePools that slipway manages although a Karpenter runs in the cluster. Default: none.
+	// HandoverSelector selects by label the NodePools that slipway manages although a Karpenter runs in the cluster, where the handover policies
+	// keep that Karpenter from them. Empty means none. Default slipway.dev/handover=true.
 	HandoverSelector string `json:"handoverSelector,omitempty"`
 	// KubeClientQPS and KubeClientBurst limit requests to the API server. Defaults 1000 and 2000.
 	KubeClientQPS   int `json:"kubeClientQPS,omitempty"`
@@ -104,8 +106,8 @@ func Defaults() Settings {
 		AMIRefreshInterval: metav1.Duration{Duration: time.Minute}, SubnetRefreshInterval: metav1.Duration{Duration: time.Minute},
 		ConsolidationPeriod: metav1.Duration{Duration: 10 * time.Second}, ConsolidationPayback: metav1.Duration{Duration: 2 * time.Hour},
 		ConsolidationMinSaving: 0.005, ConsolidationNodeAge: metav1.Duration{Duration: disruption.DefaultNodeAge},
-		ConsolidationPodAge: metav1.Duration{Duration: 24 * time.Hour},
-		KubeClientQPS:       1000, KubeClientBurst: 2000, MetricsAddress: ":8080", HealthProbeAddress: ":8081",
+		ConsolidationPodAge: metav1.Duration{Duration: 24 * time.Hour}, HandoverSelector: handover.Label + "=true",
+		KubeClientQPS: 1000, KubeClientBurst: 2000, MetricsAddress: ":8080", HealthProbeAddress: ":8081",
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/disrupt"
 	"github.com/slipway-k8s/slipway/launcher/drift"
 	"github.com/slipway-k8s/slipway/launcher/expire"
+	"github.com/slipway-k8s/slipway/launcher/handover"
 	"github.com/slipway-k8s/slipway/launcher/health"
 	"github.com/slipway-k8s/slipway/launcher/interrupt"
 	"github.com/slipway-k8s/slipway/launcher/join"
@@ -74,6 +75,13 @@ func (l *Launcher) parts() (p parts, err error) {
 	if p.beside, err = newNeighbour(mgr.GetAPIReader(), settings.HandoverSelector, late.recheck); err != nil {
 		return p, err
 	}
+	handovers, err := handover.New(handover.Config{
+		Client: mgr.GetClient(), Guard: p.leader, Events: l.recorders.slipway, Neighbour: p.beside, Changed: late.recheck,
+	})
+	if err != nil {
+		return p, err
+	}
+	p.beside.keeps = handovers.Keeps
 	p.terminator, err = terminate.New(terminate.Config{
 		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Cloud: l.config.Cloud, Asker: late, Guard: p.leader,
 		Events: l.recorders.karpenter, Registerer: l.registerer, Ours: p.beside.ours,
@@ -100,7 +108,7 @@ func (l *Launcher) parts() (p parts, err error) {
 	}
 	p.server, err = server.New(server.Config{
 		Socket: settings.Socket, Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Cache: mgr.GetCache(), Offers: l.config.Cloud,
-		Leader: p.leader, Launcher: p.launcher, Peer: p.peer, JoinDeadline: settings.JoinDeadline.Duration, Manages: p.beside.manages, Gate: p.health.Gate,
+		Leader: p.leader, Launcher: p.launcher, Peer: p.peer, JoinDeadline: settings.JoinDeadline.Duration, Manages: p.beside.manages, Own: p.beside.own, HandedOver: p.beside.handedOver, Gate: p.health.Gate,
 		Leaving: leavingSoon(mgr.GetClient(), settings.ExpiryWindow.Duration, late.inMove),
 	})
 	late.server = p.server
@@ -118,7 +126,7 @@ func (l *Launcher) parts() (p parts, err error) {
 	}
 	p.mover, err = l.mover(p)
 	late.mover = p.mover
-	return p, errors.Join(err, add(mgr, p.leader.Run, p.beside.run, l.config.Cloud.Refresh, p.launcher.Run, p.health.Run, p.server.Run))
+	return p, errors.Join(err, add(mgr, p.leader.Run, p.beside.run, handovers.Run, l.config.Cloud.Refresh, p.launcher.Run, p.health.Run, p.server.Run))
 }
 
 // add makes the manager run loops of the launcher.
@@ -143,6 +151,7 @@ func (l *Launcher) classes(p parts) error {
 	}
 	classes, err := nodeclass.New(nodeclass.Config{
 		Client: mgr.GetClient(), Cloud: l.config.Cloud, Guard: p.leader, Events: l.recorders.karpenter, CABundle: &bundle,
+		Shared: func() bool { return !p.beside.Alone() },
 	})
 	if err != nil {
 		return err
@@ -153,7 +162,7 @@ func (l *Launcher) classes(p parts) error {
 	}
 	pools, err := nodepool.New(nodepool.Config{
 		Client: mgr.GetClient(), Offers: l.config.Cloud, Events: l.recorders.karpenter, Guard: p.leader, Registerer: l.registerer,
-		StaticCapacity: gates.StaticCapacity,
+		StaticCapacity: gates.StaticCapacity, Theirs: p.beside.theirs,
 	})
 	if err != nil {
 		return err
@@ -214,7 +223,7 @@ func (l *Launcher) termination(p parts) error {
 	if err != nil {
 		return err
 	}
-	collector, err := collect.New(collect.Config{Reader: mgr.GetAPIReader(), Cloud: l.config.Cloud, Guard: p.leader, Ender: p.terminator, Ours: p.beside.ours, Alone: p.beside.alone})
+	collector, err := collect.New(collect.Config{Reader: mgr.GetAPIReader(), Cloud: l.config.Cloud, Guard: p.leader, Ender: p.terminator, Ours: p.beside.ours, Alone: p.beside.Alone})
 	if err != nil {
 		return err
 	}

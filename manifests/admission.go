@@ -8,17 +8,21 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Policies are the objects of admission/, in the order of the file.
+// Policies are the objects of one file of admission/, in its order.
 type Policies struct {
-	// Policies hold the launcher to the objects that are slipway's.
+	// Policies are rules for the launcher, or for a Karpenter.
 	Policies []admissionv1.ValidatingAdmissionPolicy
 	// Bindings put them in force.
 	Bindings []admissionv1.ValidatingAdmissionPolicyBinding
 }
 
-// Admission decodes the file of admission/.
-func Admission() (Policies, error) {
-	const name = "admission/launcher.yaml"
+// Admission decodes the policies of the launcher.
+func Admission() (Policies, error) { return policies("admission/launcher.yaml") }
+
+// Handover decodes the policies that keep a Karpenter from the NodePools that are handed over.
+func Handover() (Policies, error) { return policies("admission/handover.yaml") }
+
+func policies(name string) (Policies, error) {
 	var out Policies
 	documents, err := Documents(name)
 	if err != nil {

@@ -2,6 +2,8 @@ package plugin
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -91,6 +93,9 @@ func (c *catalogUpdates) drain(ctx context.Context, now time.Time) {
 // apply applies one change of the catalog.
 func (c *catalogUpdates) apply(ctx context.Context, u link.Update, now time.Time) {
 	before := c.view.Receive(u.State)
+	if u.Offers {
+		c.status.Beside(slices.ContainsFunc(slices.Collect(maps.Values(u.State.NodePools)), func(p catalog.NodePool) bool { return p.HandedOver }))
+	}
 	if u.Full {
 		c.resync(ctx, u, now)
 	} else {

@@ -90,6 +90,11 @@ func applyPolicies(ctx context.Context, client kubernetes.Interface) error {
 	if err != nil {
 		return err
 	}
+	handover, err := manifests.Handover()
+	if err != nil {
+		return err
+	}
+	admission.Policies, admission.Bindings = append(admission.Policies, handover.Policies...), append(admission.Bindings, handover.Bindings...)
 	registration := client.AdmissionregistrationV1()
 	create := metav1.CreateOptions{FieldManager: "slipway"}
 	for i := range admission.Policies {

@@ -103,7 +103,10 @@ func (c *cluster) refused() []string {
 }
 
 // pool creates the EC2NodeClass and the NodePool of the samples, which consolidates after 30 s.
-func (c *cluster) pool() {
+func (c *cluster) pool() { c.pools("default") }
+
+// pools creates the EC2NodeClass and NodePools of these names.
+func (c *cluster) pools(names ...string) {
 	c.t.Helper()
 	mine := map[string]string{"karpenter.sh/discovery": sandbox.ClusterName}
 	class := &awsv1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
@@ -111,7 +114,7 @@ func (c *cluster) pool() {
 	class.Spec.Role = "KarpenterNodeRole-" + sandbox.ClusterName
 	class.Spec.SubnetSelectorTerms = []awsv1.SubnetSelectorTerm{{Tags: mine}}
 	class.Spec.SecurityGroupSelectorTerms = []awsv1.SecurityGroupSelectorTerm{{Tags: mine}}
-	pool := &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
+	pool := &karpv1.NodePool{}
 	template := &pool.Spec.Template
 	template.Spec.NodeClassRef = &karpv1.NodeClassReference{Group: "karpenter.k8s.aws", Kind: "EC2NodeClass", Name: "default"}
 	template.Spec.Requirements = []karpv1.NodeSelectorRequirementWithMinValues{
@@ -124,7 +127,13 @@ func (c *cluster) pool() {
 	pool.Spec.Disruption.ConsolidationPolicy = karpv1.ConsolidationPolicyWhenEmptyOrUnderutilized
 	pool.Spec.Disruption.ConsolidateAfter = karpv1.MustParseNillableDuration("30s")
 	pool.Spec.Disruption.Budgets = []karpv1.Budget{{Nodes: "100%"}}
-	for _, obj := range []client.Object{class, pool} {
+	objects := []client.Object{class}
+	for _, name := range names {
+		named := pool.DeepCopy()
+		named.Name = name
+		objects = append(objects, named)
+	}
+	for _, obj := range objects {
 		if err := c.client.Create(c.t.Context(), obj); err != nil {
 			c.t.Fatal(err)
 		}
@@ -132,27 +141,40 @@ func (c *cluster) pool() {
 }
 
 // awaitPool waits until the NodePool is ready.
-func (c *cluster) awaitPool() {
+func (c *cluster) awaitPool() { c.awaitReady("default") }
+
+func (c *cluster) awaitReady(name string) {
 	c.t.Helper()
 	err := wait.PollUntilContextTimeout(c.t.Context(), 100*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
 		pool := &karpv1.NodePool{}
-		err := c.client.Get(ctx, client.ObjectKey{Name: "default"}, pool)
+		err := c.client.Get(ctx, client.ObjectKey{Name: name}, pool)
 		return err == nil && pool.StatusConditions().Root().IsTrue(), err
 	})
 	if err != nil {
-		c.t.Fatalf("waiting for NodePool default: %v", err)
+		c.t.Fatalf("waiting for NodePool %s: %v", name, err)
 	}
 }
 
 // deployment creates a Deployment of n pods that ask for half a core, and run on the NodePool's nodes alone.
 func (c *cluster) deployment(n int32) *appsv1.Deployment {
+	return c.create(c.workload("web", n, func(s *corev1.PodSpec) { s.NodeSelector = map[string]string{karpv1.NodePoolLabelKey: "default"} }))
+}
+
+func (c *cluster) create(d *appsv1.Deployment) *appsv1.Deployment {
 	c.t.Helper()
-	labels := map[string]string{"app": "web"}
-	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}}
+	if err := c.client.Create(c.t.Context(), d); err != nil {
+		c.t.Fatal(err)
+	}
+	return d
+}
+
+// workload is a Deployment of n pods that ask for half a core.
+func (c *cluster) workload(name string, n int32, edit func(*corev1.PodSpec)) *appsv1.Deployment {
+	labels := map[string]string{"app": name}
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
 	d.Spec.Replicas = &n
 	d.Spec.Selector = &metav1.LabelSelector{MatchLabels: labels}
 	d.Spec.Template = corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{
-		NodeSelector: map[string]string{karpv1.NodePoolLabelKey: "default"},
 		Containers: []corev1.Container{{
 			Name: "main", Image: "registry.example/main:1",
 			Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
@@ -160,9 +182,7 @@ func (c *cluster) deployment(n int32) *appsv1.Deployment {
 			}},
 		}},
 	}}
-	if err := c.client.Create(c.t.Context(), d); err != nil {
-		c.t.Fatal(err)
-	}
+	edit(&d.Spec.Template.Spec)
 	return d
 }
 
@@ -176,10 +196,12 @@ func (c *cluster) scale(d *appsv1.Deployment, n int32) {
 }
 
 // running counts the Deployment's pods that run and stay.
-func (c *cluster) running() int {
+func (c *cluster) running() int { return c.runningOf("web") }
+
+func (c *cluster) runningOf(app string) int {
 	n := 0
 	for _, p := range c.recorder.Pods() {
-		if p.Object.Labels["app"] == "web" && !p.Deleted.Seen() && !p.Terminating.Seen() && p.Object.Status.Phase == corev1.PodRunning {
+		if p.Object.Labels["app"] == app && !p.Deleted.Seen() && !p.Terminating.Seen() && p.Object.Status.Phase == corev1.PodRunning {
 			n++
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -42,19 +43,31 @@ type cluster struct {
 	pods int
 	// children are the processes that are not slipway's.
 	children map[string]*supervise.Child
+	// stops end them.
+	stops map[string]func()
+	// changes count the writes of objects that slipway and Karpenter share, by name.
+	changes struct {
+		sync.Mutex
+		of map[string]int
+	}
 }
 
-// start brings a sandbox up whose nodes Karpenter launches, or slipway.
+// start brings a sandbox up whose nodes Karpenter launches, or slipway, or both.
 func start(tb testing.TB, autoscaler string) *cluster {
 	tb.Helper()
 	tell := func(text string) { fmt.Fprintln(os.Stderr, text) }
-	sb, err := sandbox.Start(tb.Context(), sandbox.Config{
+	config := sandbox.Config{
 		Speed: number(tb, "speed"), BinDir: binaries(), WithoutSlipway: autoscaler == karpenter, ManagedNodes: 1, Progress: tell, Notice: tell,
-	})
+	}
+	if autoscaler == both {
+		config.StockProfile = stockProfile
+	}
+	sb, err := sandbox.Start(tb.Context(), config)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	c := &cluster{Sandbox: sb, children: map[string]*supervise.Child{}, t: tb, pods: int(number(tb, "pods")), processes: []string{sandbox.Launcher, sandbox.Scheduler}}
+	c := &cluster{Sandbox: sb, children: map[string]*supervise.Child{}, stops: map[string]func(){}, t: tb, pods: int(number(tb, "pods")), processes: []string{sandbox.Launcher, sandbox.Scheduler}}
+	c.changes.of = map[string]int{}
 	ctx, cancel := context.WithCancel(context.Background())
 	tb.Cleanup(func() {
 		cancel() // The watches end first: kube-apiserver waits for them.
@@ -71,9 +84,14 @@ func start(tb testing.TB, autoscaler string) *cluster {
 	if err := c.recorder.Start(ctx); err != nil {
 		tb.Fatal(err)
 	}
-	if autoscaler == karpenter {
+	switch autoscaler {
+	case karpenter:
 		c.processes = []string{karpenter, stockScheduler}
-		c.startKarpenter(ctx)
+		c.startKarpenter(ctx, sb.KubeconfigPath())
+		c.startScheduler(ctx)
+	case both:
+		c.processes = append(c.processes, karpenter)
+		c.startKarpenter(ctx, c.account())
 	}
 	return c
 }

@@ -1,7 +1,6 @@
 package observe
 
 import (
-	"slices"
 	"strconv"
 	"time"
 
@@ -10,6 +9,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/finalizer"
 	"github.com/slipway-k8s/slipway/launcher/view"
 )
 
@@ -102,7 +102,7 @@ func (c *Claim) update(obj *karpv1.NodeClaim, now Moment) {
 	c.Created.note(true, now)
 	c.Terminating.note(!obj.DeletionTimestamp.IsZero(), now)
 	bought := obj.Status.ProviderID != "" || obj.Annotations[catalog.LaunchAnnotation] != ""
-	c.Unguarded.note(bought && !slices.Contains(obj.Finalizers, karpv1.TerminationFinalizer), now)
+	c.Unguarded.note(bought && !finalizer.Guarded(obj), now)
 	if e := view.ParseExpected(obj.Annotations[catalog.ExpectedAnnotation]); e.Price > 0 {
 		c.Expected = e
 	}

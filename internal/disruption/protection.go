@@ -27,8 +27,15 @@ func ProtectionOf(pod *corev1.Pod, now time.Time) Protection {
 	return protection(pod.Annotations, started(pod), now)
 }
 
+// ShieldAnnotation on a Node means that its karpenter.sh/do-not-disrupt is slipway's, which keeps a Karpenter that runs beside slipway from the
+// Node, and no user's.
+const ShieldAnnotation = "slipway.dev/handed-over"
+
 // ProtectionOfNode reads the same annotations of a Node or NodeClaim; a duration counts from its creation.
 func ProtectionOfNode(annotations map[string]string, created, now time.Time) Protection {
+	if annotations[ShieldAnnotation] != "" {
+		return Protection{}
+	}
 	return protection(annotations, created, now)
 }
 

@@ -442,7 +442,9 @@ type NodePool struct {
 	// USD per hour that each node costs beside what AWS charges.
 	NodeCost float64 `protobuf:"fixed64,13,opt,name=node_cost,json=nodeCost,proto3" json:"node_cost,omitempty"`
 	// The share of the requested CPU, 0 to 1, that pods on burstable instances are assumed not to use.
-	IdleCpu       float64 `protobuf:"fixed64,14,opt,name=idle_cpu,json=idleCpu,proto3" json:"idle_cpu,omitempty"`
+	IdleCpu float64 `protobuf:"fixed64,14,opt,name=idle_cpu,json=idleCpu,proto3" json:"idle_cpu,omitempty"`
+	// A Karpenter runs, and the NodePool is slipway's: Karpenter must launch nothing for pods that wait for slipway's nodes.
+	HandedOver    bool `protobuf:"varint,15,opt,name=handed_over,json=handedOver,proto3" json:"handed_over,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -573,6 +575,13 @@ func (x *NodePool) GetIdleCpu() float64 {
 		return x.IdleCpu
 	}
 	return 0
+}
+
+func (x *NodePool) GetHandedOver() bool {
+	if x != nil {
+		return x.HandedOver
+	}
+	return false
 }
 
 type Requirement struct {
@@ -3616,7 +3625,7 @@ const file_launcher_api_launcher_proto_rawDesc = "" +
 	"\x14removed_node_classes\x18\x06 \x03(\tR\x12removedNodeClasses\x12>\n" +
 	"\tin_flight\x18\a \x03(\v2!.slipway.launcher.v1.InFlightNodeR\binFlight\x126\n" +
 	"\x05ended\x18\b \x03(\v2 .slipway.launcher.v1.InFlightEndR\x05ended\x126\n" +
-	"\aversion\x18\t \x01(\v2\x1c.slipway.launcher.v1.VersionR\aversion\"\xa2\x06\n" +
+	"\aversion\x18\t \x01(\v2\x1c.slipway.launcher.v1.VersionR\aversion\"\xc3\x06\n" +
 	"\bNodePool\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1d\n" +
 	"\n" +
@@ -3635,7 +3644,9 @@ const file_launcher_api_launcher_proto_rawDesc = "" +
 	"generation\x18\f \x01(\x03R\n" +
 	"generation\x12\x1b\n" +
 	"\tnode_cost\x18\r \x01(\x01R\bnodeCost\x12\x19\n" +
-	"\bidle_cpu\x18\x0e \x01(\x01R\aidleCpu\x1a9\n" +
+	"\bidle_cpu\x18\x0e \x01(\x01R\aidleCpu\x12\x1f\n" +
+	"\vhanded_over\x18\x0f \x01(\bR\n" +
+	"handedOver\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a9\n" +

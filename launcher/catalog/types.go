@@ -53,6 +53,8 @@ type NodePool struct {
 	Declared
 	// Generation is that of the NodePool's spec.
 	Generation int64
+	// HandedOver means that a Karpenter runs, and the NodePool is slipway's.
+	HandedOver bool
 }
 
 // InstanceType describes what nodes of one EC2 instance type, launched from one EC2NodeClass, offer to pods.

@@ -3,11 +3,11 @@ package collect
 import (
 	"time"
 
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
+	"github.com/slipway-k8s/slipway/launcher/finalizer"
 	"github.com/slipway-k8s/slipway/launcher/index"
 )
 
@@ -121,7 +121,7 @@ func (s State) abandoned(i cloud.Instance, claim *karpv1.NodeClaim) bool {
 	launch := i.Tags[catalog.LaunchAnnotation]
 	named := i.Tags[claimTag] == claim.Name || launch != "" && launch == claim.Annotations[catalog.LaunchAnnotation]
 	_, node := s.Nodes[claim.Status.ProviderID]
-	return named && !node && !controllerutil.ContainsFinalizer(claim, karpv1.TerminationFinalizer)
+	return named && !node && !finalizer.Guarded(claim)
 }
 
 // missing returns the tags that a launched instance lacks.

@@ -17,12 +17,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/catalog/ec2error"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
+	"github.com/slipway-k8s/slipway/launcher/finalizer"
 	"github.com/slipway-k8s/slipway/launcher/leadership"
 	"github.com/slipway-k8s/slipway/launcher/node"
 	"github.com/slipway-k8s/slipway/launcher/record"
@@ -151,7 +151,7 @@ var errLaunched = errors.New("the NodeClaim is launched")
 func (g *group) launched(ctx context.Context, c *karpv1.NodeClaim, instance cloud.Instance, offered map[string]catalog.InstanceType) error {
 	t := offered[instance.InstanceType]
 	err := g.write(ctx, c, func(patch client.Patch) error {
-		controllerutil.AddFinalizer(c, karpv1.TerminationFinalizer)
+		finalizer.Guard(c)
 		c.Labels = merge(c.Labels, t.Labels, map[string]string{
 			karpv1.CapacityTypeLabelKey: instance.CapacityType, catalog.LabelInstanceTenancy: instance.Tenancy,
 		}, reservationLabels(t, instance))

@@ -15,13 +15,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 	"sigs.k8s.io/karpenter/pkg/apis/v1alpha1"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/catalog/ec2error"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
+	"github.com/slipway-k8s/slipway/launcher/finalizer"
 	"github.com/slipway-k8s/slipway/launcher/record"
 )
 
@@ -353,7 +353,7 @@ func (g *group) stamp(ctx context.Context, id string) error {
 	results := each(g.claims, func(c *karpv1.NodeClaim) error {
 		before := c.DeepCopy()
 		metav1.SetMetaDataAnnotation(&c.ObjectMeta, catalog.LaunchAnnotation, id)
-		controllerutil.AddFinalizer(c, karpv1.TerminationFinalizer)
+		finalizer.Guard(c)
 		if g.relaxed {
 			metav1.SetMetaDataAnnotation(&c.ObjectMeta, karpv1.NodeClaimMinValuesRelaxedAnnotationKey, "true")
 		}

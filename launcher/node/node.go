@@ -12,11 +12,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
+	"github.com/slipway-k8s/slipway/launcher/finalizer"
 	"github.com/slipway-k8s/slipway/launcher/record"
 )
 
@@ -111,11 +111,11 @@ func Complete(have, want *corev1.Node, claim *karpv1.NodeClaim) (*corev1.Node, b
 	return out, !equality.Semantic.DeepEqual(have, out)
 }
 
-// Registered returns the Node as registered: with Karpenter's finalizer, label and owner, and without the taint that its user data may have
+// Registered returns the Node as registered: with the finalizer of its NodeClaim, Karpenter's label and owner, and without the taint that its user data may have
 // set until then.
 func Registered(have *corev1.Node, claim *karpv1.NodeClaim) *corev1.Node {
 	out := have.DeepCopy()
-	controllerutil.AddFinalizer(out, karpv1.TerminationFinalizer)
+	finalizer.GuardLike(out, claim)
 	metav1.SetMetaDataLabel(&out.ObjectMeta, karpv1.NodeRegisteredLabelKey, "true")
 	out.OwnerReferences = []metav1.OwnerReference{{
 		APIVersion: "karpenter.sh/v1", Kind: "NodeClaim", Name: claim.Name, UID: claim.UID, BlockOwnerDeletion: new(true),

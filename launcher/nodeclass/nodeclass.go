@@ -59,6 +59,8 @@ type Config struct {
 	Guard leadership.Guard
 	// Events records Karpenter's Events. Required.
 	Events announce.EventRecorder
+	// Shared reports whether a Karpenter may be writing the same statuses; nil means that none ever does.
+	Shared func() bool
 	// CABundle is the cluster's, PEM in base64, from the settings or from the launcher's own connection: it is part of the hash.
 	CABundle *string
 }
@@ -70,6 +72,9 @@ type Controller struct{ config Config }
 func New(c Config) (*Controller, error) {
 	if c.Client == nil || c.Cloud == nil || c.Guard == nil || c.Events == nil {
 		return nil, errors.New("nodeclass: Client, Cloud, Guard and Events are required")
+	}
+	if c.Shared == nil {
+		c.Shared = func() bool { return false }
 	}
 	return &Controller{config: c}, nil
 }
@@ -159,6 +164,9 @@ func (c *Controller) resolve(ctx context.Context, class *awsv1.EC2NodeClass) err
 	resolved, err := c.config.Cloud.Resolve(ctx, class)
 	if err == nil {
 		Apply(class, resolved)
+		if c.config.Shared() && before.Status.InstanceProfile != "" {
+			class.Status.InstanceProfile = before.Status.InstanceProfile // Either's has the role. Both would write their own for ever.
+		}
 	} else if ctx.Err() == nil {
 		class.StatusConditions() // This sets missing conditions to Unknown.
 		klog.FromContext(ctx).Error(err, "Could not resolve EC2NodeClass", "nodeClass", klog.KObj(class))

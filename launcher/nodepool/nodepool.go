@@ -33,7 +33,10 @@ const workers = 4
 // typesAgain is when a pool without a compatible instance type is compared with the instance types again, whose changes are not watched.
 const typesAgain = time.Minute
 
-// Config holds the dependencies of a Controller. Every field is required but StaticCapacity.
+// theirsAgain is when a NodePool whose status a Karpenter writes is looked at again: it may be slipway's by then.
+const theirsAgain = 5 * time.Second
+
+// Config holds the dependencies of a Controller. Every field is required unless its comment says otherwise.
 type Config struct {
 	// Client reads from the cache, with the indexes of package index, and writes.
 	Client client.Client
@@ -45,7 +48,9 @@ type Config struct {
 	Guard leadership.Guard
 	// Registerer registers the metrics.
 	Registerer prometheus.Registerer
-	// StaticCapacity allows NodePools with a fixed number of nodes (spec.replicas).
+	// Theirs reports whether a running Karpenter writes the status of the NodePool; nil means that none ever does. Not required.
+	Theirs func(pool *karpv1.NodePool) bool
+	// StaticCapacity allows NodePools with a fixed number of nodes (spec.replicas). Not required.
 	StaticCapacity bool
 }
 
@@ -65,6 +70,9 @@ type Controller struct {
 func New(c Config) (*Controller, error) {
 	if c.Client == nil || c.Offers == nil || c.Events == nil || c.Guard == nil || c.Registerer == nil {
 		return nil, errors.New("nodepool: Client, Offers, Events, Guard and Registerer are required")
+	}
+	if c.Theirs == nil {
+		c.Theirs = func(*karpv1.NodePool) bool { return false }
 	}
 	m, err := newMetrics(c.Registerer)
 	if err != nil {
@@ -129,6 +137,9 @@ func (c *Controller) reconcile(ctx context.Context, req reconcile.Request) (reco
 	again, why := reconcile.Result{}, incompatibility(pool)
 	if why != "" {
 		again.RequeueAfter = typesAgain
+	}
+	if c.config.Theirs(pool) {
+		return reconcile.Result{RequeueAfter: theirsAgain}, nil
 	}
 	if equality.Semantic.DeepEqual(before.Status, pool.Status) {
 		return again, nil

@@ -96,6 +96,7 @@ func (s *Server) collect(ctx context.Context, before memory) (sentState, memory,
 		message = cmp.Or(message, notReady(p, o), held)
 		now.pools[p.Name] = nodePool(p, nodepool.Usage(byPool[p.Name]), message, o.partitions)
 		now.pools[p.Name].Limits = texts(limits)
+		now.pools[p.Name].HandedOver = foreign[p.Name] == "" && s.config.HandedOver(p)
 	}
 	for name, o := range classes {
 		now.types[name] = o.message

@@ -172,6 +172,7 @@ func (s *Server) record(ctx context.Context, in *api.Claim) (*karpv1.NodeClaim, 
 	if err != nil {
 		return nil, err
 	}
+	s.config.Own(claim)
 	err = definite(ctx, func() error { return s.config.Client.Create(ctx, claim) })
 	if apierrors.IsAlreadyExists(err) {
 		return nil, s.recordedBefore(ctx, in)

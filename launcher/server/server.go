@@ -71,6 +71,10 @@ type Config struct {
 	Peer *Peer
 	// JoinDeadline is how long a node with promised pods may take to become Ready.
 	JoinDeadline time.Duration
+	// HandedOver reports whether a Karpenter runs and the NodePool is slipway's; nil means that none ever runs.
+	HandedOver func(pool *karpv1.NodePool) bool
+	// Own marks a new NodeClaim as slipway's while a Karpenter runs; nil means that none ever runs.
+	Own func(claim *karpv1.NodeClaim)
 	// Manages reports whether slipway manages a NodePool, with the reason if not; nil means that it manages all.
 	Manages func(pool *karpv1.NodePool) (bool, string)
 	// Gate returns whether a NodePool may launch more nodes, according to whether its nodes join; nil means that all may.
@@ -98,6 +102,12 @@ func New(c Config) (*Server, error) {
 	complete := c.Socket != "" && c.Client != nil && c.Reader != nil && c.Cache != nil && c.Offers != nil && c.Leader != nil && c.Launcher != nil && c.Peer != nil
 	if !complete || c.JoinDeadline <= 0 {
 		return nil, errors.New("server: Socket, Client, Reader, Cache, Offers, Leader, Launcher, Peer and JoinDeadline are required")
+	}
+	if c.HandedOver == nil {
+		c.HandedOver = func(*karpv1.NodePool) bool { return false }
+	}
+	if c.Own == nil {
+		c.Own = func(*karpv1.NodeClaim) {}
 	}
 	if c.Manages == nil {
 		c.Manages = func(*karpv1.NodePool) (bool, string) { return true, "" }

@@ -60,6 +60,8 @@ type Config struct {
 	Events announce.EventRecorder
 	// Manages reports whether the launcher manages a NodePool, and if not, why.
 	Manages func(pool *karpv1.NodePool) (ok bool, why string)
+	// Own marks a new NodeClaim as slipway's while a Karpenter runs.
+	Own func(claim *karpv1.NodeClaim)
 	// Held reports whether nothing is launched for a NodePool because its nodes do not join.
 	Held func(pool *karpv1.NodePool) bool
 	// DisruptBare means that pods without a controller do not keep a node: they end with it.
@@ -85,8 +87,8 @@ type wait struct {
 // New returns a Keeper; Run starts it.
 func New(c Config) (*Keeper, error) {
 	missing := c.Client == nil || c.Guard == nil || c.Ender == nil || c.Ledger == nil || c.Metrics == nil
-	if missing || c.Events == nil || c.Manages == nil || c.Held == nil {
-		return nil, errors.New("static: Client, Guard, Ender, Ledger, Metrics, Events, Manages and Held are required")
+	if missing || c.Events == nil || c.Manages == nil || c.Own == nil || c.Held == nil {
+		return nil, errors.New("static: Client, Guard, Ender, Ledger, Metrics, Events, Manages, Own and Held are required")
 	}
 	return &Keeper{config: c, gone: map[types.UID]map[types.UID]bool{}, waits: map[types.UID]wait{}, full: map[types.UID]time.Time{}}, nil
 }
@@ -204,6 +206,7 @@ func (k *Keeper) create(ctx context.Context, pool *karpv1.NodePool, n int64, now
 	var failed error
 	for range min(n, most) {
 		claim := record.NewStaticNodeClaim(pool.Name+"-"+rand.String(5), pool, class)
+		k.config.Own(claim)
 		if failed = k.config.Client.Create(ctx, claim); failed != nil {
 			failed = fmt.Errorf("creating NodeClaim %s: %w", claim.Name, failed)
 			break

@@ -79,6 +79,7 @@ func newScene(t *testing.T) *scene {
 	s.subject, err = static.New(static.Config{
 		Client: s.api, Guard: leadershiptest.Always{}, Ender: s, Ledger: ledger, Metrics: counted, Events: s,
 		Manages: func(*karpv1.NodePool) (bool, string) { return !s.foreign, "" },
+		Own:     func(*karpv1.NodeClaim) {},
 		Held:    func(*karpv1.NodePool) bool { return s.held },
 	})
 	if err != nil {

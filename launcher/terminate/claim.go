@@ -10,13 +10,13 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
+	"github.com/slipway-k8s/slipway/launcher/finalizer"
 	"github.com/slipway-k8s/slipway/launcher/leadership"
 )
 
@@ -138,8 +138,8 @@ func (t *Terminator) recordDeadline(ctx context.Context, s *scope) (time.Duratio
 
 func (t *Terminator) leaveNodes(ctx context.Context, s *scope) (time.Duration, error) {
 	for _, node := range s.nodes {
-		if !leaves(node.DeepCopy()) {
-			if err := t.patchNode(ctx, node.Name, leave); err != nil {
+		if !leaves(node.DeepCopy(), s.claim) {
+			if err := t.patchNode(ctx, node.Name, func(n *corev1.Node) { leave(n, s.claim) }); err != nil {
 				return 0, err
 			}
 		}
@@ -224,7 +224,7 @@ func (t *Terminator) release(ctx context.Context, s *scope) (time.Duration, erro
 	if kept, by := keptNode(s.nodes); kept != nil {
 		// The condition takes the node out of the budgets: its instance has terminated.
 		s.claim.StatusConditions().SetTrue(karpv1.ConditionTypeInstanceTerminating)
-		if controllerutil.ContainsFinalizer(kept, karpv1.TerminationFinalizer) {
+		if finalizer.Guarded(kept) {
 			t.event(s, corev1.EventTypeNormal, "AwaitingNodeDeletion", "Instance terminated, Node %s is kept by finalizers %v", kept.Name, by)
 		}
 		return nodePeriod, nil
@@ -234,7 +234,7 @@ func (t *Terminator) release(ctx context.Context, s *scope) (time.Duration, erro
 	}
 	if guarded(s.stored) {
 		if err := t.patchClaim(ctx, s, func(c *karpv1.NodeClaim) {
-			controllerutil.RemoveFinalizer(c, karpv1.TerminationFinalizer)
+			finalizer.Release(c)
 		}); err != nil {
 			return 0, err
 		}

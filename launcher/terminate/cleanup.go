@@ -13,10 +13,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/internal/disruption"
+	"github.com/slipway-k8s/slipway/launcher/finalizer"
 	"github.com/slipway-k8s/slipway/launcher/index"
 	nodeobj "github.com/slipway-k8s/slipway/launcher/node"
 )
@@ -108,7 +108,7 @@ func setCondition(status *corev1.PodStatus, c corev1.PodCondition) {
 
 // releaseNode deletes a Node's Lease, deletes the Node if it is not deleted yet, and removes our finalizer from it.
 func (t *Terminator) releaseNode(ctx context.Context, node *corev1.Node) error {
-	if node.DeletionTimestamp != nil && !controllerutil.ContainsFinalizer(node, karpv1.TerminationFinalizer) && len(node.Finalizers) > 0 {
+	if node.DeletionTimestamp != nil && !finalizer.Guarded(node) && len(node.Finalizers) > 0 {
 		return nil // It was released before, and the finalizers of others keep it.
 	}
 	// The Lease is deleted first: once the Node is deleted, no process would delete the Lease after a crash.
@@ -123,7 +123,7 @@ func (t *Terminator) releaseNode(ctx context.Context, node *corev1.Node) error {
 	}
 	if err := t.patchNode(ctx, node.Name, func(n *corev1.Node) {
 		if n.UID == node.UID {
-			controllerutil.RemoveFinalizer(n, karpv1.TerminationFinalizer)
+			finalizer.Release(n)
 		}
 	}); err != nil {
 		return err
@@ -141,7 +141,7 @@ func (t *Terminator) releaseNode(ctx context.Context, node *corev1.Node) error {
 // keptNode returns the first node that finalizers of others keep, and those finalizers.
 func keptNode(nodes []*corev1.Node) (*corev1.Node, []string) {
 	for _, node := range nodes {
-		others := slices.DeleteFunc(slices.Clone(node.Finalizers), func(f string) bool { return f == karpv1.TerminationFinalizer })
+		others := slices.DeleteFunc(slices.Clone(node.Finalizers), finalizer.Is)
 		if len(others) > 0 {
 			return node, others
 		}

@@ -8,9 +8,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/launcher/finalizer"
 	"github.com/slipway-k8s/slipway/launcher/leadership"
 )
 
@@ -65,21 +65,21 @@ func taint(node *corev1.Node) {
 
 // leave marks a Node that is terminated: no new pods, no load balancer traffic, and our finalizer, so that it stays until its instance has
 // terminated.
-func leave(node *corev1.Node) {
+func leave(node *corev1.Node, claim *karpv1.NodeClaim) {
 	taint(node)
 	if node.Labels == nil {
 		node.Labels = map[string]string{}
 	}
 	node.Labels[corev1.LabelNodeExcludeBalancers] = "karpenter"
 	if node.DeletionTimestamp == nil {
-		controllerutil.AddFinalizer(node, karpv1.TerminationFinalizer)
+		finalizer.GuardLike(node, claim)
 	}
 }
 
 // leaves reports whether leave has nothing to do, according to the cache.
-func leaves(node *corev1.Node) bool {
+func leaves(node *corev1.Node, claim *karpv1.NodeClaim) bool {
 	before := node.DeepCopy()
-	leave(node)
+	leave(node, claim)
 	return same(before, node)
 }
 

@@ -4,15 +4,15 @@ import (
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/finalizer"
 )
 
 // guarded reports whether the claim has the finalizer that keeps it until its instance has terminated.
 func guarded(claim *karpv1.NodeClaim) bool {
-	return controllerutil.ContainsFinalizer(claim, karpv1.TerminationFinalizer)
+	return finalizer.Guarded(claim)
 }
 
 // launched reports whether the claim has an instance, or may have one.

@@ -8,10 +8,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/launcher/finalizer"
 	"github.com/slipway-k8s/slipway/launcher/index"
 	"github.com/slipway-k8s/slipway/launcher/leadership"
 )
@@ -26,7 +26,7 @@ func (t *Terminator) reconcileNode(ctx context.Context, req reconcile.Request) (
 	if err := t.config.Client.Get(ctx, req.NamespacedName, node); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	if node.DeletionTimestamp == nil || !controllerutil.ContainsFinalizer(node, karpv1.TerminationFinalizer) {
+	if node.DeletionTimestamp == nil || !finalizer.Guarded(node) {
 		return reconcile.Result{}, nil
 	}
 	claims, err := t.claimsOf(ctx, node)
@@ -77,7 +77,7 @@ func (t *Terminator) endOrphan(ctx context.Context, node *corev1.Node) (time.Dur
 	s := &scope{nodes: []*corev1.Node{node}, now: time.Now()}
 	id := index.InstanceID(node.Spec.ProviderID)
 	if id != "" && !t.ends.end(id, "node/"+node.Name, node.CreationTimestamp.Time) {
-		return instancePeriod, t.patchNode(ctx, node.Name, leave)
+		return instancePeriod, t.patchNode(ctx, node.Name, func(n *corev1.Node) { leave(n, nil) })
 	}
 	if _, err := t.failPods(ctx, s); err != nil {
 		return 0, err

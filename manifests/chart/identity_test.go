@@ -129,8 +129,14 @@ func TestServiceAccountsOfTheUser(t *testing.T) {
 	}
 }
 
-// policies are the chart's ValidatingAdmissionPolicies and how many bindings there are.
+// policies are the chart's ValidatingAdmissionPolicies for the launcher and how many bindings there are.
 func policies(t *testing.T, values map[string]any) (map[string]*admissionv1.ValidatingAdmissionPolicy, int) {
+	t.Helper()
+	values["handover"] = map[string]any{"enabled": false}
+	return allPolicies(t, values)
+}
+
+func allPolicies(t *testing.T, values map[string]any) (map[string]*admissionv1.ValidatingAdmissionPolicy, int) {
 	t.Helper()
 	out, bindings := map[string]*admissionv1.ValidatingAdmissionPolicy{}, 0
 	objects := render(t, "scheduling", values)
@@ -181,5 +187,32 @@ func TestPoliciesAreTheSandboxs(t *testing.T) {
 	off["launcherPolicy"] = map[string]any{"enabled": false}
 	if none, bindings := policies(t, off); len(none)+bindings != 0 {
 		t.Errorf("%d policies and %d bindings although they are off", len(none), bindings)
+	}
+}
+
+// The policies of a handover are those of manifests/admission for the service account of the cluster's Karpenter.
+func TestHandoverPoliciesAreTheSandboxs(t *testing.T) {
+	want, err := manifests.Handover()
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := minimal()
+	values["launcherPolicy"] = map[string]any{"enabled": false}
+	values["handover"] = map[string]any{"karpenterServiceAccount": "fleet/autoscaler"}
+	got, bindings := allPolicies(t, values)
+	if len(got) != len(want.Policies) || bindings != len(want.Bindings) {
+		t.Errorf("%d policies and %d bindings", len(got), bindings)
+	}
+	for _, p := range want.Policies {
+		const sandboxs = "system:serviceaccount:kube-system:karpenter"
+		condition, account := &p.Spec.MatchConditions[0].Expression, &p.Spec.Variables[0].Expression
+		if !strings.Contains(*condition, sandboxs) || !strings.Contains(*account, sandboxs) {
+			t.Errorf("%s is not about Karpenter's service account: %s, %s", p.Name, *condition, *account)
+		}
+		*condition = strings.ReplaceAll(*condition, sandboxs, "system:serviceaccount:fleet:autoscaler")
+		*account = strings.ReplaceAll(*account, sandboxs, "system:serviceaccount:fleet:autoscaler")
+		if diff := cmp.Diff(p.Spec, got[p.Name].Spec); diff != "" {
+			t.Errorf("%s: -admission +chart\n%s", p.Name, diff)
+		}
 	}
 }

@@ -21,6 +21,10 @@ type Message struct {
 	place string
 }
 
+// ReasonNodeAwaited is the reason of the condition PodScheduled of a pod that has a node on its way while a Karpenter runs: Karpenter launches
+// nodes for all pods of reason Unschedulable, whichever scheduler they name.
+const ReasonNodeAwaited = "NodeAwaited"
+
 // Place returns a message without a Refusal.
 func Place(text string) Message { return Message{place: text} }
 

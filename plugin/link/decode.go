@@ -86,7 +86,7 @@ func nodePool(p *api.NodePool) catalog.NodePool {
 		Requirements: requirements(p.GetRequirements()), Weight: p.GetWeight(),
 		Limits: quantities(p.GetLimits()), Usage: quantities(p.GetUsage()),
 		Ready: p.GetReady(), NotReadyMessage: p.GetNotReadyMessage(), Generation: p.GetGeneration(),
-		Declared: catalog.Declared{NodeCost: p.GetNodeCost(), IdleCPU: p.GetIdleCpu()},
+		Declared: catalog.Declared{NodeCost: p.GetNodeCost(), IdleCPU: p.GetIdleCpu()}, HandedOver: p.GetHandedOver(),
 	}
 }
 

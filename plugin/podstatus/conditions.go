@@ -39,10 +39,21 @@ func reportedText(pod *corev1.Pod) string {
 	return Message(pod)
 }
 
+// reason returns the reason of the condition PodScheduled.
+func (w *Writer) reason(m explain.Message) string {
+	if w.beside.Load() && m.Refusal.Code == "" {
+		return explain.ReasonNodeAwaited
+	}
+	return corev1.PodReasonUnschedulable
+}
+
+// Beside says whether a Karpenter runs beside slipway. It is safe for concurrent use.
+func (w *Writer) Beside(karpenter bool) { w.beside.Store(karpenter) }
+
 // hasConditions reports whether the pod's conditions are those of the message already.
-func hasConditions(pod *corev1.Pod, m explain.Message) bool {
+func (w *Writer) hasConditions(pod *corev1.Pod, m explain.Message) bool {
 	c := conditions.Pod(pod, corev1.PodScheduled)
-	if c == nil || c.Status != corev1.ConditionFalse || c.Reason != corev1.PodReasonUnschedulable || c.Message != m.String() {
+	if c == nil || c.Status != corev1.ConditionFalse || c.Reason != w.reason(m) || c.Message != m.String() {
 		return false
 	}
 	c = conditions.Pod(pod, explain.NodeLaunchable)
@@ -56,7 +67,7 @@ func hasConditions(pod *corev1.Pod, m explain.Message) bool {
 // patch writes the conditions if the pod has not changed since it was read: a pod that was bound meanwhile must get no condition
 // that says it is unschedulable.
 func (w *Writer) patch(ctx context.Context, pod *corev1.Pod, m explain.Message) error {
-	list := []any{unmet(pod, corev1.PodScheduled, corev1.PodReasonUnschedulable, m.String())}
+	list := []any{unmet(pod, corev1.PodScheduled, w.reason(m), m.String())}
 	if m.Refusal.Code != "" {
 		reason, message, err := m.Refusal.Encode()
 		if err != nil {

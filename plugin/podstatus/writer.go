@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"maps"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
@@ -73,6 +74,8 @@ type Writer struct {
 
 	limit *rate.Limiter
 	wake  chan struct{}
+	// beside means that a Karpenter runs beside slipway.
+	beside atomic.Bool
 
 	mu    sync.Mutex
 	notes map[string]Note
@@ -208,7 +211,7 @@ func (w *Writer) write(ctx context.Context, n Note) {
 		return
 	}
 	w.event(pod, n, time.Now())
-	if bound || hasConditions(pod, n.Message) {
+	if bound || w.hasConditions(pod, n.Message) {
 		return
 	}
 	w.settle(ctx, pod, n, w.patch(ctx, pod, n.Message))
@@ -254,7 +257,7 @@ func (w *Writer) writeAdopted(ctx context.Context, pod *corev1.Pod, n Note) {
 
 // reported reports whether all of the note has been written.
 func (w *Writer) reported(pod *corev1.Pod, n Note) bool {
-	return hasConditions(pod, n.Message) && (n.EventReason == "" || w.events[n.Pod.UID].text == n.Message.Text())
+	return w.hasConditions(pod, n.Message) && (n.EventReason == "" || w.events[n.Pod.UID].text == n.Message.Text())
 }
 
 // event sends the note as an Event if its reason differs from that of the pod's last Event. It waits until eventEvery has

@@ -1,0 +1,229 @@
+package handover
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/announce"
+	"github.com/slipway-k8s/slipway/launcher/finalizer"
+	"github.com/slipway-k8s/slipway/launcher/index"
+	"github.com/slipway-k8s/slipway/launcher/leadership"
+)
+
+const (
+	// period is the time between two passes.
+	period = time.Second
+	// proofFor is how long a proof is believed, and doubtFor how long it takes until a NodePool without one is tried again.
+	proofFor = 10 * time.Second
+	doubtFor = 2 * time.Second
+)
+
+// The reasons of Events on NodeClaims.
+const (
+	reasonTaken    = "TakenOver"
+	reasonReturned = "Returned"
+)
+
+// Neighbour is what is known of a running Karpenter.
+type Neighbour interface {
+	// Alone reports whether certainly none runs, Known whether it is known at all.
+	Alone() bool
+	Known() bool
+	// Selected reports whether a NodePool is handed over while one runs.
+	Selected(pool *karpv1.NodePool) bool
+	// IsKarpenter reports whether a user may create NodeClaims.
+	IsKarpenter(user string) bool
+}
+
+// Config holds the dependencies of a Handover. All fields are required.
+type Config struct {
+	// Client reads from the cache, with the indexes of package index, and writes.
+	Client client.Client
+	// Guard allows effects only while this process leads.
+	Guard leadership.Guard
+	// Events records slipway's Events.
+	Events announce.EventRecorder
+	// Neighbour is the running Karpenter.
+	Neighbour Neighbour
+	// Changed is called when a NodePool became slipway's, or is no more.
+	Changed func()
+}
+
+// proof is the last result of a proof.
+type proof struct {
+	err error
+	at  time.Time
+}
+
+// Handover changes the owners of NodeClaims and Nodes.
+type Handover struct {
+	config Config
+
+	mu     sync.Mutex
+	proofs map[string]proof
+}
+
+// New returns a Handover; Run starts it.
+func New(c Config) (*Handover, error) {
+	if c.Client == nil || c.Guard == nil || c.Events == nil || c.Neighbour == nil || c.Changed == nil {
+		return nil, errors.New("handover: Client, Guard, Events, Neighbour and Changed are required")
+	}
+	return &Handover{config: c, proofs: map[string]proof{}}, nil
+}
+
+// Run makes one pass per period until ctx ends, while this process leads.
+func (h *Handover) Run(ctx context.Context) error {
+	failed := func(err error) {
+		klog.FromContext(ctx).Error(err, "Handing over NodeClaims failed, will retry")
+	}
+	leadership.Every(ctx, h.config.Guard, period, failed, h.Pass)
+	return nil
+}
+
+// Keeps returns nil if Karpenter is kept from the NodePool, and else why that is not certain.
+func (h *Handover) Keeps(pool string) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	p, ok := h.proofs[pool]
+	if !ok {
+		return fmt.Errorf("checking the handover policies for NodePool %s: not done yet", pool)
+	}
+	return p.err
+}
+
+// Pass proves the policies for the NodePools that are handed over, and makes one step with each NodeClaim. ctx ends with leadership.
+func (h *Handover) Pass(ctx context.Context) error {
+	if !h.config.Neighbour.Known() {
+		return nil
+	}
+	pools := &karpv1.NodePoolList{}
+	if err := h.config.Client.List(ctx, pools, client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("listing NodePools: %w", err)
+	}
+	selected := map[string]bool{}
+	for i := range pools.Items {
+		selected[pools.Items[i].Name] = h.config.Neighbour.Selected(&pools.Items[i])
+	}
+	if !h.config.Neighbour.Alone() {
+		h.prove(ctx, selected)
+	}
+	claims := &karpv1.NodeClaimList{}
+	if err := h.config.Client.List(ctx, claims, client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("listing NodeClaims: %w", err)
+	}
+	var errs []error
+	for i := range claims.Items {
+		claim := &claims.Items[i]
+		pool := claim.Labels[karpv1.NodePoolLabelKey]
+		facts := Facts{Claim: claim, Alone: h.config.Neighbour.Alone(), Selected: selected[pool]}
+		if facts.Alone && !finalizer.Taken(claim) && finalizer.Karpenters(claim) && len(h.proofs) == 0 {
+			continue // As it is nearly always.
+		}
+		facts.Kept = facts.Selected && h.Keeps(pool) == nil
+		errs = append(errs, h.step(ctx, facts))
+	}
+	return errors.Join(errs...)
+}
+
+// prove proves again what is old, and forgets NodePools that are no more selected.
+func (h *Handover) prove(ctx context.Context, selected map[string]bool) {
+	changed := false
+	for pool, is := range selected {
+		h.mu.Lock()
+		before, known := h.proofs[pool]
+		if !is {
+			delete(h.proofs, pool)
+		}
+		h.mu.Unlock()
+		age := proofFor
+		if before.err != nil {
+			age = doubtFor
+		}
+		if !is || known && time.Since(before.at) < age {
+			changed = changed || !is && known
+			continue
+		}
+		next := proof{err: prove(ctx, h.config.Client, pool, h.config.Neighbour.IsKarpenter), at: time.Now()}
+		if ctx.Err() != nil {
+			return
+		}
+		h.mu.Lock()
+		h.proofs[pool] = next
+		h.mu.Unlock()
+		if !known || (before.err == nil) != (next.err == nil) {
+			changed = true
+			klog.FromContext(ctx).Info("Checked whether the admission policies keep Karpenter from a NodePool", "nodePool", pool, "kept", next.err == nil, "reason", next.err)
+		}
+	}
+	if changed {
+		h.config.Changed()
+	}
+}
+
+// step makes one step with a NodeClaim and its Node.
+func (h *Handover) step(ctx context.Context, f Facts) error {
+	if id := f.Claim.Status.ProviderID; id != "" {
+		nodes := &corev1.NodeList{}
+		if err := h.config.Client.List(ctx, nodes, client.MatchingFields{index.NodeProviderID: id}, client.UnsafeDisableDeepCopy); err != nil {
+			return fmt.Errorf("listing Nodes of NodeClaim %s: %w", f.Claim.Name, err)
+		}
+		if len(nodes.Items) > 0 {
+			f.Node = &nodes.Items[0]
+		}
+	}
+	var err error
+	step := Decide(f)
+	switch step {
+	case Stay:
+		return nil
+	case TakeNode:
+		node := f.Node.DeepCopy()
+		finalizer.Take(node)
+		finalizer.Shield(node)
+		err = h.patch(ctx, f.Node, node)
+	case ReturnNode:
+		node := f.Node.DeepCopy()
+		finalizer.Return(node)
+		finalizer.Unshield(node)
+		err = h.patch(ctx, f.Node, node)
+	case TakeClaim:
+		claim := f.Claim.DeepCopy()
+		finalizer.Take(claim)
+		err = h.patch(ctx, f.Claim, claim)
+	case ReturnClaim:
+		claim := f.Claim.DeepCopy()
+		finalizer.Return(claim)
+		err = h.patch(ctx, f.Claim, claim)
+	}
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		return nil // The next pass decides again.
+	}
+	if err != nil {
+		return fmt.Errorf("handing over NodeClaim %s: %s: %w", f.Claim.Name, step, err)
+	}
+	h.announce(ctx, f, step)
+	return nil
+}
+
+func (h *Handover) patch(ctx context.Context, before, after client.Object) error {
+	return h.config.Client.Patch(ctx, after, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+}
+
+func (h *Handover) announce(ctx context.Context, f Facts, step Step) {
+	klog.FromContext(ctx).Info("Changed the owner", "step", step, "nodeClaim", klog.KObj(f.Claim), "node", f.Claim.Status.NodeName, "alone", f.Alone)
+	switch {
+	case step == TakeClaim:
+		h.config.Events.Eventf(f.Claim, corev1.EventTypeNormal, reasonTaken, "slipway took the NodeClaim over from Karpenter: its NodePool is handed over")
+	case step == ReturnClaim && !f.Alone:
+		h.config.Events.Eventf(f.Claim, corev1.EventTypeNormal, reasonReturned, "slipway returned the NodeClaim to Karpenter: its NodePool is no more handed over")
+	}
+}
