@@ -145,6 +145,10 @@ e2e-kind: ## Run the end-to-end tests on kind, with the user's Docker or Debian'
 	GOBIN=$(CURDIR)/bin/kind/bin CGO_ENABLED=0 go install -trimpath -ldflags '-s -w' helm.sh/helm/v3/cmd/helm@$(shell go list -m -f '{{.Version}}' helm.sh/helm/v3)
 	KIND_NODE_IMAGE='$(KIND_NODE_IMAGE)' SLIPWAY_KIND_DIR=$(CURDIR)/bin/kind SLIPWAY_IMAGES_DIR=$(CURDIR)/bin/images SLIPWAY_CHARTS_DIR=$(CURDIR)/bin/charts go test -count 1 -timeout 60m -v -run '$(RUN)' $(KIND)
 
+.PHONY: bounce
+bounce: build ## Scale a Deployment to nothing and back, again and again; PODS=500 TIMES=5
+	SLIPWAY_BIN_DIR=$(CURDIR)/bin go test -count 1 -timeout 30m -v -run '^TestBounce$$' ./e2e -bounced=$(or $(PODS),500) -bounces=$(or $(TIMES),5)
+
 .PHONY: karpenter-suite
 karpenter-suite: build ## Run Karpenter's own test suite, built from its module, against slipway in a sandbox; SUITE=regression (or performance) FOCUS=regexp SKIP=regexp SPEED=10 (1 is EC2's) OUT=folder
 	go run ./e2e/karpentersuite --suite '$(or $(SUITE),regression)' --focus '$(FOCUS)' --skip '$(SKIP)' --speed $(or $(SPEED),10) --out '$(or $(OUT),bin/karpenter-suite)'

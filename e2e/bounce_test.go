@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"flag"
 	"testing"
 	"time"
 
@@ -10,21 +11,35 @@ import (
 // latest is how late a kubelet's report may be on a machine however busy. Writes of pods that were no more once delayed it by minutes.
 const latest = 45 * time.Second
 
+// bounced and bounces are the size of the Deployment and how often it is scaled to nothing and back: `make bounce` has larger ones.
+var (
+	bounced = flag.Int("bounced", 60, "pods that are scaled to nothing and back")
+	bounces = flag.Int("bounces", 3, "how often they are")
+)
+
 // A Deployment that is scaled to nothing and back, again and again. Its pods have no grace period, so that the API server removes them at
 // once, whatever their kubelets are about to write. The kubelets report those that come after them without delay.
 func TestBounce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "bounce")
 	w.pool("bounce", nil)
-	d := w.deployment("web", 60, w.podSpec("250m", "256Mi", func(s *corev1.PodSpec) { s.TerminationGracePeriodSeconds = new(int64(0)) }))
-	w.awaitRunning(60)
-	for range 3 {
+	n := *bounced
+	d := w.deployment("web", int32(n), w.podSpec("250m", "256Mi", func(s *corev1.PodSpec) { s.TerminationGracePeriodSeconds = new(int64(0)) }))
+	w.awaitRunning(n)
+	for i := range *bounces {
+		begun := time.Now()
 		w.scale(d, 0)
 		w.await(t, "the pods to be gone", func() bool { return w.running() == 0 })
-		w.scale(d, 60)
-		w.await(t, "some of the new pods to run", func() bool { return w.running() > 5 })
+		gone := time.Now()
+		w.scale(d, n)
+		w.await(t, "some of the new pods to run", func() bool { return w.running() > n/12 })
+		if n > 60 { // The large ones are about how long it takes.
+			w.awaitRunning(n)
+		}
+		t.Logf("bounce %d: gone after %.1f s, %d of %d run %.1f s later, on %d nodes", i+1, gone.Sub(begun).Seconds(), w.running(), n,
+			time.Since(gone).Seconds(), len(w.claimsOf("bounce")))
 	}
-	w.awaitRunning(60)
+	w.awaitRunning(n)
 	for _, p := range w.pods() {
 		if late, ok := reportedAfter(p.Object, p.Running.At); ok && p.Running.Seen() && late > latest {
 			t.Errorf("pod %s was reported as Running %s after its container had started", p.Object.Name, late)
