@@ -21,8 +21,10 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 )
 
-// The names of the policies: those that hold an identity which the scheduler shares, and those that need two identities.
-func sharedPolicies() []string { return []string{"slipway-launcher-nodes", "slipway-launcher-leases"} }
+// The names of the policies: those of Karpenter, those that hold an identity which the scheduler shares, and those that need two identities.
+func sharedPolicies() []string {
+	return []string{"slipway-handover-objects", "slipway-handover-pools", "slipway-launcher-nodes", "slipway-launcher-leases"}
+}
 
 func ownPolicies() []string {
 	return append(sharedPolicies(), "slipway-launcher-bindings", "slipway-launcher-pods", "slipway-launcher-namespaces")
