@@ -221,7 +221,9 @@ func (n *neighbour) Selected(pool *karpv1.NodePool) bool {
 func (n *neighbour) handedOver(pool *karpv1.NodePool) bool { return !n.Alone() && n.Selected(pool) }
 
 // theirs reports whether a Karpenter is running, and the NodePool is its own.
-func (n *neighbour) theirs(pool *karpv1.NodePool) bool { return n.lease.Load() != nil && !n.Selected(pool) }
+func (n *neighbour) theirs(pool *karpv1.NodePool) bool {
+	return n.lease.Load() != nil && !n.Selected(pool)
+}
 
 // IsKarpenter reports whether a user may create NodeClaims.
 func (n *neighbour) IsKarpenter(user string) bool {
