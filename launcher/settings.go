@@ -7,10 +7,12 @@ import (
 	"io"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 
 	"github.com/slipway-k8s/slipway/internal/disruption"
@@ -75,6 +77,9 @@ type Settings struct {
 	// DisruptBarePods means that pods without a controller do not keep a node from being consolidated, or replaced when it has drifted or
 	// expires soon: they end with it, as with Karpenter. Default false.
 	DisruptBarePods bool `json:"disruptBarePods,omitempty"`
+	// CommitmentsConfigMap is NAMESPACE/NAME of the ConfigMap with the account's Savings Plans and Reserved Instances. Default
+	// kube-system/slipway-commitments; one that does not exist has none.
+	CommitmentsConfigMap string `json:"commitmentsConfigMap,omitempty"`
 	// HandoverSelector selects by label the NodePools that slipway manages although a Karpenter runs in the cluster, where the handover policies
 	// keep that Karpenter from them. Empty means none. Default slipway.dev/handover=true.
 	HandoverSelector string `json:"handoverSelector,omitempty"`
@@ -106,7 +111,7 @@ func Defaults() Settings {
 		AMIRefreshInterval: metav1.Duration{Duration: time.Minute}, SubnetRefreshInterval: metav1.Duration{Duration: time.Minute},
 		ConsolidationPeriod: metav1.Duration{Duration: 10 * time.Second}, ConsolidationPayback: metav1.Duration{Duration: 2 * time.Hour},
 		ConsolidationMinSaving: 0.005, ConsolidationNodeAge: metav1.Duration{Duration: disruption.DefaultNodeAge},
-		ConsolidationPodAge: metav1.Duration{Duration: 24 * time.Hour}, HandoverSelector: handover.Label + "=true",
+		ConsolidationPodAge: metav1.Duration{Duration: 24 * time.Hour}, HandoverSelector: handover.Label + "=true", CommitmentsConfigMap: "kube-system/slipway-commitments",
 		KubeClientQPS: 1000, KubeClientBurst: 2000, MetricsAddress: ":8080", HealthProbeAddress: ":8081",
 	}
 }
@@ -191,7 +196,18 @@ func (s *Settings) Validate() error {
 	require(s.ConsolidationPodAge.Duration >= 0, "consolidationPodAge: %s is negative", s.ConsolidationPodAge.Duration)
 	_, err = ParseGates(s.FeatureGates)
 	require(err == nil, "%w", err)
+	_, err = s.commitmentsConfigMap()
+	require(err == nil, "%w", err)
 	_, err = labels.Parse(s.HandoverSelector)
 	require(err == nil, "handoverSelector: %w", err)
 	return errors.Join(errs...)
+}
+
+// commitmentsConfigMap returns the namespace and name of the setting.
+func (s *Settings) commitmentsConfigMap() (types.NamespacedName, error) {
+	namespace, name, ok := strings.Cut(s.CommitmentsConfigMap, "/")
+	if !ok || namespace == "" || name == "" || strings.Contains(name, "/") {
+		return types.NamespacedName{}, fmt.Errorf("commitmentsConfigMap: NAMESPACE/NAME of a ConfigMap is expected, got %q", s.CommitmentsConfigMap)
+	}
+	return types.NamespacedName{Namespace: namespace, Name: name}, nil
 }

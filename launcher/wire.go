@@ -12,6 +12,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/budget"
 	"github.com/slipway-k8s/slipway/launcher/buffer"
 	"github.com/slipway-k8s/slipway/launcher/collect"
+	"github.com/slipway-k8s/slipway/launcher/commitments"
 	"github.com/slipway-k8s/slipway/launcher/disrupt"
 	"github.com/slipway-k8s/slipway/launcher/drift"
 	"github.com/slipway-k8s/slipway/launcher/expire"
@@ -45,6 +46,8 @@ type parts struct {
 	mover      *disrupt.Executor
 	buffers    *buffer.Controller
 	gates      Gates
+	// commitments are the account's Savings Plans and Reserved Instances.
+	commitments *commitments.Commitments
 }
 
 // wire creates every part and adds it to the manager, in the order of a node's life.
@@ -106,10 +109,13 @@ func (l *Launcher) parts() (p parts, err error) {
 	if p.peer, err = server.NewPeer(l.registerer); err != nil {
 		return p, err
 	}
+	if p.commitments, err = l.commitments(late); err != nil {
+		return p, err
+	}
 	p.server, err = server.New(server.Config{
 		Socket: settings.Socket, Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Cache: mgr.GetCache(), Offers: l.config.Cloud,
 		Leader: p.leader, Launcher: p.launcher, Peer: p.peer, JoinDeadline: settings.JoinDeadline.Duration, Manages: p.beside.manages, Own: p.beside.own, HandedOver: p.beside.handedOver, Gate: p.health.Gate,
-		Leaving: leavingSoon(mgr.GetClient(), settings.ExpiryWindow.Duration, late.inMove),
+		Commitments: p.commitments.List, Leaving: leavingSoon(mgr.GetClient(), settings.ExpiryWindow.Duration, late.inMove),
 	})
 	late.server = p.server
 	if err != nil {
@@ -126,7 +132,7 @@ func (l *Launcher) parts() (p parts, err error) {
 	}
 	p.mover, err = l.mover(p)
 	late.mover = p.mover
-	return p, errors.Join(err, add(mgr, p.leader.Run, p.beside.run, handovers.Run, l.config.Cloud.Refresh, p.launcher.Run, p.health.Run, p.server.Run))
+	return p, errors.Join(err, add(mgr, p.leader.Run, p.beside.run, handovers.Run, l.config.Cloud.Refresh, p.launcher.Run, p.health.Run, p.commitments.Run, p.server.Run))
 }
 
 // add makes the manager run loops of the launcher.

@@ -64,6 +64,7 @@ func launcherNeeds() []need {
 		{"clusterroles", "list", "launcher/karpenterrights.go", "rbacv1.ClusterRoleList"},
 		{"clusterrolebindings", "list", "launcher/karpenterrights.go", "rbacv1.ClusterRoleBindingList"},
 		{"leases", "get", "launcher/leadership/leadership.go", "coordinationv1.Lease"},
+		{"configmaps", "get", "launcher/commitments/commitments.go", "corev1.ConfigMap"},
 		{"leases", "list watch", "launcher/join/lease.go", "coordinationv1.Lease"},
 		{"leases", "create", "launcher/join/lease.go", "Client.Create(ctx, lease)"},
 		{"leases", "patch", "launcher/join/lease.go", "Client.Patch(ctx, lease"},

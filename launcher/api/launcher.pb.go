@@ -320,7 +320,9 @@ type CatalogUpdate struct {
 	// In-flight nodes that ended, and how. Changes of offerings that belong to an ending come in the same message.
 	Ended []*InFlightEnd `protobuf:"bytes,8,rep,name=ended,proto3" json:"ended,omitempty"`
 	// The launcher's; in the first message of a stream only.
-	Version       *Version `protobuf:"bytes,9,opt,name=version,proto3" json:"version,omitempty"`
+	Version *Version `protobuf:"bytes,9,opt,name=version,proto3" json:"version,omitempty"`
+	// Savings Plans and Reserved Instances, all of them; not set where they did not change.
+	Commitments   *Commitments `protobuf:"bytes,10,opt,name=commitments,proto3" json:"commitments,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -418,6 +420,180 @@ func (x *CatalogUpdate) GetVersion() *Version {
 	return nil
 }
 
+func (x *CatalogUpdate) GetCommitments() *Commitments {
+	if x != nil {
+		return x.Commitments
+	}
+	return nil
+}
+
+// Commitments are what the account pays for whether it is used or not.
+type Commitments struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	List          []*Commitment          `protobuf:"bytes,1,rep,name=list,proto3" json:"list,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Commitments) Reset() {
+	*x = Commitments{}
+	mi := &file_launcher_api_launcher_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Commitments) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Commitments) ProtoMessage() {}
+
+func (x *Commitments) ProtoReflect() protoreflect.Message {
+	mi := &file_launcher_api_launcher_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Commitments.ProtoReflect.Descriptor instead.
+func (*Commitments) Descriptor() ([]byte, []int) {
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Commitments) GetList() []*Commitment {
+	if x != nil {
+		return x.List
+	}
+	return nil
+}
+
+type Commitment struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// ComputeSavingsPlan, EC2InstanceSavingsPlan or ReservedInstances.
+	Kind string `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
+	// USD per hour of a Savings Plan; the share by which usage under it is cheaper than on demand, 0 to 1; and its rates in USD per hour by
+	// instance type, which come first.
+	UsdPerHour float64            `protobuf:"fixed64,3,opt,name=usd_per_hour,json=usdPerHour,proto3" json:"usd_per_hour,omitempty"`
+	Discount   float64            `protobuf:"fixed64,4,opt,name=discount,proto3" json:"discount,omitempty"`
+	Rates      map[string]float64 `protobuf:"bytes,5,rep,name=rates,proto3" json:"rates,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"fixed64,2,opt,name=value"`
+	// Instance family of an EC2 Instance Savings Plan.
+	Family string `protobuf:"bytes,6,opt,name=family,proto3" json:"family,omitempty"`
+	// Of Reserved Instances; no zone for those of the region.
+	InstanceType string `protobuf:"bytes,7,opt,name=instance_type,json=instanceType,proto3" json:"instance_type,omitempty"`
+	Count        int32  `protobuf:"varint,8,opt,name=count,proto3" json:"count,omitempty"`
+	Zone         string `protobuf:"bytes,9,opt,name=zone,proto3" json:"zone,omitempty"`
+	// This cluster's share, 0 to 1.
+	Share         float64 `protobuf:"fixed64,10,opt,name=share,proto3" json:"share,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Commitment) Reset() {
+	*x = Commitment{}
+	mi := &file_launcher_api_launcher_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Commitment) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Commitment) ProtoMessage() {}
+
+func (x *Commitment) ProtoReflect() protoreflect.Message {
+	mi := &file_launcher_api_launcher_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Commitment.ProtoReflect.Descriptor instead.
+func (*Commitment) Descriptor() ([]byte, []int) {
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *Commitment) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *Commitment) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *Commitment) GetUsdPerHour() float64 {
+	if x != nil {
+		return x.UsdPerHour
+	}
+	return 0
+}
+
+func (x *Commitment) GetDiscount() float64 {
+	if x != nil {
+		return x.Discount
+	}
+	return 0
+}
+
+func (x *Commitment) GetRates() map[string]float64 {
+	if x != nil {
+		return x.Rates
+	}
+	return nil
+}
+
+func (x *Commitment) GetFamily() string {
+	if x != nil {
+		return x.Family
+	}
+	return ""
+}
+
+func (x *Commitment) GetInstanceType() string {
+	if x != nil {
+		return x.InstanceType
+	}
+	return ""
+}
+
+func (x *Commitment) GetCount() int32 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *Commitment) GetZone() string {
+	if x != nil {
+		return x.Zone
+	}
+	return ""
+}
+
+func (x *Commitment) GetShare() float64 {
+	if x != nil {
+		return x.Share
+	}
+	return 0
+}
+
 // NodePool is what the planner needs of a karpenter.sh/v1 NodePool.
 type NodePool struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -451,7 +627,7 @@ type NodePool struct {
 
 func (x *NodePool) Reset() {
 	*x = NodePool{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[3]
+	mi := &file_launcher_api_launcher_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -463,7 +639,7 @@ func (x *NodePool) String() string {
 func (*NodePool) ProtoMessage() {}
 
 func (x *NodePool) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[3]
+	mi := &file_launcher_api_launcher_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -476,7 +652,7 @@ func (x *NodePool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodePool.ProtoReflect.Descriptor instead.
 func (*NodePool) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{3}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *NodePool) GetName() string {
@@ -598,7 +774,7 @@ type Requirement struct {
 
 func (x *Requirement) Reset() {
 	*x = Requirement{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[4]
+	mi := &file_launcher_api_launcher_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -610,7 +786,7 @@ func (x *Requirement) String() string {
 func (*Requirement) ProtoMessage() {}
 
 func (x *Requirement) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[4]
+	mi := &file_launcher_api_launcher_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -623,7 +799,7 @@ func (x *Requirement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Requirement.ProtoReflect.Descriptor instead.
 func (*Requirement) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{4}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Requirement) GetKey() string {
@@ -665,7 +841,7 @@ type Taint struct {
 
 func (x *Taint) Reset() {
 	*x = Taint{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[5]
+	mi := &file_launcher_api_launcher_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -677,7 +853,7 @@ func (x *Taint) String() string {
 func (*Taint) ProtoMessage() {}
 
 func (x *Taint) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[5]
+	mi := &file_launcher_api_launcher_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -690,7 +866,7 @@ func (x *Taint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Taint.ProtoReflect.Descriptor instead.
 func (*Taint) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{5}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Taint) GetKey() string {
@@ -724,7 +900,7 @@ type InstanceTypes struct {
 
 func (x *InstanceTypes) Reset() {
 	*x = InstanceTypes{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[6]
+	mi := &file_launcher_api_launcher_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -736,7 +912,7 @@ func (x *InstanceTypes) String() string {
 func (*InstanceTypes) ProtoMessage() {}
 
 func (x *InstanceTypes) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[6]
+	mi := &file_launcher_api_launcher_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -749,7 +925,7 @@ func (x *InstanceTypes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InstanceTypes.ProtoReflect.Descriptor instead.
 func (*InstanceTypes) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{6}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *InstanceTypes) GetNodeClass() string {
@@ -784,7 +960,7 @@ type InstanceType struct {
 
 func (x *InstanceType) Reset() {
 	*x = InstanceType{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[7]
+	mi := &file_launcher_api_launcher_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -796,7 +972,7 @@ func (x *InstanceType) String() string {
 func (*InstanceType) ProtoMessage() {}
 
 func (x *InstanceType) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[7]
+	mi := &file_launcher_api_launcher_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -809,7 +985,7 @@ func (x *InstanceType) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InstanceType.ProtoReflect.Descriptor instead.
 func (*InstanceType) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{7}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *InstanceType) GetName() string {
@@ -876,7 +1052,7 @@ type Charges struct {
 
 func (x *Charges) Reset() {
 	*x = Charges{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[8]
+	mi := &file_launcher_api_launcher_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -888,7 +1064,7 @@ func (x *Charges) String() string {
 func (*Charges) ProtoMessage() {}
 
 func (x *Charges) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[8]
+	mi := &file_launcher_api_launcher_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -901,7 +1077,7 @@ func (x *Charges) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Charges.ProtoReflect.Descriptor instead.
 func (*Charges) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{8}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Charges) GetVolumes() float64 {
@@ -958,7 +1134,7 @@ type Offering struct {
 
 func (x *Offering) Reset() {
 	*x = Offering{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[9]
+	mi := &file_launcher_api_launcher_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -970,7 +1146,7 @@ func (x *Offering) String() string {
 func (*Offering) ProtoMessage() {}
 
 func (x *Offering) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[9]
+	mi := &file_launcher_api_launcher_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -983,7 +1159,7 @@ func (x *Offering) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Offering.ProtoReflect.Descriptor instead.
 func (*Offering) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{9}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Offering) GetZone() string {
@@ -1099,7 +1275,7 @@ type InFlightNode struct {
 
 func (x *InFlightNode) Reset() {
 	*x = InFlightNode{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[10]
+	mi := &file_launcher_api_launcher_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1111,7 +1287,7 @@ func (x *InFlightNode) String() string {
 func (*InFlightNode) ProtoMessage() {}
 
 func (x *InFlightNode) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[10]
+	mi := &file_launcher_api_launcher_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1124,7 +1300,7 @@ func (x *InFlightNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InFlightNode.ProtoReflect.Descriptor instead.
 func (*InFlightNode) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{10}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *InFlightNode) GetNodeClaim() string {
@@ -1235,7 +1411,7 @@ type InFlightEnd struct {
 
 func (x *InFlightEnd) Reset() {
 	*x = InFlightEnd{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[11]
+	mi := &file_launcher_api_launcher_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1247,7 +1423,7 @@ func (x *InFlightEnd) String() string {
 func (*InFlightEnd) ProtoMessage() {}
 
 func (x *InFlightEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[11]
+	mi := &file_launcher_api_launcher_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1260,7 +1436,7 @@ func (x *InFlightEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InFlightEnd.ProtoReflect.Descriptor instead.
 func (*InFlightEnd) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{11}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *InFlightEnd) GetNodeClaim() string {
@@ -1320,7 +1496,7 @@ type PodRef struct {
 
 func (x *PodRef) Reset() {
 	*x = PodRef{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[12]
+	mi := &file_launcher_api_launcher_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1332,7 +1508,7 @@ func (x *PodRef) String() string {
 func (*PodRef) ProtoMessage() {}
 
 func (x *PodRef) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[12]
+	mi := &file_launcher_api_launcher_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1345,7 +1521,7 @@ func (x *PodRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodRef.ProtoReflect.Descriptor instead.
 func (*PodRef) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{12}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *PodRef) GetNamespace() string {
@@ -1399,7 +1575,7 @@ type LaunchRequest struct {
 
 func (x *LaunchRequest) Reset() {
 	*x = LaunchRequest{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[13]
+	mi := &file_launcher_api_launcher_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1411,7 +1587,7 @@ func (x *LaunchRequest) String() string {
 func (*LaunchRequest) ProtoMessage() {}
 
 func (x *LaunchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[13]
+	mi := &file_launcher_api_launcher_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1424,7 +1600,7 @@ func (x *LaunchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LaunchRequest.ProtoReflect.Descriptor instead.
 func (*LaunchRequest) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{13}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *LaunchRequest) GetBatch() string {
@@ -1486,7 +1662,7 @@ type Claim struct {
 
 func (x *Claim) Reset() {
 	*x = Claim{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[14]
+	mi := &file_launcher_api_launcher_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1498,7 +1674,7 @@ func (x *Claim) String() string {
 func (*Claim) ProtoMessage() {}
 
 func (x *Claim) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[14]
+	mi := &file_launcher_api_launcher_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1511,7 +1687,7 @@ func (x *Claim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Claim.ProtoReflect.Descriptor instead.
 func (*Claim) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{14}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Claim) GetName() string {
@@ -1586,14 +1762,16 @@ type Expected struct {
 	// USD per hour of the node, all charges included.
 	Price float64 `protobuf:"fixed64,4,opt,name=price,proto3" json:"price,omitempty"`
 	// The same by part; for a claim only.
-	Cost          *Cost `protobuf:"bytes,5,opt,name=cost,proto3" json:"cost,omitempty"`
+	Cost *Cost `protobuf:"bytes,5,opt,name=cost,proto3" json:"cost,omitempty"`
+	// Name of the commitments that pay for the instance; empty for none. For a claim only.
+	CoveredBy     string `protobuf:"bytes,6,opt,name=covered_by,json=coveredBy,proto3" json:"covered_by,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Expected) Reset() {
 	*x = Expected{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[15]
+	mi := &file_launcher_api_launcher_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1605,7 +1783,7 @@ func (x *Expected) String() string {
 func (*Expected) ProtoMessage() {}
 
 func (x *Expected) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[15]
+	mi := &file_launcher_api_launcher_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1618,7 +1796,7 @@ func (x *Expected) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Expected.ProtoReflect.Descriptor instead.
 func (*Expected) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{15}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Expected) GetInstanceType() string {
@@ -1656,6 +1834,13 @@ func (x *Expected) GetCost() *Cost {
 	return nil
 }
 
+func (x *Expected) GetCoveredBy() string {
+	if x != nil {
+		return x.CoveredBy
+	}
+	return ""
+}
+
 // Cost is what a node costs, in USD per hour and by part.
 type Cost struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
@@ -1672,7 +1857,7 @@ type Cost struct {
 
 func (x *Cost) Reset() {
 	*x = Cost{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[16]
+	mi := &file_launcher_api_launcher_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1684,7 +1869,7 @@ func (x *Cost) String() string {
 func (*Cost) ProtoMessage() {}
 
 func (x *Cost) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[16]
+	mi := &file_launcher_api_launcher_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1697,7 +1882,7 @@ func (x *Cost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cost.ProtoReflect.Descriptor instead.
 func (*Cost) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{16}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Cost) GetInstance() float64 {
@@ -1748,7 +1933,7 @@ type InFlightPlacement struct {
 
 func (x *InFlightPlacement) Reset() {
 	*x = InFlightPlacement{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[17]
+	mi := &file_launcher_api_launcher_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1760,7 +1945,7 @@ func (x *InFlightPlacement) String() string {
 func (*InFlightPlacement) ProtoMessage() {}
 
 func (x *InFlightPlacement) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[17]
+	mi := &file_launcher_api_launcher_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1773,7 +1958,7 @@ func (x *InFlightPlacement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InFlightPlacement.ProtoReflect.Descriptor instead.
 func (*InFlightPlacement) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{17}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *InFlightPlacement) GetNodeClaim() string {
@@ -1811,7 +1996,7 @@ type WithdrawRequest struct {
 
 func (x *WithdrawRequest) Reset() {
 	*x = WithdrawRequest{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[18]
+	mi := &file_launcher_api_launcher_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1823,7 +2008,7 @@ func (x *WithdrawRequest) String() string {
 func (*WithdrawRequest) ProtoMessage() {}
 
 func (x *WithdrawRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[18]
+	mi := &file_launcher_api_launcher_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1836,7 +2021,7 @@ func (x *WithdrawRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WithdrawRequest.ProtoReflect.Descriptor instead.
 func (*WithdrawRequest) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{18}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *WithdrawRequest) GetPromises() []*InFlightPlacement {
@@ -1870,7 +2055,7 @@ type WithdrawResponse struct {
 
 func (x *WithdrawResponse) Reset() {
 	*x = WithdrawResponse{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[19]
+	mi := &file_launcher_api_launcher_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1882,7 +2067,7 @@ func (x *WithdrawResponse) String() string {
 func (*WithdrawResponse) ProtoMessage() {}
 
 func (x *WithdrawResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[19]
+	mi := &file_launcher_api_launcher_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1895,7 +2080,7 @@ func (x *WithdrawResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WithdrawResponse.ProtoReflect.Descriptor instead.
 func (*WithdrawResponse) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{19}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *WithdrawResponse) GetDeleted() []string {
@@ -1915,7 +2100,7 @@ type LaunchResponse struct {
 
 func (x *LaunchResponse) Reset() {
 	*x = LaunchResponse{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[20]
+	mi := &file_launcher_api_launcher_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1927,7 +2112,7 @@ func (x *LaunchResponse) String() string {
 func (*LaunchResponse) ProtoMessage() {}
 
 func (x *LaunchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[20]
+	mi := &file_launcher_api_launcher_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1940,7 +2125,7 @@ func (x *LaunchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LaunchResponse.ProtoReflect.Descriptor instead.
 func (*LaunchResponse) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{20}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *LaunchResponse) GetClaims() []*Result {
@@ -1971,7 +2156,7 @@ type Result struct {
 
 func (x *Result) Reset() {
 	*x = Result{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[21]
+	mi := &file_launcher_api_launcher_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1983,7 +2168,7 @@ func (x *Result) String() string {
 func (*Result) ProtoMessage() {}
 
 func (x *Result) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[21]
+	mi := &file_launcher_api_launcher_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1996,7 +2181,7 @@ func (x *Result) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Result.ProtoReflect.Descriptor instead.
 func (*Result) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{21}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Result) GetName() string {
@@ -2045,7 +2230,7 @@ type Question struct {
 
 func (x *Question) Reset() {
 	*x = Question{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[22]
+	mi := &file_launcher_api_launcher_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2057,7 +2242,7 @@ func (x *Question) String() string {
 func (*Question) ProtoMessage() {}
 
 func (x *Question) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[22]
+	mi := &file_launcher_api_launcher_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2070,7 +2255,7 @@ func (x *Question) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Question.ProtoReflect.Descriptor instead.
 func (*Question) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{22}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Question) GetId() string {
@@ -2180,7 +2365,7 @@ type MakeRoom struct {
 
 func (x *MakeRoom) Reset() {
 	*x = MakeRoom{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[23]
+	mi := &file_launcher_api_launcher_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2192,7 +2377,7 @@ func (x *MakeRoom) String() string {
 func (*MakeRoom) ProtoMessage() {}
 
 func (x *MakeRoom) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[23]
+	mi := &file_launcher_api_launcher_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2205,7 +2390,7 @@ func (x *MakeRoom) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MakeRoom.ProtoReflect.Descriptor instead.
 func (*MakeRoom) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{23}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *MakeRoom) GetNodeNames() []string {
@@ -2263,7 +2448,7 @@ type LaunchBound struct {
 
 func (x *LaunchBound) Reset() {
 	*x = LaunchBound{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[24]
+	mi := &file_launcher_api_launcher_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2275,7 +2460,7 @@ func (x *LaunchBound) String() string {
 func (*LaunchBound) ProtoMessage() {}
 
 func (x *LaunchBound) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[24]
+	mi := &file_launcher_api_launcher_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2288,7 +2473,7 @@ func (x *LaunchBound) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LaunchBound.ProtoReflect.Descriptor instead.
 func (*LaunchBound) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{24}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *LaunchBound) GetMostPerHour() float64 {
@@ -2320,7 +2505,7 @@ type PlaceBuffers struct {
 
 func (x *PlaceBuffers) Reset() {
 	*x = PlaceBuffers{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[25]
+	mi := &file_launcher_api_launcher_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2332,7 +2517,7 @@ func (x *PlaceBuffers) String() string {
 func (*PlaceBuffers) ProtoMessage() {}
 
 func (x *PlaceBuffers) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[25]
+	mi := &file_launcher_api_launcher_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2345,7 +2530,7 @@ func (x *PlaceBuffers) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlaceBuffers.ProtoReflect.Descriptor instead.
 func (*PlaceBuffers) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{25}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *PlaceBuffers) GetNamespace() string {
@@ -2383,7 +2568,7 @@ type Buffer struct {
 
 func (x *Buffer) Reset() {
 	*x = Buffer{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[26]
+	mi := &file_launcher_api_launcher_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2395,7 +2580,7 @@ func (x *Buffer) String() string {
 func (*Buffer) ProtoMessage() {}
 
 func (x *Buffer) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[26]
+	mi := &file_launcher_api_launcher_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2408,7 +2593,7 @@ func (x *Buffer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Buffer.ProtoReflect.Descriptor instead.
 func (*Buffer) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{26}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Buffer) GetName() string {
@@ -2449,7 +2634,7 @@ type NodeBusy struct {
 
 func (x *NodeBusy) Reset() {
 	*x = NodeBusy{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[27]
+	mi := &file_launcher_api_launcher_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2461,7 +2646,7 @@ func (x *NodeBusy) String() string {
 func (*NodeBusy) ProtoMessage() {}
 
 func (x *NodeBusy) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[27]
+	mi := &file_launcher_api_launcher_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2474,7 +2659,7 @@ func (x *NodeBusy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeBusy.ProtoReflect.Descriptor instead.
 func (*NodeBusy) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{27}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *NodeBusy) GetNodeName() string {
@@ -2503,7 +2688,7 @@ type Consolidate struct {
 
 func (x *Consolidate) Reset() {
 	*x = Consolidate{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[28]
+	mi := &file_launcher_api_launcher_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2515,7 +2700,7 @@ func (x *Consolidate) String() string {
 func (*Consolidate) ProtoMessage() {}
 
 func (x *Consolidate) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[28]
+	mi := &file_launcher_api_launcher_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2528,7 +2713,7 @@ func (x *Consolidate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Consolidate.ProtoReflect.Descriptor instead.
 func (*Consolidate) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{28}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Consolidate) GetNodes() []*FleetNode {
@@ -2589,7 +2774,7 @@ type FleetNode struct {
 
 func (x *FleetNode) Reset() {
 	*x = FleetNode{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[29]
+	mi := &file_launcher_api_launcher_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2601,7 +2786,7 @@ func (x *FleetNode) String() string {
 func (*FleetNode) ProtoMessage() {}
 
 func (x *FleetNode) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[29]
+	mi := &file_launcher_api_launcher_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2614,7 +2799,7 @@ func (x *FleetNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FleetNode.ProtoReflect.Descriptor instead.
 func (*FleetNode) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{29}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *FleetNode) GetName() string {
@@ -2658,7 +2843,7 @@ type Allowance struct {
 
 func (x *Allowance) Reset() {
 	*x = Allowance{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[30]
+	mi := &file_launcher_api_launcher_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2670,7 +2855,7 @@ func (x *Allowance) String() string {
 func (*Allowance) ProtoMessage() {}
 
 func (x *Allowance) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[30]
+	mi := &file_launcher_api_launcher_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2683,7 +2868,7 @@ func (x *Allowance) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Allowance.ProtoReflect.Descriptor instead.
 func (*Allowance) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{30}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Allowance) GetNodePool() string {
@@ -2732,7 +2917,7 @@ type Answer struct {
 
 func (x *Answer) Reset() {
 	*x = Answer{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[31]
+	mi := &file_launcher_api_launcher_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2744,7 +2929,7 @@ func (x *Answer) String() string {
 func (*Answer) ProtoMessage() {}
 
 func (x *Answer) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[31]
+	mi := &file_launcher_api_launcher_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2757,7 +2942,7 @@ func (x *Answer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Answer.ProtoReflect.Descriptor instead.
 func (*Answer) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{31}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Answer) GetId() string {
@@ -2857,7 +3042,7 @@ type PlaceBuffersAnswer struct {
 
 func (x *PlaceBuffersAnswer) Reset() {
 	*x = PlaceBuffersAnswer{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[32]
+	mi := &file_launcher_api_launcher_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2869,7 +3054,7 @@ func (x *PlaceBuffersAnswer) String() string {
 func (*PlaceBuffersAnswer) ProtoMessage() {}
 
 func (x *PlaceBuffersAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[32]
+	mi := &file_launcher_api_launcher_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2882,7 +3067,7 @@ func (x *PlaceBuffersAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlaceBuffersAnswer.ProtoReflect.Descriptor instead.
 func (*PlaceBuffersAnswer) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{32}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *PlaceBuffersAnswer) GetBuffers() []*BufferPlaces {
@@ -2919,7 +3104,7 @@ type BufferPlaces struct {
 
 func (x *BufferPlaces) Reset() {
 	*x = BufferPlaces{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[33]
+	mi := &file_launcher_api_launcher_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2931,7 +3116,7 @@ func (x *BufferPlaces) String() string {
 func (*BufferPlaces) ProtoMessage() {}
 
 func (x *BufferPlaces) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[33]
+	mi := &file_launcher_api_launcher_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2944,7 +3129,7 @@ func (x *BufferPlaces) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BufferPlaces.ProtoReflect.Descriptor instead.
 func (*BufferPlaces) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{33}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *BufferPlaces) GetUid() string {
@@ -3011,7 +3196,7 @@ type MakeRoomAnswer struct {
 
 func (x *MakeRoomAnswer) Reset() {
 	*x = MakeRoomAnswer{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[34]
+	mi := &file_launcher_api_launcher_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3023,7 +3208,7 @@ func (x *MakeRoomAnswer) String() string {
 func (*MakeRoomAnswer) ProtoMessage() {}
 
 func (x *MakeRoomAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[34]
+	mi := &file_launcher_api_launcher_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3036,7 +3221,7 @@ func (x *MakeRoomAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MakeRoomAnswer.ProtoReflect.Descriptor instead.
 func (*MakeRoomAnswer) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{34}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *MakeRoomAnswer) GetNodeClaims() []string {
@@ -3071,7 +3256,7 @@ type NodeBusyAnswer struct {
 
 func (x *NodeBusyAnswer) Reset() {
 	*x = NodeBusyAnswer{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[35]
+	mi := &file_launcher_api_launcher_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3083,7 +3268,7 @@ func (x *NodeBusyAnswer) String() string {
 func (*NodeBusyAnswer) ProtoMessage() {}
 
 func (x *NodeBusyAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[35]
+	mi := &file_launcher_api_launcher_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3096,7 +3281,7 @@ func (x *NodeBusyAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeBusyAnswer.ProtoReflect.Descriptor instead.
 func (*NodeBusyAnswer) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{35}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *NodeBusyAnswer) GetBusy() bool {
@@ -3132,7 +3317,7 @@ type ConsolidateAnswer struct {
 
 func (x *ConsolidateAnswer) Reset() {
 	*x = ConsolidateAnswer{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[36]
+	mi := &file_launcher_api_launcher_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3144,7 +3329,7 @@ func (x *ConsolidateAnswer) String() string {
 func (*ConsolidateAnswer) ProtoMessage() {}
 
 func (x *ConsolidateAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[36]
+	mi := &file_launcher_api_launcher_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3157,7 +3342,7 @@ func (x *ConsolidateAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConsolidateAnswer.ProtoReflect.Descriptor instead.
 func (*ConsolidateAnswer) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{36}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ConsolidateAnswer) GetMoves() []*PlannedMove {
@@ -3220,7 +3405,7 @@ type BalancedScore struct {
 
 func (x *BalancedScore) Reset() {
 	*x = BalancedScore{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[37]
+	mi := &file_launcher_api_launcher_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3232,7 +3417,7 @@ func (x *BalancedScore) String() string {
 func (*BalancedScore) ProtoMessage() {}
 
 func (x *BalancedScore) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[37]
+	mi := &file_launcher_api_launcher_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3245,7 +3430,7 @@ func (x *BalancedScore) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BalancedScore.ProtoReflect.Descriptor instead.
 func (*BalancedScore) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{37}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *BalancedScore) GetNodePool() string {
@@ -3305,7 +3490,7 @@ type PlannedMove struct {
 
 func (x *PlannedMove) Reset() {
 	*x = PlannedMove{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[38]
+	mi := &file_launcher_api_launcher_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3317,7 +3502,7 @@ func (x *PlannedMove) String() string {
 func (*PlannedMove) ProtoMessage() {}
 
 func (x *PlannedMove) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[38]
+	mi := &file_launcher_api_launcher_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3330,7 +3515,7 @@ func (x *PlannedMove) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlannedMove.ProtoReflect.Descriptor instead.
 func (*PlannedMove) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{38}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *PlannedMove) GetNodeNames() []string {
@@ -3392,7 +3577,7 @@ type KeptNode struct {
 
 func (x *KeptNode) Reset() {
 	*x = KeptNode{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[39]
+	mi := &file_launcher_api_launcher_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3404,7 +3589,7 @@ func (x *KeptNode) String() string {
 func (*KeptNode) ProtoMessage() {}
 
 func (x *KeptNode) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[39]
+	mi := &file_launcher_api_launcher_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3417,7 +3602,7 @@ func (x *KeptNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeptNode.ProtoReflect.Descriptor instead.
 func (*KeptNode) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{39}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *KeptNode) GetName() string {
@@ -3446,7 +3631,7 @@ type LeadRequest struct {
 
 func (x *LeadRequest) Reset() {
 	*x = LeadRequest{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[40]
+	mi := &file_launcher_api_launcher_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3458,7 +3643,7 @@ func (x *LeadRequest) String() string {
 func (*LeadRequest) ProtoMessage() {}
 
 func (x *LeadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[40]
+	mi := &file_launcher_api_launcher_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3471,7 +3656,7 @@ func (x *LeadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeadRequest.ProtoReflect.Descriptor instead.
 func (*LeadRequest) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{40}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *LeadRequest) GetIdentity() string {
@@ -3503,7 +3688,7 @@ type LeadResponse struct {
 
 func (x *LeadResponse) Reset() {
 	*x = LeadResponse{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[41]
+	mi := &file_launcher_api_launcher_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3515,7 +3700,7 @@ func (x *LeadResponse) String() string {
 func (*LeadResponse) ProtoMessage() {}
 
 func (x *LeadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[41]
+	mi := &file_launcher_api_launcher_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3528,7 +3713,7 @@ func (x *LeadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeadResponse.ProtoReflect.Descriptor instead.
 func (*LeadResponse) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{41}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{43}
 }
 
 type ResignRequest struct {
@@ -3539,7 +3724,7 @@ type ResignRequest struct {
 
 func (x *ResignRequest) Reset() {
 	*x = ResignRequest{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[42]
+	mi := &file_launcher_api_launcher_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3551,7 +3736,7 @@ func (x *ResignRequest) String() string {
 func (*ResignRequest) ProtoMessage() {}
 
 func (x *ResignRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[42]
+	mi := &file_launcher_api_launcher_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3564,7 +3749,7 @@ func (x *ResignRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResignRequest.ProtoReflect.Descriptor instead.
 func (*ResignRequest) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{42}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{44}
 }
 
 type ResignResponse struct {
@@ -3575,7 +3760,7 @@ type ResignResponse struct {
 
 func (x *ResignResponse) Reset() {
 	*x = ResignResponse{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[43]
+	mi := &file_launcher_api_launcher_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3587,7 +3772,7 @@ func (x *ResignResponse) String() string {
 func (*ResignResponse) ProtoMessage() {}
 
 func (x *ResignResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[43]
+	mi := &file_launcher_api_launcher_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3600,7 +3785,7 @@ func (x *ResignResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResignResponse.ProtoReflect.Descriptor instead.
 func (*ResignResponse) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{43}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{45}
 }
 
 var File_launcher_api_launcher_proto protoreflect.FileDescriptor
@@ -3612,7 +3797,7 @@ const file_launcher_api_launcher_proto_rawDesc = "" +
 	"\x05major\x18\x01 \x01(\rR\x05major\x12\x14\n" +
 	"\x05minor\x18\x02 \x01(\rR\x05minor\"M\n" +
 	"\x13WatchCatalogRequest\x126\n" +
-	"\aversion\x18\x01 \x01(\v2\x1c.slipway.launcher.v1.VersionR\aversion\"\xdc\x03\n" +
+	"\aversion\x18\x01 \x01(\v2\x1c.slipway.launcher.v1.VersionR\aversion\"\xa0\x04\n" +
 	"\rCatalogUpdate\x12\x1e\n" +
 	"\n" +
 	"generation\x18\x01 \x01(\x04R\n" +
@@ -3625,7 +3810,29 @@ const file_launcher_api_launcher_proto_rawDesc = "" +
 	"\x14removed_node_classes\x18\x06 \x03(\tR\x12removedNodeClasses\x12>\n" +
 	"\tin_flight\x18\a \x03(\v2!.slipway.launcher.v1.InFlightNodeR\binFlight\x126\n" +
 	"\x05ended\x18\b \x03(\v2 .slipway.launcher.v1.InFlightEndR\x05ended\x126\n" +
-	"\aversion\x18\t \x01(\v2\x1c.slipway.launcher.v1.VersionR\aversion\"\xc3\x06\n" +
+	"\aversion\x18\t \x01(\v2\x1c.slipway.launcher.v1.VersionR\aversion\x12B\n" +
+	"\vcommitments\x18\n" +
+	" \x01(\v2 .slipway.launcher.v1.CommitmentsR\vcommitments\"B\n" +
+	"\vCommitments\x123\n" +
+	"\x04list\x18\x01 \x03(\v2\x1f.slipway.launcher.v1.CommitmentR\x04list\"\xe7\x02\n" +
+	"\n" +
+	"Commitment\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
+	"\x04kind\x18\x02 \x01(\tR\x04kind\x12 \n" +
+	"\fusd_per_hour\x18\x03 \x01(\x01R\n" +
+	"usdPerHour\x12\x1a\n" +
+	"\bdiscount\x18\x04 \x01(\x01R\bdiscount\x12@\n" +
+	"\x05rates\x18\x05 \x03(\v2*.slipway.launcher.v1.Commitment.RatesEntryR\x05rates\x12\x16\n" +
+	"\x06family\x18\x06 \x01(\tR\x06family\x12#\n" +
+	"\rinstance_type\x18\a \x01(\tR\finstanceType\x12\x14\n" +
+	"\x05count\x18\b \x01(\x05R\x05count\x12\x12\n" +
+	"\x04zone\x18\t \x01(\tR\x04zone\x12\x14\n" +
+	"\x05share\x18\n" +
+	" \x01(\x01R\x05share\x1a8\n" +
+	"\n" +
+	"RatesEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01\"\xc3\x06\n" +
 	"\bNodePool\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1d\n" +
 	"\n" +
@@ -3765,13 +3972,15 @@ const file_launcher_api_launcher_proto_rawDesc = "" +
 	"\x05group\x18\t \x01(\tR\x05group\x1a;\n" +
 	"\rRequestsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xad\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xcc\x01\n" +
 	"\bExpected\x12#\n" +
 	"\rinstance_type\x18\x01 \x01(\tR\finstanceType\x12\x12\n" +
 	"\x04zone\x18\x02 \x01(\tR\x04zone\x12#\n" +
 	"\rcapacity_type\x18\x03 \x01(\tR\fcapacityType\x12\x14\n" +
 	"\x05price\x18\x04 \x01(\x01R\x05price\x12-\n" +
-	"\x04cost\x18\x05 \x01(\v2\x19.slipway.launcher.v1.CostR\x04cost\"\x8f\x01\n" +
+	"\x04cost\x18\x05 \x01(\v2\x19.slipway.launcher.v1.CostR\x04cost\x12\x1d\n" +
+	"\n" +
+	"covered_by\x18\x06 \x01(\tR\tcoveredBy\"\x8f\x01\n" +
 	"\x04Cost\x12\x1a\n" +
 	"\binstance\x18\x01 \x01(\x01R\binstance\x12\x18\n" +
 	"\avolumes\x18\x02 \x01(\x01R\avolumes\x12\x1f\n" +
@@ -3961,7 +4170,7 @@ func file_launcher_api_launcher_proto_rawDescGZIP() []byte {
 }
 
 var file_launcher_api_launcher_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_launcher_api_launcher_proto_msgTypes = make([]protoimpl.MessageInfo, 53)
+var file_launcher_api_launcher_proto_msgTypes = make([]protoimpl.MessageInfo, 56)
 var file_launcher_api_launcher_proto_goTypes = []any{
 	(Phase)(0),                  // 0: slipway.launcher.v1.Phase
 	(Outcome)(0),                // 1: slipway.launcher.v1.Outcome
@@ -3969,134 +4178,140 @@ var file_launcher_api_launcher_proto_goTypes = []any{
 	(*Version)(nil),             // 3: slipway.launcher.v1.Version
 	(*WatchCatalogRequest)(nil), // 4: slipway.launcher.v1.WatchCatalogRequest
 	(*CatalogUpdate)(nil),       // 5: slipway.launcher.v1.CatalogUpdate
-	(*NodePool)(nil),            // 6: slipway.launcher.v1.NodePool
-	(*Requirement)(nil),         // 7: slipway.launcher.v1.Requirement
-	(*Taint)(nil),               // 8: slipway.launcher.v1.Taint
-	(*InstanceTypes)(nil),       // 9: slipway.launcher.v1.InstanceTypes
-	(*InstanceType)(nil),        // 10: slipway.launcher.v1.InstanceType
-	(*Charges)(nil),             // 11: slipway.launcher.v1.Charges
-	(*Offering)(nil),            // 12: slipway.launcher.v1.Offering
-	(*InFlightNode)(nil),        // 13: slipway.launcher.v1.InFlightNode
-	(*InFlightEnd)(nil),         // 14: slipway.launcher.v1.InFlightEnd
-	(*PodRef)(nil),              // 15: slipway.launcher.v1.PodRef
-	(*LaunchRequest)(nil),       // 16: slipway.launcher.v1.LaunchRequest
-	(*Claim)(nil),               // 17: slipway.launcher.v1.Claim
-	(*Expected)(nil),            // 18: slipway.launcher.v1.Expected
-	(*Cost)(nil),                // 19: slipway.launcher.v1.Cost
-	(*InFlightPlacement)(nil),   // 20: slipway.launcher.v1.InFlightPlacement
-	(*WithdrawRequest)(nil),     // 21: slipway.launcher.v1.WithdrawRequest
-	(*WithdrawResponse)(nil),    // 22: slipway.launcher.v1.WithdrawResponse
-	(*LaunchResponse)(nil),      // 23: slipway.launcher.v1.LaunchResponse
-	(*Result)(nil),              // 24: slipway.launcher.v1.Result
-	(*Question)(nil),            // 25: slipway.launcher.v1.Question
-	(*MakeRoom)(nil),            // 26: slipway.launcher.v1.MakeRoom
-	(*LaunchBound)(nil),         // 27: slipway.launcher.v1.LaunchBound
-	(*PlaceBuffers)(nil),        // 28: slipway.launcher.v1.PlaceBuffers
-	(*Buffer)(nil),              // 29: slipway.launcher.v1.Buffer
-	(*NodeBusy)(nil),            // 30: slipway.launcher.v1.NodeBusy
-	(*Consolidate)(nil),         // 31: slipway.launcher.v1.Consolidate
-	(*FleetNode)(nil),           // 32: slipway.launcher.v1.FleetNode
-	(*Allowance)(nil),           // 33: slipway.launcher.v1.Allowance
-	(*Answer)(nil),              // 34: slipway.launcher.v1.Answer
-	(*PlaceBuffersAnswer)(nil),  // 35: slipway.launcher.v1.PlaceBuffersAnswer
-	(*BufferPlaces)(nil),        // 36: slipway.launcher.v1.BufferPlaces
-	(*MakeRoomAnswer)(nil),      // 37: slipway.launcher.v1.MakeRoomAnswer
-	(*NodeBusyAnswer)(nil),      // 38: slipway.launcher.v1.NodeBusyAnswer
-	(*ConsolidateAnswer)(nil),   // 39: slipway.launcher.v1.ConsolidateAnswer
-	(*BalancedScore)(nil),       // 40: slipway.launcher.v1.BalancedScore
-	(*PlannedMove)(nil),         // 41: slipway.launcher.v1.PlannedMove
-	(*KeptNode)(nil),            // 42: slipway.launcher.v1.KeptNode
-	(*LeadRequest)(nil),         // 43: slipway.launcher.v1.LeadRequest
-	(*LeadResponse)(nil),        // 44: slipway.launcher.v1.LeadResponse
-	(*ResignRequest)(nil),       // 45: slipway.launcher.v1.ResignRequest
-	(*ResignResponse)(nil),      // 46: slipway.launcher.v1.ResignResponse
-	nil,                         // 47: slipway.launcher.v1.NodePool.LabelsEntry
-	nil,                         // 48: slipway.launcher.v1.NodePool.LimitsEntry
-	nil,                         // 49: slipway.launcher.v1.NodePool.UsageEntry
-	nil,                         // 50: slipway.launcher.v1.InstanceType.LabelsEntry
-	nil,                         // 51: slipway.launcher.v1.InstanceType.CapacityEntry
-	nil,                         // 52: slipway.launcher.v1.InstanceType.AllocatableEntry
-	nil,                         // 53: slipway.launcher.v1.InFlightNode.LabelsEntry
-	nil,                         // 54: slipway.launcher.v1.InFlightNode.AllocatableEntry
-	nil,                         // 55: slipway.launcher.v1.Claim.RequestsEntry
+	(*Commitments)(nil),         // 6: slipway.launcher.v1.Commitments
+	(*Commitment)(nil),          // 7: slipway.launcher.v1.Commitment
+	(*NodePool)(nil),            // 8: slipway.launcher.v1.NodePool
+	(*Requirement)(nil),         // 9: slipway.launcher.v1.Requirement
+	(*Taint)(nil),               // 10: slipway.launcher.v1.Taint
+	(*InstanceTypes)(nil),       // 11: slipway.launcher.v1.InstanceTypes
+	(*InstanceType)(nil),        // 12: slipway.launcher.v1.InstanceType
+	(*Charges)(nil),             // 13: slipway.launcher.v1.Charges
+	(*Offering)(nil),            // 14: slipway.launcher.v1.Offering
+	(*InFlightNode)(nil),        // 15: slipway.launcher.v1.InFlightNode
+	(*InFlightEnd)(nil),         // 16: slipway.launcher.v1.InFlightEnd
+	(*PodRef)(nil),              // 17: slipway.launcher.v1.PodRef
+	(*LaunchRequest)(nil),       // 18: slipway.launcher.v1.LaunchRequest
+	(*Claim)(nil),               // 19: slipway.launcher.v1.Claim
+	(*Expected)(nil),            // 20: slipway.launcher.v1.Expected
+	(*Cost)(nil),                // 21: slipway.launcher.v1.Cost
+	(*InFlightPlacement)(nil),   // 22: slipway.launcher.v1.InFlightPlacement
+	(*WithdrawRequest)(nil),     // 23: slipway.launcher.v1.WithdrawRequest
+	(*WithdrawResponse)(nil),    // 24: slipway.launcher.v1.WithdrawResponse
+	(*LaunchResponse)(nil),      // 25: slipway.launcher.v1.LaunchResponse
+	(*Result)(nil),              // 26: slipway.launcher.v1.Result
+	(*Question)(nil),            // 27: slipway.launcher.v1.Question
+	(*MakeRoom)(nil),            // 28: slipway.launcher.v1.MakeRoom
+	(*LaunchBound)(nil),         // 29: slipway.launcher.v1.LaunchBound
+	(*PlaceBuffers)(nil),        // 30: slipway.launcher.v1.PlaceBuffers
+	(*Buffer)(nil),              // 31: slipway.launcher.v1.Buffer
+	(*NodeBusy)(nil),            // 32: slipway.launcher.v1.NodeBusy
+	(*Consolidate)(nil),         // 33: slipway.launcher.v1.Consolidate
+	(*FleetNode)(nil),           // 34: slipway.launcher.v1.FleetNode
+	(*Allowance)(nil),           // 35: slipway.launcher.v1.Allowance
+	(*Answer)(nil),              // 36: slipway.launcher.v1.Answer
+	(*PlaceBuffersAnswer)(nil),  // 37: slipway.launcher.v1.PlaceBuffersAnswer
+	(*BufferPlaces)(nil),        // 38: slipway.launcher.v1.BufferPlaces
+	(*MakeRoomAnswer)(nil),      // 39: slipway.launcher.v1.MakeRoomAnswer
+	(*NodeBusyAnswer)(nil),      // 40: slipway.launcher.v1.NodeBusyAnswer
+	(*ConsolidateAnswer)(nil),   // 41: slipway.launcher.v1.ConsolidateAnswer
+	(*BalancedScore)(nil),       // 42: slipway.launcher.v1.BalancedScore
+	(*PlannedMove)(nil),         // 43: slipway.launcher.v1.PlannedMove
+	(*KeptNode)(nil),            // 44: slipway.launcher.v1.KeptNode
+	(*LeadRequest)(nil),         // 45: slipway.launcher.v1.LeadRequest
+	(*LeadResponse)(nil),        // 46: slipway.launcher.v1.LeadResponse
+	(*ResignRequest)(nil),       // 47: slipway.launcher.v1.ResignRequest
+	(*ResignResponse)(nil),      // 48: slipway.launcher.v1.ResignResponse
+	nil,                         // 49: slipway.launcher.v1.Commitment.RatesEntry
+	nil,                         // 50: slipway.launcher.v1.NodePool.LabelsEntry
+	nil,                         // 51: slipway.launcher.v1.NodePool.LimitsEntry
+	nil,                         // 52: slipway.launcher.v1.NodePool.UsageEntry
+	nil,                         // 53: slipway.launcher.v1.InstanceType.LabelsEntry
+	nil,                         // 54: slipway.launcher.v1.InstanceType.CapacityEntry
+	nil,                         // 55: slipway.launcher.v1.InstanceType.AllocatableEntry
+	nil,                         // 56: slipway.launcher.v1.InFlightNode.LabelsEntry
+	nil,                         // 57: slipway.launcher.v1.InFlightNode.AllocatableEntry
+	nil,                         // 58: slipway.launcher.v1.Claim.RequestsEntry
 }
 var file_launcher_api_launcher_proto_depIdxs = []int32{
 	3,  // 0: slipway.launcher.v1.WatchCatalogRequest.version:type_name -> slipway.launcher.v1.Version
-	6,  // 1: slipway.launcher.v1.CatalogUpdate.node_pools:type_name -> slipway.launcher.v1.NodePool
-	9,  // 2: slipway.launcher.v1.CatalogUpdate.instance_types:type_name -> slipway.launcher.v1.InstanceTypes
-	13, // 3: slipway.launcher.v1.CatalogUpdate.in_flight:type_name -> slipway.launcher.v1.InFlightNode
-	14, // 4: slipway.launcher.v1.CatalogUpdate.ended:type_name -> slipway.launcher.v1.InFlightEnd
+	8,  // 1: slipway.launcher.v1.CatalogUpdate.node_pools:type_name -> slipway.launcher.v1.NodePool
+	11, // 2: slipway.launcher.v1.CatalogUpdate.instance_types:type_name -> slipway.launcher.v1.InstanceTypes
+	15, // 3: slipway.launcher.v1.CatalogUpdate.in_flight:type_name -> slipway.launcher.v1.InFlightNode
+	16, // 4: slipway.launcher.v1.CatalogUpdate.ended:type_name -> slipway.launcher.v1.InFlightEnd
 	3,  // 5: slipway.launcher.v1.CatalogUpdate.version:type_name -> slipway.launcher.v1.Version
-	47, // 6: slipway.launcher.v1.NodePool.labels:type_name -> slipway.launcher.v1.NodePool.LabelsEntry
-	8,  // 7: slipway.launcher.v1.NodePool.taints:type_name -> slipway.launcher.v1.Taint
-	8,  // 8: slipway.launcher.v1.NodePool.startup_taints:type_name -> slipway.launcher.v1.Taint
-	7,  // 9: slipway.launcher.v1.NodePool.requirements:type_name -> slipway.launcher.v1.Requirement
-	48, // 10: slipway.launcher.v1.NodePool.limits:type_name -> slipway.launcher.v1.NodePool.LimitsEntry
-	49, // 11: slipway.launcher.v1.NodePool.usage:type_name -> slipway.launcher.v1.NodePool.UsageEntry
-	10, // 12: slipway.launcher.v1.InstanceTypes.types:type_name -> slipway.launcher.v1.InstanceType
-	50, // 13: slipway.launcher.v1.InstanceType.labels:type_name -> slipway.launcher.v1.InstanceType.LabelsEntry
-	51, // 14: slipway.launcher.v1.InstanceType.capacity:type_name -> slipway.launcher.v1.InstanceType.CapacityEntry
-	52, // 15: slipway.launcher.v1.InstanceType.allocatable:type_name -> slipway.launcher.v1.InstanceType.AllocatableEntry
-	12, // 16: slipway.launcher.v1.InstanceType.offerings:type_name -> slipway.launcher.v1.Offering
-	11, // 17: slipway.launcher.v1.InstanceType.charges:type_name -> slipway.launcher.v1.Charges
-	0,  // 18: slipway.launcher.v1.InFlightNode.phase:type_name -> slipway.launcher.v1.Phase
-	53, // 19: slipway.launcher.v1.InFlightNode.labels:type_name -> slipway.launcher.v1.InFlightNode.LabelsEntry
-	8,  // 20: slipway.launcher.v1.InFlightNode.taints:type_name -> slipway.launcher.v1.Taint
-	54, // 21: slipway.launcher.v1.InFlightNode.allocatable:type_name -> slipway.launcher.v1.InFlightNode.AllocatableEntry
-	15, // 22: slipway.launcher.v1.InFlightNode.pods:type_name -> slipway.launcher.v1.PodRef
-	1,  // 23: slipway.launcher.v1.InFlightEnd.outcome:type_name -> slipway.launcher.v1.Outcome
-	17, // 24: slipway.launcher.v1.LaunchRequest.claims:type_name -> slipway.launcher.v1.Claim
-	20, // 25: slipway.launcher.v1.LaunchRequest.placements:type_name -> slipway.launcher.v1.InFlightPlacement
-	2,  // 26: slipway.launcher.v1.LaunchRequest.purpose:type_name -> slipway.launcher.v1.Purpose
-	3,  // 27: slipway.launcher.v1.LaunchRequest.version:type_name -> slipway.launcher.v1.Version
-	7,  // 28: slipway.launcher.v1.Claim.requirements:type_name -> slipway.launcher.v1.Requirement
-	55, // 29: slipway.launcher.v1.Claim.requests:type_name -> slipway.launcher.v1.Claim.RequestsEntry
-	15, // 30: slipway.launcher.v1.Claim.pods:type_name -> slipway.launcher.v1.PodRef
-	18, // 31: slipway.launcher.v1.Claim.expected:type_name -> slipway.launcher.v1.Expected
-	19, // 32: slipway.launcher.v1.Expected.cost:type_name -> slipway.launcher.v1.Cost
-	15, // 33: slipway.launcher.v1.InFlightPlacement.pods:type_name -> slipway.launcher.v1.PodRef
-	20, // 34: slipway.launcher.v1.WithdrawRequest.promises:type_name -> slipway.launcher.v1.InFlightPlacement
-	3,  // 35: slipway.launcher.v1.WithdrawRequest.version:type_name -> slipway.launcher.v1.Version
-	24, // 36: slipway.launcher.v1.LaunchResponse.claims:type_name -> slipway.launcher.v1.Result
-	24, // 37: slipway.launcher.v1.LaunchResponse.placements:type_name -> slipway.launcher.v1.Result
-	3,  // 38: slipway.launcher.v1.Question.version:type_name -> slipway.launcher.v1.Version
-	30, // 39: slipway.launcher.v1.Question.node_busy:type_name -> slipway.launcher.v1.NodeBusy
-	31, // 40: slipway.launcher.v1.Question.consolidate:type_name -> slipway.launcher.v1.Consolidate
-	26, // 41: slipway.launcher.v1.Question.make_room:type_name -> slipway.launcher.v1.MakeRoom
-	28, // 42: slipway.launcher.v1.Question.place_buffers:type_name -> slipway.launcher.v1.PlaceBuffers
-	2,  // 43: slipway.launcher.v1.MakeRoom.purpose:type_name -> slipway.launcher.v1.Purpose
-	27, // 44: slipway.launcher.v1.MakeRoom.bound:type_name -> slipway.launcher.v1.LaunchBound
-	29, // 45: slipway.launcher.v1.PlaceBuffers.buffers:type_name -> slipway.launcher.v1.Buffer
-	32, // 46: slipway.launcher.v1.Consolidate.nodes:type_name -> slipway.launcher.v1.FleetNode
-	33, // 47: slipway.launcher.v1.Consolidate.allowances:type_name -> slipway.launcher.v1.Allowance
-	3,  // 48: slipway.launcher.v1.Answer.version:type_name -> slipway.launcher.v1.Version
-	38, // 49: slipway.launcher.v1.Answer.node_busy:type_name -> slipway.launcher.v1.NodeBusyAnswer
-	39, // 50: slipway.launcher.v1.Answer.consolidate:type_name -> slipway.launcher.v1.ConsolidateAnswer
-	37, // 51: slipway.launcher.v1.Answer.make_room:type_name -> slipway.launcher.v1.MakeRoomAnswer
-	35, // 52: slipway.launcher.v1.Answer.place_buffers:type_name -> slipway.launcher.v1.PlaceBuffersAnswer
-	36, // 53: slipway.launcher.v1.PlaceBuffersAnswer.buffers:type_name -> slipway.launcher.v1.BufferPlaces
-	41, // 54: slipway.launcher.v1.ConsolidateAnswer.moves:type_name -> slipway.launcher.v1.PlannedMove
-	42, // 55: slipway.launcher.v1.ConsolidateAnswer.kept:type_name -> slipway.launcher.v1.KeptNode
-	40, // 56: slipway.launcher.v1.ConsolidateAnswer.rejected:type_name -> slipway.launcher.v1.BalancedScore
-	18, // 57: slipway.launcher.v1.PlannedMove.replacements:type_name -> slipway.launcher.v1.Expected
-	40, // 58: slipway.launcher.v1.PlannedMove.scores:type_name -> slipway.launcher.v1.BalancedScore
-	4,  // 59: slipway.launcher.v1.Launcher.WatchCatalog:input_type -> slipway.launcher.v1.WatchCatalogRequest
-	16, // 60: slipway.launcher.v1.Launcher.Launch:input_type -> slipway.launcher.v1.LaunchRequest
-	21, // 61: slipway.launcher.v1.Launcher.Withdraw:input_type -> slipway.launcher.v1.WithdrawRequest
-	34, // 62: slipway.launcher.v1.Launcher.Ask:input_type -> slipway.launcher.v1.Answer
-	43, // 63: slipway.launcher.v1.Launcher.Lead:input_type -> slipway.launcher.v1.LeadRequest
-	45, // 64: slipway.launcher.v1.Launcher.Resign:input_type -> slipway.launcher.v1.ResignRequest
-	5,  // 65: slipway.launcher.v1.Launcher.WatchCatalog:output_type -> slipway.launcher.v1.CatalogUpdate
-	23, // 66: slipway.launcher.v1.Launcher.Launch:output_type -> slipway.launcher.v1.LaunchResponse
-	22, // 67: slipway.launcher.v1.Launcher.Withdraw:output_type -> slipway.launcher.v1.WithdrawResponse
-	25, // 68: slipway.launcher.v1.Launcher.Ask:output_type -> slipway.launcher.v1.Question
-	44, // 69: slipway.launcher.v1.Launcher.Lead:output_type -> slipway.launcher.v1.LeadResponse
-	46, // 70: slipway.launcher.v1.Launcher.Resign:output_type -> slipway.launcher.v1.ResignResponse
-	65, // [65:71] is the sub-list for method output_type
-	59, // [59:65] is the sub-list for method input_type
-	59, // [59:59] is the sub-list for extension type_name
-	59, // [59:59] is the sub-list for extension extendee
-	0,  // [0:59] is the sub-list for field type_name
+	6,  // 6: slipway.launcher.v1.CatalogUpdate.commitments:type_name -> slipway.launcher.v1.Commitments
+	7,  // 7: slipway.launcher.v1.Commitments.list:type_name -> slipway.launcher.v1.Commitment
+	49, // 8: slipway.launcher.v1.Commitment.rates:type_name -> slipway.launcher.v1.Commitment.RatesEntry
+	50, // 9: slipway.launcher.v1.NodePool.labels:type_name -> slipway.launcher.v1.NodePool.LabelsEntry
+	10, // 10: slipway.launcher.v1.NodePool.taints:type_name -> slipway.launcher.v1.Taint
+	10, // 11: slipway.launcher.v1.NodePool.startup_taints:type_name -> slipway.launcher.v1.Taint
+	9,  // 12: slipway.launcher.v1.NodePool.requirements:type_name -> slipway.launcher.v1.Requirement
+	51, // 13: slipway.launcher.v1.NodePool.limits:type_name -> slipway.launcher.v1.NodePool.LimitsEntry
+	52, // 14: slipway.launcher.v1.NodePool.usage:type_name -> slipway.launcher.v1.NodePool.UsageEntry
+	12, // 15: slipway.launcher.v1.InstanceTypes.types:type_name -> slipway.launcher.v1.InstanceType
+	53, // 16: slipway.launcher.v1.InstanceType.labels:type_name -> slipway.launcher.v1.InstanceType.LabelsEntry
+	54, // 17: slipway.launcher.v1.InstanceType.capacity:type_name -> slipway.launcher.v1.InstanceType.CapacityEntry
+	55, // 18: slipway.launcher.v1.InstanceType.allocatable:type_name -> slipway.launcher.v1.InstanceType.AllocatableEntry
+	14, // 19: slipway.launcher.v1.InstanceType.offerings:type_name -> slipway.launcher.v1.Offering
+	13, // 20: slipway.launcher.v1.InstanceType.charges:type_name -> slipway.launcher.v1.Charges
+	0,  // 21: slipway.launcher.v1.InFlightNode.phase:type_name -> slipway.launcher.v1.Phase
+	56, // 22: slipway.launcher.v1.InFlightNode.labels:type_name -> slipway.launcher.v1.InFlightNode.LabelsEntry
+	10, // 23: slipway.launcher.v1.InFlightNode.taints:type_name -> slipway.launcher.v1.Taint
+	57, // 24: slipway.launcher.v1.InFlightNode.allocatable:type_name -> slipway.launcher.v1.InFlightNode.AllocatableEntry
+	17, // 25: slipway.launcher.v1.InFlightNode.pods:type_name -> slipway.launcher.v1.PodRef
+	1,  // 26: slipway.launcher.v1.InFlightEnd.outcome:type_name -> slipway.launcher.v1.Outcome
+	19, // 27: slipway.launcher.v1.LaunchRequest.claims:type_name -> slipway.launcher.v1.Claim
+	22, // 28: slipway.launcher.v1.LaunchRequest.placements:type_name -> slipway.launcher.v1.InFlightPlacement
+	2,  // 29: slipway.launcher.v1.LaunchRequest.purpose:type_name -> slipway.launcher.v1.Purpose
+	3,  // 30: slipway.launcher.v1.LaunchRequest.version:type_name -> slipway.launcher.v1.Version
+	9,  // 31: slipway.launcher.v1.Claim.requirements:type_name -> slipway.launcher.v1.Requirement
+	58, // 32: slipway.launcher.v1.Claim.requests:type_name -> slipway.launcher.v1.Claim.RequestsEntry
+	17, // 33: slipway.launcher.v1.Claim.pods:type_name -> slipway.launcher.v1.PodRef
+	20, // 34: slipway.launcher.v1.Claim.expected:type_name -> slipway.launcher.v1.Expected
+	21, // 35: slipway.launcher.v1.Expected.cost:type_name -> slipway.launcher.v1.Cost
+	17, // 36: slipway.launcher.v1.InFlightPlacement.pods:type_name -> slipway.launcher.v1.PodRef
+	22, // 37: slipway.launcher.v1.WithdrawRequest.promises:type_name -> slipway.launcher.v1.InFlightPlacement
+	3,  // 38: slipway.launcher.v1.WithdrawRequest.version:type_name -> slipway.launcher.v1.Version
+	26, // 39: slipway.launcher.v1.LaunchResponse.claims:type_name -> slipway.launcher.v1.Result
+	26, // 40: slipway.launcher.v1.LaunchResponse.placements:type_name -> slipway.launcher.v1.Result
+	3,  // 41: slipway.launcher.v1.Question.version:type_name -> slipway.launcher.v1.Version
+	32, // 42: slipway.launcher.v1.Question.node_busy:type_name -> slipway.launcher.v1.NodeBusy
+	33, // 43: slipway.launcher.v1.Question.consolidate:type_name -> slipway.launcher.v1.Consolidate
+	28, // 44: slipway.launcher.v1.Question.make_room:type_name -> slipway.launcher.v1.MakeRoom
+	30, // 45: slipway.launcher.v1.Question.place_buffers:type_name -> slipway.launcher.v1.PlaceBuffers
+	2,  // 46: slipway.launcher.v1.MakeRoom.purpose:type_name -> slipway.launcher.v1.Purpose
+	29, // 47: slipway.launcher.v1.MakeRoom.bound:type_name -> slipway.launcher.v1.LaunchBound
+	31, // 48: slipway.launcher.v1.PlaceBuffers.buffers:type_name -> slipway.launcher.v1.Buffer
+	34, // 49: slipway.launcher.v1.Consolidate.nodes:type_name -> slipway.launcher.v1.FleetNode
+	35, // 50: slipway.launcher.v1.Consolidate.allowances:type_name -> slipway.launcher.v1.Allowance
+	3,  // 51: slipway.launcher.v1.Answer.version:type_name -> slipway.launcher.v1.Version
+	40, // 52: slipway.launcher.v1.Answer.node_busy:type_name -> slipway.launcher.v1.NodeBusyAnswer
+	41, // 53: slipway.launcher.v1.Answer.consolidate:type_name -> slipway.launcher.v1.ConsolidateAnswer
+	39, // 54: slipway.launcher.v1.Answer.make_room:type_name -> slipway.launcher.v1.MakeRoomAnswer
+	37, // 55: slipway.launcher.v1.Answer.place_buffers:type_name -> slipway.launcher.v1.PlaceBuffersAnswer
+	38, // 56: slipway.launcher.v1.PlaceBuffersAnswer.buffers:type_name -> slipway.launcher.v1.BufferPlaces
+	43, // 57: slipway.launcher.v1.ConsolidateAnswer.moves:type_name -> slipway.launcher.v1.PlannedMove
+	44, // 58: slipway.launcher.v1.ConsolidateAnswer.kept:type_name -> slipway.launcher.v1.KeptNode
+	42, // 59: slipway.launcher.v1.ConsolidateAnswer.rejected:type_name -> slipway.launcher.v1.BalancedScore
+	20, // 60: slipway.launcher.v1.PlannedMove.replacements:type_name -> slipway.launcher.v1.Expected
+	42, // 61: slipway.launcher.v1.PlannedMove.scores:type_name -> slipway.launcher.v1.BalancedScore
+	4,  // 62: slipway.launcher.v1.Launcher.WatchCatalog:input_type -> slipway.launcher.v1.WatchCatalogRequest
+	18, // 63: slipway.launcher.v1.Launcher.Launch:input_type -> slipway.launcher.v1.LaunchRequest
+	23, // 64: slipway.launcher.v1.Launcher.Withdraw:input_type -> slipway.launcher.v1.WithdrawRequest
+	36, // 65: slipway.launcher.v1.Launcher.Ask:input_type -> slipway.launcher.v1.Answer
+	45, // 66: slipway.launcher.v1.Launcher.Lead:input_type -> slipway.launcher.v1.LeadRequest
+	47, // 67: slipway.launcher.v1.Launcher.Resign:input_type -> slipway.launcher.v1.ResignRequest
+	5,  // 68: slipway.launcher.v1.Launcher.WatchCatalog:output_type -> slipway.launcher.v1.CatalogUpdate
+	25, // 69: slipway.launcher.v1.Launcher.Launch:output_type -> slipway.launcher.v1.LaunchResponse
+	24, // 70: slipway.launcher.v1.Launcher.Withdraw:output_type -> slipway.launcher.v1.WithdrawResponse
+	27, // 71: slipway.launcher.v1.Launcher.Ask:output_type -> slipway.launcher.v1.Question
+	46, // 72: slipway.launcher.v1.Launcher.Lead:output_type -> slipway.launcher.v1.LeadResponse
+	48, // 73: slipway.launcher.v1.Launcher.Resign:output_type -> slipway.launcher.v1.ResignResponse
+	68, // [68:74] is the sub-list for method output_type
+	62, // [62:68] is the sub-list for method input_type
+	62, // [62:62] is the sub-list for extension type_name
+	62, // [62:62] is the sub-list for extension extendee
+	0,  // [0:62] is the sub-list for field type_name
 }
 
 func init() { file_launcher_api_launcher_proto_init() }
@@ -4104,13 +4319,13 @@ func file_launcher_api_launcher_proto_init() {
 	if File_launcher_api_launcher_proto != nil {
 		return
 	}
-	file_launcher_api_launcher_proto_msgTypes[22].OneofWrappers = []any{
+	file_launcher_api_launcher_proto_msgTypes[24].OneofWrappers = []any{
 		(*Question_NodeBusy)(nil),
 		(*Question_Consolidate)(nil),
 		(*Question_MakeRoom)(nil),
 		(*Question_PlaceBuffers)(nil),
 	}
-	file_launcher_api_launcher_proto_msgTypes[31].OneofWrappers = []any{
+	file_launcher_api_launcher_proto_msgTypes[33].OneofWrappers = []any{
 		(*Answer_NodeBusy)(nil),
 		(*Answer_Consolidate)(nil),
 		(*Answer_MakeRoom)(nil),
@@ -4122,7 +4337,7 @@ func file_launcher_api_launcher_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_launcher_api_launcher_proto_rawDesc), len(file_launcher_api_launcher_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   53,
+			NumMessages:   56,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

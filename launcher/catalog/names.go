@@ -19,6 +19,8 @@ const (
 	ExpectedAnnotation = "slipway.dev/expected"
 	// CostAnnotation on a NodeClaim is the price of ExpectedAnnotation by part, as JSON (Cost).
 	CostAnnotation = "slipway.dev/cost"
+	// CoveredByAnnotation on a NodeClaim is the name of the Savings Plan or Reserved Instances that paid for its instance when it was planned.
+	CoveredByAnnotation = "slipway.dev/covered-by"
 	// InstanceTypesAnnotation on a NodeClaim lists its instance types, cheapest first, joined by commas: requirements have no order.
 	InstanceTypesAnnotation = "slipway.dev/instance-types"
 	// ReplacesAnnotation on a NodeClaim lists the terminating nodes whose pods it was launched for, separated by commas.

@@ -128,6 +128,9 @@ func annotate(out *karpv1.NodeClaim, claim *api.Claim, pool *karpv1.NodePool) {
 			Instance: cost.GetInstance(), Volumes: cost.GetVolumes(), PublicIPv4: cost.GetPublicIpv4(), Burst: cost.GetBurst(), Declared: cost.GetDeclared(),
 		})
 	}
+	if name := claim.GetExpected().GetCoveredBy(); name != "" {
+		out.Annotations[catalog.CoveredByAnnotation] = name
+	}
 	if use, ok := pool.Annotations[catalog.BurstUseAnnotation]; ok {
 		out.Annotations[catalog.BurstUseAnnotation] = use
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
 	"github.com/slipway-k8s/slipway/launcher/api"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/catalog/commitment"
 )
 
 func instanceType(t catalog.InstanceType) *api.InstanceType {
@@ -29,6 +30,18 @@ func instanceType(t catalog.InstanceType) *api.InstanceType {
 			UnavailableUntil: millis(o.UnavailableUntil),
 			RefusalCode:      string(o.Refusal.Code), RefusedSince: millis(o.Refusal.Since), RefusedAttempts: int32(min(o.Refusal.Attempts, math.MaxInt32)),
 			ReservationId: o.ReservationID, ReservationType: o.ReservationType, Remaining: o.Remaining,
+		})
+	}
+	return out
+}
+
+func committed(list []commitment.Commitment) *api.Commitments {
+	out := &api.Commitments{}
+	for i := range list {
+		c := &list[i]
+		out.List = append(out.List, &api.Commitment{
+			Id: c.ID, Kind: string(c.Kind), UsdPerHour: c.USDPerHour, Discount: c.Discount, Rates: c.Rates, Family: c.Family,
+			InstanceType: c.InstanceType, Count: int32(min(c.Count, math.MaxInt32)), Zone: c.Zone, Share: c.Share,
 		})
 	}
 	return out

@@ -18,6 +18,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/launcher/api"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/catalog/commitment"
 	"github.com/slipway-k8s/slipway/launcher/health"
 	"github.com/slipway-k8s/slipway/launcher/leadership"
 )
@@ -51,7 +52,7 @@ type Launcher interface {
 	Hold(names []string) (release func())
 }
 
-// Config holds the dependencies of a Server. Every field except the last three is required.
+// Config holds the dependencies of a Server. Every field except the last four is required.
 type Config struct {
 	// Socket is the path of the unix socket; one left by an earlier process is replaced.
 	Socket string
@@ -79,6 +80,8 @@ type Config struct {
 	Manages func(pool *karpv1.NodePool) (bool, string)
 	// Gate returns whether a NodePool may launch more nodes, according to whether its nodes join; nil means that all may.
 	Gate func(pool *karpv1.NodePool) health.Gate
+	// Commitments returns the Savings Plans and Reserved Instances, the same list while nothing has changed; nil means none.
+	Commitments func() []commitment.Commitment
 	// Leaving returns the nodes that are to be replaced soon: the scheduler plans no room on them for pods that move. Nil means none.
 	Leaving func(ctx context.Context) []string
 }
@@ -114,6 +117,9 @@ func New(c Config) (*Server, error) {
 	}
 	if c.Gate == nil {
 		c.Gate = func(*karpv1.NodePool) health.Gate { return health.Gate{} }
+	}
+	if c.Commitments == nil {
+		c.Commitments = func() []commitment.Commitment { return nil }
 	}
 	if c.Leaving == nil {
 		c.Leaving = func(context.Context) []string { return nil }

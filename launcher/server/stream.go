@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/slipway-k8s/slipway/launcher/api"
+	"github.com/slipway-k8s/slipway/launcher/catalog/commitment"
 )
 
 const (
@@ -25,6 +26,17 @@ type sentState struct {
 	pools    map[string]*api.NodePool
 	types    map[string]*api.InstanceTypes
 	inFlight map[string]*api.InFlightNode
+	// committed are the commitments, commitments the message of them.
+	committed   []commitment.Commitment
+	commitments *api.Commitments
+}
+
+// commit sets the commitments; the message is that of the state before if they are the same list.
+func (s *sentState) commit(before sentState, list []commitment.Commitment) {
+	s.committed, s.commitments = list, before.commitments
+	if len(list) != len(before.committed) || len(list) > 0 && &list[0] != &before.committed[0] {
+		s.commitments = committed(list)
+	}
 }
 
 // begin waits until a full state is complete: the current Launch has ended, whichever scheduler sent it, and the cache shows what it wrote.
@@ -56,6 +68,7 @@ func (s *Server) WatchCatalog(in *api.WatchCatalogRequest, stream api.Launcher_W
 		if err != nil {
 			return err
 		}
+		now.commit(known, s.config.Commitments())
 		remembered = next
 		update := diff(known, now)
 		if generation == 0 {
@@ -89,6 +102,9 @@ func diff(known, now sentState) *api.CatalogUpdate {
 	out := &api.CatalogUpdate{}
 	out.NodePools, out.RemovedNodePools = changes(known.pools, now.pools)
 	out.InstanceTypes, out.RemovedNodeClasses = changes(known.types, now.types)
+	if now.commitments != known.commitments {
+		out.Commitments = now.commitments
+	}
 	var gone []string
 	out.InFlight, gone = changes(known.inFlight, now.inFlight)
 	for _, name := range gone {
@@ -118,7 +134,7 @@ func changes[M interface {
 
 func empty(u *api.CatalogUpdate) bool {
 	return len(u.GetNodePools())+len(u.GetRemovedNodePools())+len(u.GetInstanceTypes())+len(u.GetRemovedNodeClasses())+
-		len(u.GetInFlight())+len(u.GetEnded()) == 0
+		len(u.GetInFlight())+len(u.GetEnded()) == 0 && u.GetCommitments() == nil
 }
 
 // explainEnds adds to the ends how the in-flight nodes ended.

@@ -28,6 +28,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/launcher/api"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/catalog/commitment"
 	"github.com/slipway-k8s/slipway/launcher/cloud/memory"
 	"github.com/slipway-k8s/slipway/launcher/health"
 	"github.com/slipway-k8s/slipway/launcher/index"
@@ -59,6 +60,8 @@ type world struct {
 	readerAway atomic.Bool
 	// gate is every NodePool's; nil is an open one.
 	gate atomic.Pointer[health.Gate]
+	// committed are the commitments; nil for none.
+	committed atomic.Pointer[[]commitment.Commitment]
 	// handed are the names of the claims that were handed on to be launched.
 	handed chan string
 	// held are the names of the claims that are being recorded.
@@ -95,6 +98,12 @@ func newWorldOver(tb testing.TB, through func(client.WithWatch) client.Client, t
 		Socket: w.socket, Client: through(w.api), Reader: reader{w}, Cache: w.cache, Offers: w.cloud, Leader: leader{w}, Launcher: launcher{w}, Peer: peer,
 		JoinDeadline: 5 * time.Minute, Leaving: func(context.Context) []string { return []string{"drifted"} },
 		Manages: func(*karpv1.NodePool) (bool, string) { return !w.foreign.Load(), "Karpenter lives" },
+		Commitments: func() []commitment.Commitment {
+			if list := w.committed.Load(); list != nil {
+				return *list
+			}
+			return nil
+		},
 		Gate: func(*karpv1.NodePool) health.Gate {
 			if g := w.gate.Load(); g != nil {
 				return *g

@@ -66,6 +66,9 @@ func explainClaim(w io.Writer, pod *corev1.Pod, in Objects, now time.Time) {
 	fmt.Fprintf(w, "NodeClaim %s: %s\n", claim.Name, row.State)
 	fmt.Fprintf(w, "  %s, %s in %s, %.4f USD per hour, NodePool %s, created %s ago\n", row.InstanceType, row.CapacityType,
 		row.Zone, row.Price, row.NodePool, age(now, claim.CreationTimestamp.Time))
+	if row.CoveredBy != "" {
+		fmt.Fprintf(w, "  commitment %s paid for its instance when it was planned\n", row.CoveredBy)
+	}
 	if row.Cost.Total() > row.Cost.Instance {
 		fmt.Fprintf(w, "  its price: %s\n", row.Cost)
 	}

@@ -87,6 +87,8 @@ type NodeRow struct {
 	Price float64 `json:"usdPerHour,omitempty"`
 	// Cost is the price by part; zero where the parts are not known.
 	Cost catalog.Cost `json:"cost,omitzero"`
+	// CoveredBy is the name of the commitments that paid for the instance when it was planned; empty for none.
+	CoveredBy string `json:"coveredBy,omitempty"`
 	// CPU is the share of allocatable that the node's pods request, 0 to 1; nil before the node reports what it has.
 	CPU *float64 `json:"cpuRequested,omitempty"`
 	// Memory is the same of memory.
@@ -208,6 +210,7 @@ func newRow(claim *karpv1.NodeClaim, node *corev1.Node) NodeRow {
 		Zone:         cmp.Or(claim.Labels[corev1.LabelTopologyZone], expected.Zone),
 		CapacityType: cmp.Or(claim.Labels[karpv1.CapacityTypeLabelKey], expected.CapacityType),
 		Price:        expected.Price,
+		CoveredBy:    claim.Annotations[catalog.CoveredByAnnotation],
 		State:        stateOf(claim, node),
 		Launched:     claim.Status.ProviderID != "" || node != nil,
 	}

@@ -74,12 +74,14 @@ func (o Overview) nodes(out *printer, wide bool) {
 	fmt.Fprintln(tw, head)
 	region := commonRegion(o.Nodes)
 	for _, n := range o.Nodes {
-		zone := n.Zone
+		zone, capacity := n.Zone, dash(n.CapacityType)
 		if !wide {
 			zone = strings.TrimPrefix(zone, region)
+		} else if n.CoveredBy != "" {
+			capacity += " (" + n.CoveredBy + ")"
 		}
 		cells := []string{
-			n.NodeClaim, dash(n.InstanceType), dash(zone), dash(n.CapacityType), price(n), percent(n.CPU), percent(n.Memory), pods(n), string(n.State),
+			n.NodeClaim, dash(n.InstanceType), dash(zone), capacity, price(n), percent(n.CPU), percent(n.Memory), pods(n), string(n.State),
 		}
 		if wide {
 			cost := ""

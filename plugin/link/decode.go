@@ -9,6 +9,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/launcher/api"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/catalog/commitment"
 	"github.com/slipway-k8s/slipway/launcher/catalog/ec2error"
 )
 
@@ -28,6 +29,11 @@ type End struct {
 func apply(before catalog.State, msg *api.CatalogUpdate) Update {
 	out := Update{Full: msg.GetFull()}
 	next := catalog.State{Generation: msg.GetGeneration()}
+	if list := msg.GetCommitments(); list != nil {
+		next.Commitments = commitments(list)
+	} else if !msg.GetFull() {
+		next.Commitments = before.Commitments
+	}
 	if !msg.GetFull() {
 		next.NodePools = maps.Clone(before.NodePools)
 		next.InstanceTypes = maps.Clone(before.InstanceTypes)
@@ -63,7 +69,7 @@ func apply(before catalog.State, msg *api.CatalogUpdate) Update {
 		delete(next.InFlight, e.GetNodeClaim())
 	}
 	out.Offers = msg.GetFull() || len(msg.GetNodePools())+len(msg.GetRemovedNodePools())+
-		len(msg.GetInstanceTypes())+len(msg.GetRemovedNodeClasses()) > 0
+		len(msg.GetInstanceTypes())+len(msg.GetRemovedNodeClasses()) > 0 || msg.GetCommitments() != nil
 	out.State = next
 	return out
 }
@@ -109,6 +115,17 @@ func instanceTypes(list []*api.InstanceType) []catalog.InstanceType {
 			})
 		}
 		out = append(out, it)
+	}
+	return out
+}
+
+func commitments(in *api.Commitments) []commitment.Commitment {
+	out := make([]commitment.Commitment, 0, len(in.GetList()))
+	for _, c := range in.GetList() {
+		out = append(out, commitment.Commitment{
+			ID: c.GetId(), Kind: commitment.Kind(c.GetKind()), USDPerHour: c.GetUsdPerHour(), Discount: c.GetDiscount(), Rates: c.GetRates(),
+			Family: c.GetFamily(), InstanceType: c.GetInstanceType(), Count: int(c.GetCount()), Zone: c.GetZone(), Share: c.GetShare(),
+		})
 	}
 	return out
 }

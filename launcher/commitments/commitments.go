@@ -1,0 +1,190 @@
+package commitments
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/slipway-k8s/slipway/launcher/announce"
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/catalog/commitment"
+)
+
+const (
+	// Key is the key of the ConfigMap that has the list.
+	Key = "commitments.yaml"
+	// period is how often the ConfigMap is read.
+	period = 10 * time.Second
+	// within bounds one read.
+	within = 5 * time.Second
+	// mostEvents bounds the Events of one version of the ConfigMap.
+	mostEvents = 10
+)
+
+// Config holds the dependencies of Commitments. Every field is required.
+type Config struct {
+	// ConfigMap is its namespace and name.
+	ConfigMap types.NamespacedName
+	// Reader reads the ConfigMap, from the API server.
+	Reader client.Reader
+	// Client reads Nodes and NodeClaims from the cache.
+	Client client.Client
+	// Events records what is wrong with the ConfigMap.
+	Events announce.EventRecorder
+	// Leading reports whether the launcher may act: Events are recorded, and metrics have values, only then.
+	Leading func() bool
+	// Types returns the instance types by class, with their prices.
+	Types func(ctx context.Context) map[string][]catalog.InstanceType
+	// Changed is called when the list has changed; it returns at once.
+	Changed func()
+	// Registerer registers the metrics.
+	Registerer prometheus.Registerer
+}
+
+// Commitments is the current list. It is safe for concurrent use.
+type Commitments struct {
+	config Config
+
+	mu   sync.Mutex
+	list []commitment.Commitment
+	// problem is why the ConfigMap could not be read the last time; empty if it could.
+	problem string
+
+	// The following are of Run's goroutine alone. reported is the version whose mistakes are reported, read the version that the list is of.
+	reported, read string
+	// end is when the first commitment of the list ends; zero if none does.
+	end time.Time
+}
+
+// New returns Commitments without a list; Run reads it.
+func New(c Config) (*Commitments, error) {
+	if c.ConfigMap.Name == "" || c.Reader == nil || c.Client == nil || c.Events == nil || c.Leading == nil || c.Types == nil || c.Changed == nil || c.Registerer == nil {
+		return nil, errors.New("commitments: ConfigMap, Reader, Client, Events, Leading, Types, Changed and Registerer are required")
+	}
+	out := &Commitments{config: c}
+	if err := c.Registerer.Register(newMetrics(out)); err != nil {
+		return nil, fmt.Errorf("commitments: %w", err)
+	}
+	return out, nil
+}
+
+// List returns the commitments; the caller must not change them. It is the same list while nothing has changed.
+func (c *Commitments) List() []commitment.Commitment {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.list
+}
+
+// Run reads the ConfigMap until ctx ends.
+func (c *Commitments) Run(ctx context.Context) error {
+	ticker := time.NewTicker(period)
+	defer ticker.Stop()
+	for {
+		c.refresh(ctx, time.Now())
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+	}
+}
+
+// refresh reads the ConfigMap once. One that does not exist has no commitments.
+func (c *Commitments) refresh(ctx context.Context, now time.Time) {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	object := &corev1.ConfigMap{}
+	err := c.config.Reader.Get(ctx, c.config.ConfigMap, object)
+	if apierrors.IsNotFound(err) {
+		object, err = &corev1.ConfigMap{}, nil
+	}
+	if err != nil {
+		c.fail(ctx, fmt.Sprintf("reading ConfigMap %s: %v", c.config.ConfigMap, err))
+		return
+	}
+	version := string(object.UID) + "/" + object.ResourceVersion
+	if version == c.read && version == c.reported && (c.end.IsZero() || now.Before(c.end)) {
+		c.succeed()
+		return
+	}
+	list, faults, err := commitment.Parse([]byte(object.Data[Key]), now)
+	c.report(ctx, object, version, faults, err)
+	if err != nil {
+		c.fail(ctx, fmt.Sprintf("ConfigMap %s: data[%s]: %v", c.config.ConfigMap, Key, err))
+		return
+	}
+	c.read, c.end = version, firstEnd(list)
+	c.succeed()
+	c.replace(ctx, list)
+}
+
+// report records an Event for each mistake of a version of the ConfigMap.
+func (c *Commitments) report(ctx context.Context, object *corev1.ConfigMap, version string, faults []commitment.Fault, err error) {
+	if version == c.reported || !c.config.Leading() {
+		return
+	}
+	c.reported = version
+	if err != nil {
+		c.config.Events.Eventf(object, corev1.EventTypeWarning, "CommitmentsUnreadable", "data[%s]: %v; the commitments that were read last stay in use", Key, err)
+	}
+	for i, f := range faults {
+		klog.FromContext(ctx).Info("A commitment is left out", "configMap", c.config.ConfigMap, "commitment", f.Entry, "reason", f.Message)
+		if i == mostEvents-1 && len(faults) > mostEvents {
+			c.config.Events.Eventf(object, corev1.EventTypeWarning, "CommitmentLeftOut", "%d more entries are left out; the log has all", len(faults)-i)
+			break
+		}
+		c.config.Events.Eventf(object, corev1.EventTypeWarning, "CommitmentLeftOut", "%s: %s; it is left out", f.Entry, f.Message)
+	}
+}
+
+// fail records why the ConfigMap cannot be read. The log has each reason once.
+func (c *Commitments) fail(ctx context.Context, problem string) {
+	c.mu.Lock()
+	before := c.problem
+	c.problem = problem
+	c.mu.Unlock()
+	if before != problem {
+		klog.FromContext(ctx).Error(nil, "Commitments cannot be read: the last ones stay in use", "configMap", c.config.ConfigMap, "reason", problem)
+	}
+}
+
+func (c *Commitments) succeed() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.problem = ""
+}
+
+// replace makes the list the current one.
+func (c *Commitments) replace(ctx context.Context, list []commitment.Commitment) {
+	c.mu.Lock()
+	same := reflect.DeepEqual(c.list, list)
+	if !same {
+		c.list = list
+	}
+	c.mu.Unlock()
+	if !same {
+		klog.FromContext(ctx).V(2).Info("Commitments have changed", "configMap", c.config.ConfigMap, "commitments", len(list))
+		c.config.Changed()
+	}
+}
+
+// firstEnd returns when the first of the commitments ends; zero if none does.
+func firstEnd(list []commitment.Commitment) time.Time {
+	var first time.Time
+	for i := range list {
+		if end := list[i].End; !end.IsZero() && (first.IsZero() || end.Before(first)) {
+			first = end
+		}
+	}
+	return first
+}

@@ -1,0 +1,92 @@
+package commitments
+
+import (
+	"context"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+)
+
+// collector computes the metrics at each scrape.
+type collector struct {
+	of                             *Commitments
+	amount, left, used, unreadable *prometheus.Desc
+}
+
+func newMetrics(c *Commitments) *collector {
+	labels := []string{"commitment", "kind", "unit"}
+	return &collector{
+		of:         c,
+		amount:     prometheus.NewDesc("slipway_commitment_amount", "What this cluster may use of a Savings Plan or of Reserved Instances, by its unit: USD per hour, normalized units or instances.", labels, nil),
+		left:       prometheus.NewDesc("slipway_commitment_left", "What no node of the cluster uses of a commitment.", labels, nil),
+		used:       prometheus.NewDesc("slipway_commitment_used_ratio", "The share of a commitment that nodes of the cluster use, 0 to 1.", labels, nil),
+		unreadable: prometheus.NewDesc("slipway_commitments_unreadable", "1 while the ConfigMap with the commitments cannot be read: the last ones stay in use.", nil, nil),
+	}
+}
+
+// Describe implements prometheus.Collector.
+func (m *collector) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{m.amount, m.left, m.used, m.unreadable} {
+		out <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (m *collector) Collect(out chan<- prometheus.Metric) {
+	if !m.of.config.Leading() {
+		return
+	}
+	problem, value := m.of.unread(), 0.0
+	if problem != "" {
+		value = 1
+	}
+	out <- prometheus.MustNewConstMetric(m.unreadable, prometheus.GaugeValue, value)
+	ctx, cancel := context.WithTimeout(context.Background(), within)
+	defer cancel()
+	for _, u := range m.of.uses(ctx) {
+		labels := []string{u.ID, string(u.Kind), u.Unit}
+		out <- prometheus.MustNewConstMetric(m.amount, prometheus.GaugeValue, u.Amount, labels...)
+		out <- prometheus.MustNewConstMetric(m.left, prometheus.GaugeValue, u.Left, labels...)
+		out <- prometheus.MustNewConstMetric(m.used, prometheus.GaugeValue, u.Used(), labels...)
+	}
+}
+
+func (c *Commitments) unread() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.problem
+}
+
+// uses returns how much of each commitment is used; none if the cache cannot be read.
+func (c *Commitments) uses(ctx context.Context) []catalog.CommitmentUse {
+	list := c.List()
+	if len(list) == 0 {
+		return nil
+	}
+	var nodes corev1.NodeList
+	var claims karpv1.NodeClaimList
+	if c.config.Client.List(ctx, &nodes, client.UnsafeDisableDeepCopy) != nil || c.config.Client.List(ctx, &claims, client.UnsafeDisableDeepCopy) != nil {
+		return nil // The cache is not filled yet.
+	}
+	counts, named := map[catalog.Billed]int{}, map[string]bool{}
+	count := func(labels map[string]string) {
+		if b, ok := catalog.BilledOnDemand(labels); ok {
+			counts[b]++
+		}
+	}
+	for i := range nodes.Items {
+		named[nodes.Items[i].Name] = true
+		count(nodes.Items[i].Labels)
+	}
+	for i := range claims.Items {
+		if claim := &claims.Items[i]; claim.Status.ProviderID != "" && !named[claim.Status.NodeName] {
+			count(claim.Labels)
+		}
+	}
+	state := catalog.State{Commitments: list, InstanceTypes: c.config.Types(ctx)}
+	return state.CommitmentUses(counts)
+}
