@@ -2,13 +2,14 @@ package plan
 
 import (
 	"math"
+	"slices"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/catalog/commitment"
 )
 
 // restShare is how much of what the commitments had for a batch is not worth packing again for. It would be used for the smallest nodes.
-const restShare = 0.05
+const restShare = 0.02
 
 // compileCommitments notes what is left of the commitments after the nodes that there are.
 func (s *supplies) compileCommitments(in *Input) {
@@ -50,6 +51,45 @@ func (s *supplies) giveUpRests() {
 			s.left[id] = 0
 		}
 	}
+}
+
+// apart returns the units that no interruptible offer takes, and the others, each with the counts of the other ones zero; nil if there are no
+// commitments or only units of one of the two. On a node of both, what commitments pay for looks as if it were needed for all of its pods.
+func (s *supplies) apart(p *problem) (steady, rest []unit) {
+	if s.rests == nil {
+		return nil, nil
+	}
+	spot := s.market.each(p.may, func(oi int) bool { return catalog.CapacityTypeOf(s.market.offers[oi].CapacityType).Interruptible })
+	steady, rest = slices.Clone(p.units), slices.Clone(p.units)
+	counts := [2]int{}
+	for ui := range p.units {
+		fits := p.units[ui].fits.Clone()
+		fits.Intersect(spot)
+		if fits.Empty() {
+			counts[0] += steady[ui].count
+			rest[ui].count = 0
+		} else {
+			counts[1] += rest[ui].count
+			steady[ui].count = 0
+		}
+	}
+	if counts[0] == 0 || counts[1] == 0 {
+		return nil, nil
+	}
+	return steady, rest
+}
+
+// packApart packs the units that no interruptible offer takes first: what commitments hold saves most for them.
+func (m *model) packApart(pk *packing, steady, rest []unit) {
+	weight := pk.problem.weight
+	first := m.packRationed(steady, weight)
+	second := m.packRationed(rest, weight)
+	left := make([]int, len(steady))
+	for ui := range left {
+		left[ui] = first.best.left[ui] + second.best.left[ui]
+	}
+	pk.best = solution{nodes: slices.Concat(first.best.nodes, second.best.nodes), left: left}
+	pk.firstFit = max(first.firstFit+second.firstFit, pk.problem.cost(pk.best.nodes))
 }
 
 // coveredLike returns the offer, by its index, for the same nodes that the commitments of the expected one pay for. It is the offer itself if

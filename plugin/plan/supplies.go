@@ -67,6 +67,10 @@ func (m *model) packRationed(units []unit, weight int32) packing {
 	}
 	m.supplies.book(pk.best.nodes, -1)
 	m.market.book(pk.best.nodes, -1)
+	if steady, rest := m.supplies.apart(pk.problem); steady != nil {
+		m.packApart(&pk, steady, rest)
+		return pk
+	}
 	kept := m.supplies.ration(pk.problem, pk.best.nodes)
 	m.supplies.book(kept, 1)
 	m.market.book(kept, 1)
