@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/e2e/observe"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/commitments"
 )
@@ -62,6 +63,14 @@ func (w *world) told(reason, text string) bool {
 	})
 }
 
+// cheap reports whether every covered node of the test is recorded at next to nothing for its instance, and every other one at its price.
+func (w *world) cheap() bool {
+	return !slices.ContainsFunc(w.claimsOf(w.name), func(c observe.Claim) bool {
+		cost, ok := catalog.ParseCost(c.Object.Annotations[catalog.CostAnnotation])
+		return !ok || c.Object.Annotations[catalog.CoveredByAnnotation] != "" != (cost.Instance < 0.001)
+	})
+}
+
 // bought counts the NodeClaims of the test by capacity type and what covers them.
 func (w *world) bought() map[string]int {
 	out := map[string]int{}
@@ -92,6 +101,9 @@ func TestCommitmentsAlone(t *testing.T) {
 	w.awaitRunning(4)
 	if got := w.bought(); got["on-demand sp-m6i"] != 2 || got["spot"] != 2 {
 		t.Errorf("bought %v, want 2 covered nodes and 2 spot nodes", got)
+	}
+	if !w.cheap() {
+		t.Error("the NodeClaims' annotations do not have the prices of covered nodes for them, and of them alone")
 	}
 	if text := w.slipway("status", "-o", "wide"); strings.Count(text, "on-demand (sp-m6i)") != 2 {
 		t.Errorf("status does not show the commitment of 2 nodes:\n%s", text)

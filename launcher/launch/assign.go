@@ -250,7 +250,11 @@ func costOf(t catalog.InstanceType, i cloud.Instance, claim *karpv1.NodeClaim) c
 	declared.NodeCost = planned.Declared
 	for _, o := range t.Offerings {
 		if o.Zone == i.Zone && o.CapacityType == i.CapacityType && o.ReservationID == i.ReservationID {
-			return t.CostOf(o.Price, declared, claim.Spec.Resources.Requests.Cpu().MilliValue())
+			cost := t.CostOf(o.Price, declared, claim.Spec.Resources.Requests.Cpu().MilliValue())
+			if claim.Annotations[catalog.CoveredByAnnotation] != "" && o.Coverable() {
+				cost.Instance = planned.Instance // Commitments pay for it, whichever alternative it is.
+			}
+			return cost
 		}
 	}
 	return catalog.Cost{}
