@@ -1,8 +1,14 @@
 package plan_test
 
 import (
+	"math/rand/v2"
+	"reflect"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog/commitment"
 	"github.com/slipway-k8s/slipway/plugin/plan"
@@ -47,5 +53,86 @@ func TestMixesWithCommitments(t *testing.T) {
 				t.Errorf("%.4f USD/h are paid beside the commitments, of which %.4f is used: spot nodes alone cost %.4f", paid, used, spot)
 			}
 		})
+	}
+}
+
+// TestPropertiesWithCommitments plans random batches with random commitments: each plan is valid, the same each time, and draws no more on
+// commitments than they hold.
+func TestPropertiesWithCommitments(t *testing.T) {
+	for seed := range uint64(60) {
+		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
+			in := withCommitments(randomInput(t, seed), seed)
+			p := plan.Make(t.Context(), in)
+			check(t, in, p)
+			checkRelations(t, in, p)
+			checkDraws(t, in, p)
+			if again := plan.Make(t.Context(), withCommitments(randomInput(t, seed), seed)); !reflect.DeepEqual(p, again) {
+				t.Errorf("the same input gave another plan:\n%+v\n%+v", p, again)
+			}
+			other := withCommitments(reordered(randomInput(t, seed), seed), seed)
+			if diff := cmp.Diff(shape(in, p), shape(other, plan.Make(t.Context(), other))); diff != "" {
+				t.Errorf("the order of the input changes the plan:\n%s", diff)
+			}
+		})
+	}
+}
+
+// withCommitments adds up to four commitments for the instance types of the input.
+func withCommitments(in plan.Input, seed uint64) plan.Input {
+	rng := rand.New(rand.NewPCG(seed, 6))
+	var names []string
+	for _, types := range in.Catalog.InstanceTypes {
+		for i := range types {
+			names = append(names, types[i].Name)
+		}
+	}
+	slices.Sort(names)
+	for i := range 1 + rng.IntN(4) {
+		name := names[rng.IntN(len(names))]
+		c := commitment.Commitment{ID: strconv.Itoa(i), Kind: commitment.ComputeSavingsPlan, USDPerHour: rng.Float64() * 2, Discount: 0.2 + rng.Float64()/2, Share: 1}
+		switch rng.IntN(3) {
+		case 0:
+			c = commitment.Commitment{ID: c.ID, Kind: commitment.ReservedInstances, InstanceType: name, Count: 1 + rng.IntN(4), Share: 1}
+			c.Zone = []string{"", "us-east-1a", "us-east-1b"}[rng.IntN(3)]
+		case 1:
+			c.Kind = commitment.EC2InstanceSavingsPlan
+			c.Family, _, _ = strings.Cut(name, ".")
+		}
+		in.Catalog.Commitments = append(in.Catalog.Commitments, c)
+	}
+	return in
+}
+
+// checkDraws holds the covered nodes of a plan against what the nodes of its input leave of the commitments.
+func checkDraws(t *testing.T, in plan.Input, p plan.Plan) {
+	t.Helper()
+	var left []float64
+	for _, u := range plan.CommitmentUses(in, &plan.Plan{}) {
+		left = append(left, u.Left)
+	}
+	for _, pool := range commitment.Pools(in.Catalog.Commitments) {
+		drawn := 0.0
+		for i := range p.Claims {
+			c := &p.Claims[i]
+			if c.Covered != pool.Name {
+				continue
+			}
+			onDemand := 0.0
+			for _, it := range in.Catalog.InstanceTypes[in.Catalog.NodePools[c.NodePool].NodeClass] {
+				for _, o := range it.Offerings {
+					if it.Name == c.Expected.InstanceType && o.Zone == c.Expected.Zone && o.CapacityType == c.Expected.CapacityType {
+						onDemand = o.Price - it.Charges.Fixed()
+					}
+				}
+			}
+			draw, ok := pool.Draw(c.Expected.InstanceType, c.Expected.Zone, onDemand)
+			if !ok || c.Expected.CapacityType != "on-demand" {
+				t.Errorf("%s is covered by %s, which does not pay for %+v", c.Name, pool.Name, c.Expected)
+			}
+			drawn += draw
+		}
+		if most := pool.LeftOf(left); drawn > most+1e-5 {
+			t.Errorf("%v is drawn on %s, which has %v left", drawn, pool.Name, most)
+		}
 	}
 }

@@ -70,3 +70,29 @@ func testBoundTrims(t *testing.T, nodeCost float64) {
 		t.Error("what was given has changed, which other claims may share")
 	}
 }
+
+// A node that commitments pay for may be launched as no alternative that draws more on them than the planned one.
+func TestBoundOfCoveredNode(t *testing.T) {
+	types := []catalog.InstanceType{}
+	for name, price := range map[string]float64{"expected": 1, "cheap": 0.9, "larger": 2} {
+		types = append(types, catalog.InstanceType{Name: name, Offerings: []catalog.Offering{{Zone: "a", CapacityType: "on-demand", Price: price, Available: true}}})
+	}
+	b := movebound.Bound{Most: 0.3, Catalog: catalog.State{
+		NodePools: map[string]catalog.NodePool{"pool": {Name: "pool", NodeClass: "class"}}, InstanceTypes: map[string][]catalog.InstanceType{"class": types},
+	}}
+	all := []string{"expected", "cheap", "larger"}
+	claims := []plan.Claim{{
+		NodePool: "pool", Alternatives: all, Covered: "sp", Expected: plan.Offer{InstanceType: "expected", Zone: "a", CapacityType: "on-demand", Price: 0.01},
+		Requirements: []catalog.Requirement{
+			{Key: corev1.LabelInstanceTypeStable, Operator: corev1.NodeSelectorOpIn, Values: all},
+			{Key: corev1.LabelTopologyZone, Operator: corev1.NodeSelectorOpIn, Values: []string{"a"}},
+			{Key: "karpenter.sh/capacity-type", Operator: corev1.NodeSelectorOpIn, Values: []string{"on-demand"}},
+		},
+	}}
+	if why := b.Keep(claims); why != "" {
+		t.Fatalf("refused: %s", why)
+	}
+	if diff := cmp.Diff([]string{"expected", "cheap"}, claims[0].Alternatives); diff != "" {
+		t.Errorf("alternatives (-want +got):\n%s", diff)
+	}
+}
