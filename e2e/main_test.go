@@ -26,7 +26,7 @@ import (
 const speed = 10
 
 // featureGates of the launcher.
-const featureGates = "NodeRepair=true,StaticCapacity=true,CapacityBuffer=true"
+const featureGates = "NodeRepair=true,StaticCapacity=true,CapacityBuffer=true,NodeOverlay=true"
 
 // launcherSettings is the launcher's configuration file.
 func launcherSettings(gates string) []byte { return fmt.Appendf(nil, "featureGates: %s\n", gates) }

@@ -17,6 +17,8 @@ type Gates struct {
 	StaticCapacity bool
 	// CapacityBuffer keeps room for the pods of CapacityBuffers. Off by default.
 	CapacityBuffer bool
+	// NodeOverlay applies NodeOverlays to prices and capacities. Off by default.
+	NodeOverlay bool
 }
 
 // The names of Karpenter's feature gates.
@@ -25,12 +27,13 @@ const (
 	gateSpotToSpot = "SpotToSpotConsolidation"
 	gateStatic     = "StaticCapacity"
 	gateBuffer     = "CapacityBuffer"
+	gateOverlay    = "NodeOverlay"
 )
 
 // elsewhere returns Karpenter's gates without an effect here: their features are always on, or do not exist. A Deployment made for Karpenter
 // may name them.
 func elsewhere() []string {
-	return []string{"ReservedCapacity", "NodeOverlay", "nodeClassCEL"}
+	return []string{"ReservedCapacity", "nodeClassCEL"}
 }
 
 // ParseGates parses Karpenter's format of feature gates, such as NodeRepair=true,SpotToSpotConsolidation=false.
@@ -55,8 +58,10 @@ func ParseGates(text string) (Gates, error) {
 			out.StaticCapacity = on
 		case name == gateBuffer:
 			out.CapacityBuffer = on
+		case name == gateOverlay:
+			out.NodeOverlay = on
 		case !slices.Contains(elsewhere(), name):
-			return Gates{}, fmt.Errorf("featureGates: %q is not one of Karpenter's gates: %s, %s, %s, %s, %s", name, gateNodeRepair, gateSpotToSpot, gateStatic, gateBuffer, strings.Join(elsewhere(), ", "))
+			return Gates{}, fmt.Errorf("featureGates: %q is not one of Karpenter's gates: %s, %s, %s, %s, %s, %s", name, gateNodeRepair, gateSpotToSpot, gateStatic, gateBuffer, gateOverlay, strings.Join(elsewhere(), ", "))
 		}
 	}
 	return out, nil

@@ -16,10 +16,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/slipway-k8s/slipway/launcher/announce"
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/catalog/overlay"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 	"github.com/slipway-k8s/slipway/launcher/gauges"
 	"github.com/slipway-k8s/slipway/launcher/index"
 	"github.com/slipway-k8s/slipway/launcher/leadership"
+	"github.com/slipway-k8s/slipway/launcher/nodeoverlay"
 	"github.com/slipway-k8s/slipway/launcher/readable"
 )
 
@@ -42,6 +45,8 @@ type Launcher struct {
 	recorders  recorders
 	registerer prometheus.Registerer
 	times      *gauges.Times
+	// overlays is nil without the feature gate NodeOverlay.
+	overlays *nodeoverlay.Controller
 }
 
 // recorders record Events with their two sources.
@@ -96,7 +101,7 @@ func (l *Launcher) registerMetrics() error {
 	if l.times, err = gauges.NewTimes(informers, leading, l.registerer); err != nil {
 		return err
 	}
-	cost, err := gauges.NewCost(informers, leading, l.config.Cloud.InstanceTypes)
+	cost, err := gauges.NewCost(informers, leading, l.config.Cloud.InstanceTypes, l.overlaid)
 	if err != nil {
 		return err
 	}
@@ -126,4 +131,47 @@ func (l *Launcher) Run(ctx context.Context) error {
 		return err
 	}
 	return l.manager.Start(ctx)
+}
+
+// overlay creates the controller of NodeOverlays if the feature gate is on and the cluster has their CRD.
+func (l *Launcher) overlay(guard leadership.Guard) error {
+	gates, err := ParseGates(l.config.Settings.FeatureGates)
+	if err != nil || !gates.NodeOverlay {
+		return err
+	}
+	served, err := nodeoverlay.Served(l.manager.GetRESTMapper())
+	if err != nil || !served {
+		return err
+	}
+	l.overlays, err = nodeoverlay.New(nodeoverlay.Config{
+		Client: l.manager.GetClient(), Offers: l.config.Cloud, Guard: guard, Events: l.recorders.slipway,
+	})
+	if err != nil {
+		return err
+	}
+	return l.overlays.SetupWithManager(l.manager)
+}
+
+// overlaid is for metrics, which are registered before the controller exists.
+func (l *Launcher) overlaid(ctx context.Context, types map[string][]catalog.InstanceType) (overlay.Result, error) {
+	if l.overlays == nil {
+		return overlay.Result{}, nil
+	}
+	return l.overlays.Apply(ctx, types)
+}
+
+// overlaidTypes returns the controller's Apply; nil without it.
+func (l *Launcher) overlaidTypes() func(ctx context.Context, types map[string][]catalog.InstanceType) (overlay.Result, error) {
+	if l.overlays == nil {
+		return nil
+	}
+	return l.overlays.Apply
+}
+
+// overlaidPool returns the controller's Overlaid; nil without it.
+func (l *Launcher) overlaidPool() func(ctx context.Context, pool string) ([]catalog.InstanceType, bool) {
+	if l.overlays == nil {
+		return nil
+	}
+	return l.overlays.Overlaid
 }

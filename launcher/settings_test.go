@@ -117,8 +117,8 @@ func TestParseGates(t *testing.T) {
 			t.Errorf("%q: error %v, want %q", text, err, want)
 		}
 	}
-	gates, err := launcher.ParseGates("StaticCapacity=true,NodeRepair=false")
-	if want := (launcher.Gates{StaticCapacity: true}); err != nil || gates != want {
+	gates, err := launcher.ParseGates("StaticCapacity=true,NodeRepair=false,NodeOverlay=true")
+	if want := (launcher.Gates{StaticCapacity: true, NodeOverlay: true}); err != nil || gates != want {
 		t.Errorf("gates %+v and error %v, want %+v", gates, err, want)
 	}
 	gates, err = launcher.ParseGates("CapacityBuffer=true")

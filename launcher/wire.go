@@ -13,6 +13,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/buffer"
 	"github.com/slipway-k8s/slipway/launcher/collect"
 	"github.com/slipway-k8s/slipway/launcher/commitments"
+	"github.com/slipway-k8s/slipway/launcher/consistency"
 	"github.com/slipway-k8s/slipway/launcher/disrupt"
 	"github.com/slipway-k8s/slipway/launcher/drift"
 	"github.com/slipway-k8s/slipway/launcher/expire"
@@ -73,6 +74,9 @@ func (l *Launcher) parts() (p parts, err error) {
 		return p, err
 	}
 	l.config.Gate.Follow(p.leader)
+	if err = l.overlay(p.leader); err != nil {
+		return p, err
+	}
 	// The server needs the failed launches and Karpenter's state, and launches need the server.
 	late := &lateServer{}
 	if p.beside, err = newNeighbour(mgr.GetAPIReader(), settings.HandoverSelector, late.recheck); err != nil {
@@ -95,7 +99,7 @@ func (l *Launcher) parts() (p parts, err error) {
 	p.launcher, err = launch.New(launch.Config{
 		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Cloud: l.config.Cloud, Guard: p.leader,
 		Events: l.recorders.karpenter, Failed: late.failed, Registerer: l.registerer,
-		MinValuesBestEffort: settings.MinValuesPolicy == minValuesBestEffort,
+		MinValuesBestEffort: settings.MinValuesPolicy == minValuesBestEffort, Overlaid: l.overlaidPool(),
 	})
 	if err != nil {
 		return p, err
@@ -115,7 +119,7 @@ func (l *Launcher) parts() (p parts, err error) {
 	p.server, err = server.New(server.Config{
 		Socket: settings.Socket, Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Cache: mgr.GetCache(), Offers: l.config.Cloud,
 		Leader: p.leader, Launcher: p.launcher, Peer: p.peer, JoinDeadline: settings.JoinDeadline.Duration, Manages: p.beside.manages, Own: p.beside.own, HandedOver: p.beside.handedOver, Gate: p.health.Gate,
-		Commitments: p.commitments.List, Leaving: leavingSoon(mgr.GetClient(), settings.ExpiryWindow.Duration, late.inMove),
+		Commitments: p.commitments.List, Overlay: l.overlaidTypes(), Leaving: leavingSoon(mgr.GetClient(), settings.ExpiryWindow.Duration, late.inMove),
 	})
 	late.server = p.server
 	if err != nil {
@@ -184,7 +188,7 @@ func (l *Launcher) joining(p parts) error {
 	}
 	controller, err := join.New(join.Config{
 		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Instances: l.config.Cloud, Launcher: p.launcher, Ender: p.terminator,
-		Binder: binder, Health: p.health, Guard: p.leader, Events: l.recorders.slipway, Ours: p.beside.ours, Failed: p.server.Failed, Registerer: l.registerer,
+		Binder: binder, Health: p.health, Guard: p.leader, Events: l.recorders.slipway, KarpenterEvents: l.recorders.karpenter, Ours: p.beside.ours, Failed: p.server.Failed, Registerer: l.registerer,
 		Settings: join.Settings{
 			BindAt: settings.BindAt, JoinDeadline: settings.JoinDeadline.Duration, EmptyDeadline: settings.EmptyJoinDeadline.Duration,
 		},
@@ -202,7 +206,11 @@ func (l *Launcher) joining(p parts) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(controller.SetupWithManager(mgr), images.SetupWithManager(mgr), rejections.SetupWithManager(mgr))
+	shapes, err := consistency.New(consistency.Config{Client: mgr.GetClient(), Guard: p.leader, Events: l.recorders.karpenter, Ours: p.beside.ours})
+	if err != nil {
+		return err
+	}
+	return errors.Join(controller.SetupWithManager(mgr), images.SetupWithManager(mgr), rejections.SetupWithManager(mgr), shapes.SetupWithManager(mgr))
 }
 
 func (l *Launcher) termination(p parts) error {

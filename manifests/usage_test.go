@@ -41,6 +41,8 @@ func launcherNeeds() []need {
 		{"deployments", watched, "launcher/buffer/resolve.go", "appsv1.Deployment"},
 		{"statefulsets", watched, "launcher/buffer/resolve.go", "appsv1.StatefulSet"},
 		{"replicasets", watched, "launcher/buffer/resolve.go", "appsv1.ReplicaSet"},
+		{"nodeoverlays", watched, "launcher/nodeoverlay/apply.go", "v1alpha1.NodeOverlayList"},
+		{"nodeoverlays/status", "patch", "launcher/nodeoverlay/controller.go", "Status().Patch(ctx, o, patch)"},
 		{"nodes", watched, "launcher/join/act.go", "corev1.Node"},
 		{"nodes", "create", "launcher/join/act.go", "Client.Create(ctx, want)"},
 		{"nodes", "patch", "launcher/join/act.go", "Client.Patch(ctx, want"},

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+	"sigs.k8s.io/karpenter/pkg/apis/v1alpha1"
 
 	"github.com/slipway-k8s/slipway/plugin/simulate/input"
 )
@@ -29,7 +30,7 @@ func (o *options) readCluster(ctx context.Context, r *input.Reader) error {
 		return err
 	}
 	for _, list := range []client.ObjectList{
-		&karpv1.NodePoolList{}, &karpv1.NodeClaimList{}, &awsv1.EC2NodeClassList{}, &corev1.NamespaceList{}, &corev1.NodeList{}, &corev1.PodList{},
+		&karpv1.NodePoolList{}, &karpv1.NodeClaimList{}, &awsv1.EC2NodeClassList{}, &v1alpha1.NodeOverlayList{}, &corev1.NamespaceList{}, &corev1.NodeList{}, &corev1.PodList{},
 		&appsv1.DaemonSetList{}, &appsv1.DeploymentList{}, &appsv1.ReplicaSetList{}, &appsv1.StatefulSetList{}, &batchv1.JobList{},
 		&corev1.PersistentVolumeList{}, &corev1.PersistentVolumeClaimList{}, &storagev1.StorageClassList{}, &storagev1.CSINodeList{},
 		&storagev1.CSIDriverList{}, &schedulingv1.PriorityClassList{}, &nodev1.RuntimeClassList{}, &resourcev1.ResourceClaimList{},

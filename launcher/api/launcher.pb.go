@@ -620,7 +620,9 @@ type NodePool struct {
 	// The share of the requested CPU, 0 to 1, that pods on burstable instances are assumed not to use.
 	IdleCpu float64 `protobuf:"fixed64,14,opt,name=idle_cpu,json=idleCpu,proto3" json:"idle_cpu,omitempty"`
 	// A Karpenter runs, and the NodePool is slipway's: Karpenter must launch nothing for pods that wait for slipway's nodes.
-	HandedOver    bool `protobuf:"varint,15,opt,name=handed_over,json=handedOver,proto3" json:"handed_over,omitempty"`
+	HandedOver bool `protobuf:"varint,15,opt,name=handed_over,json=handedOver,proto3" json:"handed_over,omitempty"`
+	// The key of the pool's InstanceTypes, where NodeOverlays make them differ from the EC2NodeClass's; empty if they do not.
+	Overlaid      string `protobuf:"bytes,16,opt,name=overlaid,proto3" json:"overlaid,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -760,6 +762,13 @@ func (x *NodePool) GetHandedOver() bool {
 	return false
 }
 
+func (x *NodePool) GetOverlaid() string {
+	if x != nil {
+		return x.Overlaid
+	}
+	return ""
+}
+
 type Requirement struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Key   string                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
@@ -891,9 +900,10 @@ func (x *Taint) GetEffect() string {
 }
 
 type InstanceTypes struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	NodeClass     string                 `protobuf:"bytes,1,opt,name=node_class,json=nodeClass,proto3" json:"node_class,omitempty"`
-	Types         []*InstanceType        `protobuf:"bytes,2,rep,name=types,proto3" json:"types,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the EC2NodeClass, or a NodePool's key (NodePool.overlaid).
+	NodeClass     string          `protobuf:"bytes,1,opt,name=node_class,json=nodeClass,proto3" json:"node_class,omitempty"`
+	Types         []*InstanceType `protobuf:"bytes,2,rep,name=types,proto3" json:"types,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1128,8 +1138,10 @@ type Offering struct {
 	RefusalCode     string `protobuf:"bytes,10,opt,name=refusal_code,json=refusalCode,proto3" json:"refusal_code,omitempty"`
 	RefusedSince    int64  `protobuf:"varint,11,opt,name=refused_since,json=refusedSince,proto3" json:"refused_since,omitempty"`
 	RefusedAttempts int32  `protobuf:"varint,12,opt,name=refused_attempts,json=refusedAttempts,proto3" json:"refused_attempts,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// A NodeOverlay set the price or changed it.
+	Overlaid      bool `protobuf:"varint,13,opt,name=overlaid,proto3" json:"overlaid,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Offering) Reset() {
@@ -1244,6 +1256,13 @@ func (x *Offering) GetRefusedAttempts() int32 {
 		return x.RefusedAttempts
 	}
 	return 0
+}
+
+func (x *Offering) GetOverlaid() bool {
+	if x != nil {
+		return x.Overlaid
+	}
+	return false
 }
 
 // InFlightNode is a NodeClaim whose Node is not initialized yet.
@@ -3832,7 +3851,7 @@ const file_launcher_api_launcher_proto_rawDesc = "" +
 	"\n" +
 	"RatesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01\"\xc3\x06\n" +
+	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01\"\xdf\x06\n" +
 	"\bNodePool\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1d\n" +
 	"\n" +
@@ -3853,7 +3872,8 @@ const file_launcher_api_launcher_proto_rawDesc = "" +
 	"\tnode_cost\x18\r \x01(\x01R\bnodeCost\x12\x19\n" +
 	"\bidle_cpu\x18\x0e \x01(\x01R\aidleCpu\x12\x1f\n" +
 	"\vhanded_over\x18\x0f \x01(\bR\n" +
-	"handedOver\x1a9\n" +
+	"handedOver\x12\x1a\n" +
+	"\boverlaid\x18\x10 \x01(\tR\boverlaid\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a9\n" +
@@ -3901,7 +3921,7 @@ const file_launcher_api_launcher_proto_rawDesc = "" +
 	"publicIpv4\x12!\n" +
 	"\fbaseline_cpu\x18\x03 \x01(\x03R\vbaselineCpu\x12\x1f\n" +
 	"\vsurplus_cpu\x18\x04 \x01(\x01R\n" +
-	"surplusCpu\"\xa0\x03\n" +
+	"surplusCpu\"\xbc\x03\n" +
 	"\bOffering\x12\x12\n" +
 	"\x04zone\x18\x01 \x01(\tR\x04zone\x12\x17\n" +
 	"\azone_id\x18\x02 \x01(\tR\x06zoneId\x12#\n" +
@@ -3915,7 +3935,8 @@ const file_launcher_api_launcher_proto_rawDesc = "" +
 	"\frefusal_code\x18\n" +
 	" \x01(\tR\vrefusalCode\x12#\n" +
 	"\rrefused_since\x18\v \x01(\x03R\frefusedSince\x12)\n" +
-	"\x10refused_attempts\x18\f \x01(\x05R\x0frefusedAttempts\"\xac\x05\n" +
+	"\x10refused_attempts\x18\f \x01(\x05R\x0frefusedAttempts\x12\x1a\n" +
+	"\boverlaid\x18\r \x01(\bR\boverlaid\"\xac\x05\n" +
 	"\fInFlightNode\x12\x1d\n" +
 	"\n" +
 	"node_claim\x18\x01 \x01(\tR\tnodeClaim\x12\x1b\n" +

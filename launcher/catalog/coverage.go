@@ -43,10 +43,11 @@ const (
 	labelReservationType = "karpenter.k8s.aws/capacity-reservation-type"
 )
 
-// Coverable reports whether Savings Plans and Reserved Instances may pay for nodes of the offering. Reserved capacity has its price already.
+// Coverable reports whether Savings Plans and Reserved Instances may pay for nodes of the offering. Reserved capacity has its price already, and
+// so has what a NodeOverlay prices.
 func (o *Offering) Coverable() bool {
 	t := CapacityTypeOf(o.CapacityType)
-	return t.Committed && !t.Counted
+	return t.Committed && !t.Counted && !o.Overlaid
 }
 
 // Uses returns nodes as commitments see them, sorted, with their prices on demand. Nodes whose price is not known are left out.

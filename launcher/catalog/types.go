@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -17,7 +18,7 @@ type State struct {
 	Generation uint64
 	// NodePools by name.
 	NodePools map[string]NodePool
-	// InstanceTypes by name of the EC2NodeClass, since allocatable depends on it.
+	// InstanceTypes by name of the EC2NodeClass, since allocatable depends on it, and those of NodePools that have a list of their own.
 	InstanceTypes map[string][]InstanceType
 	// InFlight holds the nodes that are not initialized yet, by name of their NodeClaim.
 	InFlight map[string]InFlightNode
@@ -31,6 +32,9 @@ type NodePool struct {
 	Name string
 	// NodeClass is the name of its EC2NodeClass.
 	NodeClass string
+	// Overlaid is the key of the pool's list in State.InstanceTypes where NodeOverlays make it differ from the EC2NodeClass's; empty if it is
+	// the EC2NodeClass's.
+	Overlaid string
 	// Labels of every node of the pool, karpenter.sh/nodepool included.
 	Labels map[string]string
 	// Taints that nodes of the pool keep.
@@ -57,6 +61,14 @@ type NodePool struct {
 	HandedOver bool
 }
 
+// TypesKey returns the key of the pool's list in State.InstanceTypes.
+func (p NodePool) TypesKey() string { return cmp.Or(p.Overlaid, p.NodeClass) }
+
+// TypesOf returns the instance types that nodes of the named NodePool are launched from.
+func (s State) TypesOf(pool string) []InstanceType {
+	return s.InstanceTypes[s.NodePools[pool].TypesKey()]
+}
+
 // InstanceType describes what nodes of one EC2 instance type, launched from one EC2NodeClass, offer to pods.
 type InstanceType struct {
 	// Name such as m7g.large.
@@ -77,6 +89,8 @@ type InstanceType struct {
 	Partitions int64
 	// Offerings are the ways in which the type can be bought.
 	Offerings []Offering
+	// Overlaid means that a NodeOverlay adds to Capacity. The launcher does not send it.
+	Overlaid bool
 }
 
 // Offering is one way to buy an instance type.
@@ -90,6 +104,8 @@ type Offering struct {
 	// Price is what a node costs in USD per hour: its instance, which is close to zero for reserved capacity that is already paid for, and the
 	// fixed part of the instance type's Charges.
 	Price float64
+	// Overlaid means that a NodeOverlay set the price or changed it.
+	Overlaid bool
 	// ReservationID of the capacity reservation, for CapacityType reserved only; empty otherwise.
 	ReservationID string
 	// ReservationType is default or capacity-block (karpenter.k8s.aws/capacity-reservation-type); empty otherwise.

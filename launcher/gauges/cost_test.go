@@ -58,7 +58,7 @@ func TestCost(t *testing.T) {
 			{Zone: "us-east-1b", CapacityType: "spot", Price: 9},
 		}}}, nil
 	}
-	cost, err := gauges.NewCost(cluster, func() bool { return leading }, types)
+	cost, err := gauges.NewCost(cluster, func() bool { return leading }, types, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +83,7 @@ karpenter_nodepools_cost_total{nodepool="empty"} 0
 `)
 	leading = false
 	holds("")
-	if _, err := gauges.NewCost(nil, nil, nil); err == nil {
+	if _, err := gauges.NewCost(nil, nil, nil, nil); err == nil {
 		t.Error("no error without a cache")
 	}
 }
@@ -104,7 +104,7 @@ func TestCostOfBurstable(t *testing.T) {
 			Offerings: []catalog.Offering{{Zone: "us-east-1a", CapacityType: "spot", Price: 0.12}},
 		}}, nil
 	}
-	cost, err := gauges.NewCost(fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(objects...).Build(), func() bool { return true }, types)
+	cost, err := gauges.NewCost(fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(objects...).Build(), func() bool { return true }, types, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 	"github.com/slipway-k8s/slipway/launcher/index"
@@ -131,6 +132,7 @@ func (c *Controller) adopt(ctx context.Context, o Observed, d Decision) error {
 	if registeredNode(o.Node) {
 		return nil
 	}
+	c.guarded(ctx, o)
 	ours := cloud.Instance{PrivateDNSName: o.Node.Name, Zone: o.Claim.Labels[corev1.LabelTopologyZone], InstanceType: o.Claim.Labels[corev1.LabelInstanceTypeStable]}
 	want := node.New(o.Claim, ours)
 	want.Spec.ProviderID = o.Claim.Status.ProviderID
@@ -139,6 +141,18 @@ func (c *Controller) adopt(ctx context.Context, o Observed, d Decision) error {
 		return nil
 	}
 	return c.patch(ctx, o.Node, patched)
+}
+
+// guarded reports, in Karpenter's words, a Node that its kubelet created without a taint that keeps pods away until the Node has those of its
+// NodeClaim. The Nodes that the launcher creates have all of them from the start.
+func (c *Controller) guarded(ctx context.Context, o Observed) {
+	if conditions.Posted(o.Node) == nil || hasTaint(o.Node, catalog.StartingTaintKey) || hasTaint(o.Node, karpv1.UnregisteredTaintKey) {
+		return
+	}
+	klog.FromContext(ctx).Info("node claim registration error: missing taint prevents registration-related race conditions on Karpenter-managed nodes",
+		"nodeClaim", klog.KObj(o.Claim), "node", o.Node.Name, "taint", karpv1.UnregisteredTaintKey)
+	c.config.KarpenterEvents.Eventf(o.Claim, corev1.EventTypeWarning, "UnregisteredTaintMissing",
+		"Missing %s taint which prevents registration related race conditions on Karpenter-managed nodes", karpv1.UnregisteredTaintKey)
 }
 
 func (c *Controller) patch(ctx context.Context, have, want *corev1.Node) error {

@@ -49,7 +49,9 @@ func TestNodeUnderAnotherName(t *testing.T) {
 	w.looks(c, 4)
 	w.wantTrace(
 		"event proxy-1 PreBoundPodDiscarded: It never ran and is replaced: the kubelet registered as custom, while EC2 calls the instance node-1",
-		"rejected on default-1 NodeName", "bind web-1")
+		"rejected on default-1 NodeName",
+		"event default-1 UnregisteredTaintMissing: Missing karpenter.sh/unregistered taint which prevents registration related race conditions on Karpenter-managed nodes",
+		"bind web-1")
 	if w.node("node-1") != nil {
 		t.Error("the placeholder is still there")
 	}
@@ -108,6 +110,36 @@ func TestUnregisteredTaint(t *testing.T) {
 	}
 	if n.Labels[karpv1.NodePoolLabelKey] != "default" || n.Labels[karpv1.NodeRegisteredLabelKey] != "true" {
 		t.Errorf("labels %v", n.Labels)
+	}
+}
+
+// A kubelet that created its Node without a taint that keeps pods away is reported once. With the taint of either, or with the launcher's Node,
+// nothing is said.
+func TestUnregisteredTaintMissing(t *testing.T) {
+	said := "event default-1 UnregisteredTaintMissing: Missing karpenter.sh/unregistered taint which prevents registration related race conditions on Karpenter-managed nodes"
+	for name, c := range map[string]struct {
+		create bool
+		taints []corev1.Taint
+		want   []string
+	}{
+		"created without":        {true, nil, []string{said}},
+		"created with":           {true, []corev1.Taint{karpv1.UnregisteredNoExecuteTaint}, nil},
+		"created with slipway's": {true, []corev1.Taint{{Key: catalog.StartingTaintKey, Effect: corev1.TaintEffectNoSchedule}}, nil},
+		"the launcher's":         {false, nil, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.claim(time.Minute)
+			subject := w.controller()
+			if c.create {
+				w.create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1"}, Spec: corev1.NodeSpec{Taints: c.taints}})
+			} else {
+				w.looks(subject, 2)
+			}
+			w.kubelet("node-1", corev1.ConditionFalse)
+			w.looks(subject, 3)
+			w.wantTrace(c.want...)
+		})
 	}
 }
 

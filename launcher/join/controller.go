@@ -88,6 +88,8 @@ type Config struct {
 	Guard leadership.Guard
 	// Events records slipway's own Events.
 	Events announce.EventRecorder
+	// KarpenterEvents records the Events that Karpenter has too.
+	KarpenterEvents announce.EventRecorder
 	// Settings a user chose.
 	Settings Settings
 	// Ours reports whether the launcher manages a claim: not if a running Karpenter does.
@@ -109,7 +111,7 @@ type Controller struct {
 func New(c Config) (*Controller, error) {
 	given := []bool{
 		c.Client != nil, c.Reader != nil, c.Instances != nil, c.Launcher != nil, c.Ender != nil, c.Binder != nil, c.Health != nil,
-		c.Guard != nil, c.Events != nil, c.Ours != nil, c.Failed != nil, c.Registerer != nil,
+		c.Guard != nil, c.Events != nil, c.KarpenterEvents != nil, c.Ours != nil, c.Failed != nil, c.Registerer != nil,
 	}
 	if slices.Contains(given, false) {
 		return nil, errors.New("join: every field of Config is required")

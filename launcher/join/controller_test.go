@@ -129,7 +129,7 @@ func (w *world) config() join.Config {
 		w.t.Fatal(err)
 	}
 	return join.Config{
-		Client: w.api, Reader: w.api, Instances: w.ec2, Launcher: w, Ender: w, Binder: binder, Guard: leadershiptest.Always{}, Events: w, Health: w,
+		Client: w.api, Reader: w.api, Instances: w.ec2, Launcher: w, Ender: w, Binder: binder, Guard: leadershiptest.Always{}, Events: w, KarpenterEvents: w, Health: w,
 		Settings: join.Settings{BindAt: bind.Auto, JoinDeadline: 5 * time.Minute, EmptyDeadline: 15 * time.Minute},
 		Ours:     func(*karpv1.NodeClaim) bool { return w.ours },
 		Failed: func(c *karpv1.NodeClaim, reason, _ string) {

@@ -129,7 +129,7 @@ func (g *group) types(ctx context.Context) (map[string]catalog.InstanceType, err
 	if err != nil {
 		return nil, err
 	}
-	return byName(list), nil
+	return byName(overlaidTypes(g.config.Overlaid).or(ctx, g.claims[0].Labels[karpv1.NodePoolLabelKey], list)), nil
 }
 
 func byName(list []catalog.InstanceType) map[string]catalog.InstanceType {

@@ -47,6 +47,8 @@ type group struct {
 	refused []cloud.OfferingFailure
 	// relaxed means that the current attempt could not keep minValues.
 	relaxed bool
+	// overlays are those that the current attempt's options have.
+	overlays overlays
 	// trouble is why the last attempts ended in errors.
 	trouble trouble
 	// since is when the search for the instances of a call with a lost answer began.
@@ -321,6 +323,7 @@ func (g *group) choose(ctx context.Context) (in cloud.LaunchInput, done bool, er
 	if err != nil {
 		return in, false, err
 	}
+	offered = overlaidTypes(g.config.Overlaid).or(ctx, first.Labels[karpv1.NodePoolLabelKey], offered)
 	g.offered = byName(offered)
 	choice, err := Search{Claim: first, Types: offered, Failed: g.failed, BestEffort: g.config.MinValuesBestEffort}.Options()
 	g.refused = choice.Refused
@@ -333,10 +336,10 @@ func (g *group) choose(ctx context.Context) (in cloud.LaunchInput, done bool, er
 	if len(choice.Options) == 0 {
 		return in, true, g.fail(ctx, g.claims, reasonOf(g.failures()), explain(g.failures()))
 	}
-	g.relaxed = choice.Relaxed
+	g.relaxed, g.overlays = choice.Relaxed, overlaysOf(choice.Options, g.offered)
 	in = cloud.LaunchInput{
 		Class: class, Options: choice.Options, Tenancy: choice.Tenancy, Partition: choice.Partition, Labels: kubeletLabels(first.Labels),
-		Prioritized: class.Annotations[prioritizedAnnotation] == "true" || first.Annotations[v1alpha1.PriceOverlayAppliedAnnotationKey] != "",
+		Prioritized: class.Annotations[prioritizedAnnotation] == "true" || g.overlays.price || first.Annotations[v1alpha1.PriceOverlayAppliedAnnotationKey] != "",
 	}
 	for _, t := range record.Taints(first) {
 		in.Taints = append(in.Taints, cloud.Taint{Key: t.Key, Value: t.Value, Effect: string(t.Effect)})
@@ -354,6 +357,7 @@ func (g *group) stamp(ctx context.Context, id string) error {
 		before := c.DeepCopy()
 		metav1.SetMetaDataAnnotation(&c.ObjectMeta, catalog.LaunchAnnotation, id)
 		finalizer.Guard(c)
+		g.overlays.annotate(c)
 		if g.relaxed {
 			metav1.SetMetaDataAnnotation(&c.ObjectMeta, karpv1.NodeClaimMinValuesRelaxedAnnotationKey, "true")
 		}

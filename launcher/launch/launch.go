@@ -56,6 +56,9 @@ type Config struct {
 	// MinValuesBestEffort launches even if fewer values are left than a requirement's minValues, as Karpenter's setting minValuesPolicy
 	// BestEffort does; otherwise the claim fails. Not required.
 	MinValuesBestEffort bool
+	// Overlaid returns the instance types of a NodePool whose NodeOverlays make them differ from its class's, and whether they do. Not
+	// required.
+	Overlaid func(ctx context.Context, pool string) ([]catalog.InstanceType, bool)
 }
 
 // The launcher's times.

@@ -65,6 +65,8 @@ type world struct {
 	// settled are the ids of launches that will not be repeated.
 	settled []string
 	inputs  []cloud.LaunchInput
+	// overlaid are the instance types of NodePools with NodeOverlays.
+	overlaid map[string][]catalog.InstanceType
 }
 
 func inWorld(t *testing.T, config memory.Config, test func(t *testing.T, w *world)) {
@@ -107,6 +109,10 @@ func (w *world) start() {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			w.failed = append(w.failed, fmt.Sprintf("%s %s: %s", c.Name, reason, message))
+		},
+		Overlaid: func(_ context.Context, pool string) ([]catalog.InstanceType, bool) {
+			list, ok := w.overlaid[pool]
+			return list, ok
 		},
 	})
 	if err != nil {

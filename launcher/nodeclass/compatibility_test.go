@@ -14,6 +14,7 @@ import (
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	corev1 "k8s.io/api/core/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+	"sigs.k8s.io/karpenter/pkg/apis/v1alpha1"
 )
 
 // row is one line of a table of docs/compatibility.md.
@@ -98,12 +99,13 @@ func ours(t reflect.Type) bool {
 	return t.Kind() == reflect.Struct && strings.Contains(t.PkgPath(), "karpenter") && t != reflect.TypeFor[karpv1.NillableDuration]()
 }
 
-// Every field of Karpenter's three kinds has a row with what slipway does.
+// Every field of Karpenter's kinds has a row with what slipway does.
 func TestEveryFieldHasARow(t *testing.T) {
 	tables := compatibility(t)
 	for kind, of := range map[string]map[string]reflect.Type{
 		"EC2NodeClass": {"spec": reflect.TypeFor[awsv1.EC2NodeClassSpec](), "status": reflect.TypeFor[awsv1.EC2NodeClassStatus]()},
 		"NodePool":     {"spec": reflect.TypeFor[karpv1.NodePoolSpec](), "status": reflect.TypeFor[karpv1.NodePoolStatus]()},
+		"NodeOverlay":  {"spec": reflect.TypeFor[v1alpha1.NodeOverlaySpec](), "status": reflect.TypeFor[v1alpha1.NodeOverlayStatus]()},
 		"NodeClaim":    {"spec": reflect.TypeFor[karpv1.NodeClaimSpec](), "status": reflect.TypeFor[karpv1.NodeClaimStatus]()},
 	} {
 		known := map[string]bool{}

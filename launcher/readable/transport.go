@@ -12,6 +12,7 @@ import (
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	autoscalingv1beta1 "sigs.k8s.io/karpenter/pkg/apis/autoscaling/v1beta1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+	"sigs.k8s.io/karpenter/pkg/apis/v1alpha1"
 )
 
 // Transport wraps the transport of a Kubernetes client: give it to rest.Config.Wrap.
@@ -54,6 +55,8 @@ func kindOf(path string) (kind, bool) {
 		return kind{func() any { return &awsv1.EC2NodeClass{} }, func() any { return &awsv1.EC2NodeClassList{} }}, true
 	case strings.Contains(path, "/apis/autoscaling.x-k8s.io/v1beta1/") && strings.Contains(path, "/capacitybuffers"):
 		return kind{func() any { return &autoscalingv1beta1.CapacityBuffer{} }, func() any { return &autoscalingv1beta1.CapacityBufferList{} }}, true
+	case strings.Contains(path, "/apis/karpenter.sh/v1alpha1/nodeoverlays"):
+		return kind{func() any { return &v1alpha1.NodeOverlay{} }, func() any { return &v1alpha1.NodeOverlayList{} }}, true
 	}
 	return kind{}, false
 }

@@ -35,9 +35,9 @@ type remembered struct {
 type look struct {
 	*Server
 	before, after memory
-	// classes are the instance types, types their version or an older one.
-	classes map[string]offered
-	types   uint64
+	// lists are the instance types, types their version or an older one.
+	lists lists
+	types uint64
 }
 
 // recall returns the stored description of a claim, or builds it again if any of its inputs has changed.
@@ -49,7 +49,7 @@ func (l *look) recall(ctx context.Context, claim *karpv1.NodeClaim) *api.InFligh
 	next.message = have.message
 	if !ok || have != next {
 		var complete bool
-		if next.message, complete = l.inFlightNode(ctx, claim, l.classes); !complete {
+		if next.message, complete = l.inFlightNode(ctx, claim, l.lists); !complete {
 			next.claim = ""
 		}
 	}
@@ -64,8 +64,7 @@ func (s *Server) collect(ctx context.Context, before memory) (sentState, memory,
 		return sentState{}, nil, err
 	}
 	l := &look{Server: s, before: before, after: memory{}, types: s.types.version()}
-	l.classes = s.types.get()
-	classes := l.classes
+	l.lists = s.types.get()
 	var claims karpv1.NodeClaimList
 	if err := s.config.Client.List(ctx, &claims, client.UnsafeDisableDeepCopy); err != nil {
 		return sentState{}, nil, err
@@ -79,7 +78,7 @@ func (s *Server) collect(ctx context.Context, before memory) (sentState, memory,
 	}
 	byPool := map[string][]karpv1.NodeClaim{}
 	for i := range claims.Items {
-		claim := estimated(&claims.Items[i], classes)
+		claim := estimated(&claims.Items[i], l.lists)
 		byPool[claim.Labels[karpv1.NodePoolLabelKey]] = append(byPool[claim.Labels[karpv1.NodePoolLabelKey]], *claim)
 		if inFlight(claim) && (foreign[claim.Labels[karpv1.NodePoolLabelKey]] == "" || record.InstanceTypes(claim) != nil) {
 			now.inFlight[claim.Name] = l.recall(ctx, claim)
@@ -88,17 +87,17 @@ func (s *Server) collect(ctx context.Context, before memory) (sentState, memory,
 	for i := range pools.Items {
 		p := &pools.Items[i]
 		message := foreign[p.Name]
-		o, known := classes[className(p)]
+		o, known := l.lists.known(p)
 		if !known {
 			o.problem = "the instance types of EC2NodeClass " + className(p) + " are not loaded yet"
 		}
 		limits, held := gated(p, byPool[p.Name], s.config.Gate(p))
 		message = cmp.Or(message, notReady(p, o), held)
 		now.pools[p.Name] = nodePool(p, nodepool.Usage(byPool[p.Name]), message, o.partitions)
-		now.pools[p.Name].Limits = texts(limits)
+		now.pools[p.Name].Limits, now.pools[p.Name].Overlaid = texts(limits), l.lists.keys[p.Name]
 		now.pools[p.Name].HandedOver = foreign[p.Name] == "" && s.config.HandedOver(p)
 	}
-	for name, o := range classes {
+	for name, o := range l.lists.by {
 		now.types[name] = o.message
 	}
 	return now, l.after, nil
@@ -111,7 +110,7 @@ func inFlight(claim *karpv1.NodeClaim) bool {
 }
 
 // inFlightNode describes a claim's node to the scheduler, with the promised pods that the cache shows; complete means that it shows all.
-func (s *Server) inFlightNode(ctx context.Context, claim *karpv1.NodeClaim, classes map[string]offered) (out *api.InFlightNode, complete bool) {
+func (s *Server) inFlightNode(ctx context.Context, claim *karpv1.NodeClaim, lists lists) (out *api.InFlightNode, complete bool) {
 	expected := view.ParseExpected(claim.Annotations[catalog.ExpectedAnnotation])
 	out = &api.InFlightNode{
 		NodeClaim: claim.Name, NodeName: claim.Status.NodeName, NodePool: claim.Labels[karpv1.NodePoolLabelKey],
@@ -137,7 +136,7 @@ func (s *Server) inFlightNode(ctx context.Context, claim *karpv1.NodeClaim, clas
 			})
 		}
 	}
-	allocatable := catalog.WithRequested(lowest(claim, classes), claim.Spec.Resources.Requests)
+	allocatable := catalog.WithRequested(lowest(claim, lists), claim.Spec.Resources.Requests)
 	if claim.Status.ProviderID != "" {
 		out.Phase, allocatable = api.Phase_PHASE_LAUNCHED, claim.Status.Allocatable
 	}
@@ -158,13 +157,11 @@ func (s *Server) inFlightNode(ctx context.Context, claim *karpv1.NodeClaim, clas
 }
 
 // lowest returns, for each resource, the least allocatable of the instance types that the claim may become.
-func lowest(claim *karpv1.NodeClaim, classes map[string]offered) corev1.ResourceList {
-	if claim.Spec.NodeClassRef == nil {
-		return nil
-	}
+func lowest(claim *karpv1.NodeClaim, lists lists) corev1.ResourceList {
+	types := lists.ofClaim(claim).byName
 	var out corev1.ResourceList
 	for _, name := range record.InstanceTypes(claim) {
-		t, ok := classes[claim.Spec.NodeClassRef.Name].byName[name]
+		t, ok := types[name]
 		switch {
 		case !ok:
 		case out == nil:

@@ -2,7 +2,6 @@ package server
 
 import (
 	"fmt"
-	"maps"
 	"math"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/api"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/catalog/commitment"
+	"github.com/slipway-k8s/slipway/launcher/nodepool"
 )
 
 func instanceType(t catalog.InstanceType) *api.InstanceType {
@@ -29,7 +29,7 @@ func instanceType(t catalog.InstanceType) *api.InstanceType {
 			Zone: o.Zone, ZoneId: o.ZoneID, CapacityType: o.CapacityType, Price: o.Price, Available: o.Available,
 			UnavailableUntil: millis(o.UnavailableUntil),
 			RefusalCode:      string(o.Refusal.Code), RefusedSince: millis(o.Refusal.Since), RefusedAttempts: int32(min(o.Refusal.Attempts, math.MaxInt32)),
-			ReservationId: o.ReservationID, ReservationType: o.ReservationType, Remaining: o.Remaining,
+			ReservationId: o.ReservationID, ReservationType: o.ReservationType, Remaining: o.Remaining, Overlaid: o.Overlaid,
 		})
 	}
 	return out
@@ -51,10 +51,8 @@ func committed(list []commitment.Commitment) *api.Commitments {
 // pods of a node choose as they choose other labels that a pool leaves open.
 func nodePool(p *karpv1.NodePool, usage corev1.ResourceList, message string, partitions int64) *api.NodePool {
 	spec := p.Spec.Template.Spec
-	labels := map[string]string{karpv1.NodePoolLabelKey: p.Name}
-	maps.Copy(labels, p.Spec.Template.Labels)
 	out := &api.NodePool{
-		Name: p.Name, Labels: labels, Taints: taints(spec.Taints), StartupTaints: taints(spec.StartupTaints),
+		Name: p.Name, Labels: nodepool.Labels(p), Taints: taints(spec.Taints), StartupTaints: taints(spec.StartupTaints),
 		Limits: texts(corev1.ResourceList(p.Spec.Limits)), Usage: texts(usage), Ready: message == "", NotReadyMessage: message,
 		Generation: p.Generation,
 	}
@@ -66,9 +64,7 @@ func nodePool(p *karpv1.NodePool, usage corev1.ResourceList, message string, par
 	}
 	declared, _ := catalog.DeclaredCost(p.Annotations) // A condition of the NodePool reports the error.
 	out.NodeCost, out.IdleCpu = declared.NodeCost, declared.IdleCPU
-	var requirements []catalog.Requirement
 	for _, r := range spec.Requirements {
-		requirements = append(requirements, catalog.Requirement{Key: r.Key, Operator: r.Operator, Values: r.Values})
 		req := &api.Requirement{Key: r.Key, Operator: string(r.Operator), Values: r.Values}
 		if r.MinValues != nil {
 			req.MinValues = int32(min(*r.MinValues, 100)) // The API allows at most 50.
@@ -77,9 +73,6 @@ func nodePool(p *karpv1.NodePool, usage corev1.ResourceList, message string, par
 	}
 	if names := catalog.PartitionNames(partitions); len(names) > 0 {
 		out.Requirements = append(out.Requirements, &api.Requirement{Key: catalog.LabelPlacementGroupPartition, Operator: string(corev1.NodeSelectorOpIn), Values: names})
-	}
-	if catalog.PoolTenancy(requirements) == catalog.TenancyDedicated {
-		labels[catalog.LabelInstanceTenancy] = catalog.TenancyDedicated
 	}
 	return out
 }

@@ -9,6 +9,7 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+	"sigs.k8s.io/karpenter/pkg/apis/v1alpha1"
 )
 
 // hub notifies all streams of a change; they find out themselves what changed.
@@ -59,14 +60,13 @@ func (h *hub) next() <-chan struct{} {
 
 // watch notifies the hub of every change that a stream may send.
 func (s *Server) watch(ctx context.Context) error {
-	for _, obj := range []client.Object{&karpv1.NodePool{}, &karpv1.NodeClaim{}, &corev1.Node{}, &awsv1.EC2NodeClass{}} {
+	for _, obj := range watched(s.config.Overlay != nil) {
 		informer, err := s.config.Cache.GetInformer(ctx, obj)
 		if err != nil {
 			return err
 		}
-		_, class := obj.(*awsv1.EC2NodeClass)
-		notify := func() {
-			if class {
+		notify := func(before, after client.Object) {
+			if decidesTypes(before, after, s.config.Overlay != nil) {
 				s.types.poke()
 			}
 			s.hub.notify()
@@ -77,14 +77,14 @@ func (s *Server) watch(ctx context.Context) error {
 				if node, ok := added.(*corev1.Node); ok {
 					s.hub.touch(node.Name)
 				}
-				notify()
+				notify(nil, object(added))
 			},
 			UpdateFunc: func(before, after any) {
 				if matters(before, after) {
 					if node, ok := after.(*corev1.Node); ok {
 						s.hub.touch(node.Name)
 					}
-					notify()
+					notify(object(before), object(after))
 				}
 			},
 			DeleteFunc: func(deleted any) {
@@ -94,7 +94,7 @@ func (s *Server) watch(ctx context.Context) error {
 				if node, ok := deleted.(*corev1.Node); ok {
 					s.hub.gone(node.Name)
 				}
-				notify()
+				notify(nil, object(deleted))
 			},
 		})
 		if err != nil {
@@ -102,6 +102,33 @@ func (s *Server) watch(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// watched returns an object of each kind whose changes a stream may send.
+func watched(overlays bool) []client.Object {
+	out := []client.Object{&karpv1.NodePool{}, &karpv1.NodeClaim{}, &corev1.Node{}, &awsv1.EC2NodeClass{}}
+	if overlays {
+		out = append(out, &v1alpha1.NodeOverlay{})
+	}
+	return out
+}
+
+// object returns an informer's object; nil for one that is none.
+func object(from any) client.Object {
+	out, _ := from.(client.Object)
+	return out
+}
+
+// decidesTypes reports whether a change may be one of instance types. Of NodePools and NodeOverlays, whose status changes with each node, only
+// another spec is; before is nil for an object that is new or deleted.
+func decidesTypes(before, after client.Object, overlays bool) bool {
+	switch after.(type) {
+	case *awsv1.EC2NodeClass:
+		return true
+	case *karpv1.NodePool, *v1alpha1.NodeOverlay:
+		return overlays && (before == nil || before.GetGeneration() != after.GetGeneration())
+	}
+	return false
 }
 
 // matters filters out the heartbeats of nodes that slipway does not manage or that are initialized: thousands of them contain no news.

@@ -123,12 +123,12 @@ func (s *Server) budgetOf(ctx context.Context, name string) (*budget, error) {
 	if err := s.config.Client.List(ctx, &list, client.MatchingLabels{karpv1.NodePoolLabelKey: name}, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing NodeClaims: %w", err)
 	}
-	classes := s.types.get()
+	lists := s.types.get()
 	limits, _ := gated(object, list.Items, gate)
-	b := &budget{limits: limits, recorded: map[string]bool{}, types: classes[className(object)].byName}
+	b := &budget{limits: limits, recorded: map[string]bool{}, types: lists.of(object).byName}
 	own := make([]karpv1.NodeClaim, 0, len(list.Items))
 	for i := range list.Items {
-		own = append(own, *estimated(&list.Items[i], classes))
+		own = append(own, *estimated(&list.Items[i], lists))
 		b.recorded[list.Items[i].Name] = true
 	}
 	b.usage = nodepool.Usage(own)
@@ -263,12 +263,12 @@ func highest(names []string, types map[string]catalog.InstanceType) corev1.Resou
 }
 
 // estimated sets the maximum usage for a claim without an instance, so that limits count it from the start.
-func estimated(claim *karpv1.NodeClaim, classes map[string]offered) *karpv1.NodeClaim {
+func estimated(claim *karpv1.NodeClaim, lists lists) *karpv1.NodeClaim {
 	if len(claim.Status.Capacity) > 0 || claim.Spec.NodeClassRef == nil {
 		return claim
 	}
 	out := *claim
-	out.Status.Capacity = highest(record.InstanceTypes(claim), classes[claim.Spec.NodeClassRef.Name].byName)
+	out.Status.Capacity = highest(record.InstanceTypes(claim), lists.ofClaim(claim).byName)
 	return &out
 }
 

@@ -161,7 +161,7 @@ func (s *Server) record(ctx context.Context, in *api.Claim) (*karpv1.NodeClaim, 
 	if ok, why := s.config.Manages(pool); !ok {
 		return nil, &refusal{"NotManaged", fmt.Sprintf("claim %s: NodePool %s: %s", in.GetName(), pool.Name, why)}
 	}
-	why := notReady(pool, s.types.of(class.Name))
+	why := notReady(pool, s.types.get().of(pool))
 	if gate := s.config.Gate(pool); why == "" && gate.Held {
 		why = gate.Why
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/api"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/catalog/commitment"
+	"github.com/slipway-k8s/slipway/launcher/catalog/overlay"
 	"github.com/slipway-k8s/slipway/launcher/health"
 	"github.com/slipway-k8s/slipway/launcher/leadership"
 )
@@ -52,6 +53,9 @@ type Launcher interface {
 	Hold(names []string) (release func())
 }
 
+// Overlay returns what NodeOverlays make of the instance types of all classes, by their names. With an error, the last result counts.
+type Overlay func(ctx context.Context, types map[string][]catalog.InstanceType) (overlay.Result, error)
+
 // Config holds the dependencies of a Server. Every field except the last four is required.
 type Config struct {
 	// Socket is the path of the unix socket; one left by an earlier process is replaced.
@@ -82,6 +86,8 @@ type Config struct {
 	Gate func(pool *karpv1.NodePool) health.Gate
 	// Commitments returns the Savings Plans and Reserved Instances, the same list while nothing has changed; nil means none.
 	Commitments func() []commitment.Commitment
+	// Overlay applies NodeOverlays; nil means that there are none.
+	Overlay Overlay
 	// Leaving returns the nodes that are to be replaced soon: the scheduler plans no room on them for pods that move. Nil means none.
 	Leaving func(ctx context.Context) []string
 }

@@ -38,7 +38,7 @@ func MayHelp(before, after catalog.State) bool {
 // poolHelps reports whether a pool that may launch allows launches for more pods than before. Another weight may, since pools
 // of lower weight are not used where one of higher weight is.
 func poolHelps(before, after catalog.NodePool) bool {
-	if !before.Ready || before.NodeClass != after.NodeClass || before.Weight != after.Weight {
+	if !before.Ready || before.NodeClass != after.NodeClass || before.Overlaid != after.Overlaid || before.Weight != after.Weight {
 		return true
 	}
 	if more(before.Limits, after.Limits, true) || more(after.Usage, before.Usage, false) {

@@ -256,7 +256,7 @@ func (v *View) Record(c plan.Claim, now time.Time) {
 
 // capacity returns what the claim's expected instance type counts against the NodePool's limits.
 func (v *View) capacity(c plan.Claim) corev1.ResourceList {
-	for _, t := range v.received.InstanceTypes[v.received.NodePools[c.NodePool].NodeClass] {
+	for _, t := range v.received.TypesOf(c.NodePool) {
 		if t.Name == c.Expected.InstanceType {
 			return t.Capacity
 		}

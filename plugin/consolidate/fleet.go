@@ -61,6 +61,8 @@ type Node struct {
 	CPU int64
 	// Charges are those of its instance type, as its NodePool assumes the use of CPU.
 	Charges catalog.Charges
+	// Overlaid means that a NodeOverlay decides its price: commitments do not lower it.
+	Overlaid bool
 }
 
 // empty reports whether no pod has to move.

@@ -65,33 +65,33 @@ func RequestedCPU(p *corev1.Pod) int64 {
 // SetPrice sets what the node costs by the catalog while these pods run on it, those of DaemonSets included. It follows the class of the node's
 // NodePool, or any other class where that one has no such offering. The price is 0 if none has it.
 func (n *Node) SetPrice(cat catalog.State, pods []*corev1.Pod) {
-	n.CPU = 0
+	n.CPU, n.Overlaid = 0, false
 	for _, p := range pods {
 		n.CPU += RequestedCPU(p)
 	}
 	pool := cat.NodePools[n.NodePool]
-	classes := append([]string{pool.NodeClass}, slices.Sorted(maps.Keys(cat.InstanceTypes))...)
+	classes := append([]string{pool.TypesKey()}, slices.Sorted(maps.Keys(cat.InstanceTypes))...)
 	for _, class := range classes {
-		if it, price := offered(cat.InstanceTypes[class], n.Offer); price > 0 {
-			n.Charges = it.Charges.Assuming(pool.IdleCPU)
-			n.Price = price + pool.NodeCost + n.Charges.Burst(n.CPU)
+		if it, of := offered(cat.InstanceTypes[class], n.Offer); of.Price > 0 {
+			n.Charges, n.Overlaid = it.Charges.Assuming(pool.IdleCPU), of.Overlaid
+			n.Price = of.Price + pool.NodeCost + n.Charges.Burst(n.CPU)
 			return
 		}
 	}
 	n.Price, n.Charges = 0, catalog.Charges{}
 }
 
-// offered returns the instance type of the offer, and the offering's price; 0 if no type has it.
-func offered(types []catalog.InstanceType, o Offer) (*catalog.InstanceType, float64) {
+// offered returns the instance type of the offer, and the offering; zero if no type has it.
+func offered(types []catalog.InstanceType, o Offer) (*catalog.InstanceType, catalog.Offering) {
 	for i := range types {
 		if types[i].Name != o.InstanceType {
 			continue
 		}
 		for _, of := range types[i].Offerings {
 			if of.Zone == o.Zone && of.CapacityType == o.CapacityType {
-				return &types[i], of.Price
+				return &types[i], of
 			}
 		}
 	}
-	return nil, 0
+	return nil, catalog.Offering{}
 }

@@ -87,7 +87,7 @@ func end(known map[string]catalog.InFlightNode, e *api.InFlightEnd) End {
 
 func nodePool(p *api.NodePool) catalog.NodePool {
 	return catalog.NodePool{
-		Name: p.GetName(), NodeClass: p.GetNodeClass(), Labels: p.GetLabels(),
+		Name: p.GetName(), NodeClass: p.GetNodeClass(), Overlaid: p.GetOverlaid(), Labels: p.GetLabels(),
 		Taints: taints(p.GetTaints()), StartupTaints: taints(p.GetStartupTaints()),
 		Requirements: requirements(p.GetRequirements()), Weight: p.GetWeight(),
 		Limits: quantities(p.GetLimits()), Usage: quantities(p.GetUsage()),
@@ -111,7 +111,7 @@ func instanceTypes(list []*api.InstanceType) []catalog.InstanceType {
 				Refusal: ec2error.Refusal{
 					Code: ec2error.Code(o.GetRefusalCode()), Since: moment(o.GetRefusedSince()), Attempts: int(o.GetRefusedAttempts()),
 				},
-				ReservationID: o.GetReservationId(), ReservationType: o.GetReservationType(), Remaining: o.GetRemaining(),
+				ReservationID: o.GetReservationId(), ReservationType: o.GetReservationType(), Remaining: o.GetRemaining(), Overlaid: o.GetOverlaid(),
 			})
 		}
 		out = append(out, it)

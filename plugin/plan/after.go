@@ -94,7 +94,7 @@ func attaching(n *Node, pod *corev1.Pod, claim string, pods int) int64 {
 func (s *second) planned(i int) Node {
 	c := &s.first.Claims[i]
 	n := Node{Name: plannedPrefix + strconv.Itoa(i), Labels: c.Labels, Taints: c.Taints, Free: c.Allocatable.DeepCopy()}
-	for _, it := range s.in.Catalog.InstanceTypes[s.in.Catalog.NodePools[c.NodePool].NodeClass] {
+	for _, it := range s.in.Catalog.TypesOf(c.NodePool) {
 		if it.Name == c.Expected.InstanceType {
 			n.Attachable = attachLimits(&it)
 		}
@@ -163,7 +163,7 @@ func (s *second) usage(np catalog.NodePool, c *Claim) corev1.ResourceList {
 		most := *resource.NewQuantity(1, resource.DecimalSI)
 		if name != "nodes" {
 			most = resource.Quantity{}
-			for _, it := range s.in.Catalog.InstanceTypes[np.NodeClass] {
+			for _, it := range s.in.Catalog.InstanceTypes[np.TypesKey()] {
 				if q := it.Capacity[name]; slices.Contains(c.Alternatives, it.Name) && q.Cmp(most) > 0 {
 					most = q
 				}

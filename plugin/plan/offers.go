@@ -19,7 +19,7 @@ func (mb *marketBuilder) compileOffers() {
 	for pi := range mb.market.pools {
 		p := &mb.market.pools[pi]
 		p.types[0], p.offers[0] = len(mb.market.types), len(mb.market.offers)
-		list := mb.in.Catalog.InstanceTypes[p.NodeClass]
+		list := mb.in.Catalog.InstanceTypes[p.TypesKey()]
 		byName := func(a, b catalog.InstanceType) int { return strings.Compare(a.Name, b.Name) }
 		if !slices.IsSortedFunc(list, byName) {
 			list = slices.Clone(list)

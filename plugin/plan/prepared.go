@@ -52,8 +52,8 @@ func (mb *marketBuilder) preparedKey() (string, [][]catalog.InstanceType) {
 	var lists [][]catalog.InstanceType
 	for i := range mb.market.pools {
 		p := &mb.market.pools[i]
-		lists = append(lists, mb.in.Catalog.InstanceTypes[p.NodeClass])
-		put("pool", p.Name, p.NodeClass, strconv.FormatBool(p.broken != nil))
+		lists = append(lists, mb.in.Catalog.InstanceTypes[p.TypesKey()])
+		put("pool", p.Name, p.NodeClass, p.Overlaid, strconv.FormatBool(p.broken != nil))
 		for _, k := range slices.Sorted(maps.Keys(p.reqs)) {
 			put(k, p.reqs[k].String(), strconv.FormatBool(p.reqs[k].Absent))
 		}

@@ -124,7 +124,7 @@ func (ip *inputProblems) poolProblems(p *pool) {
 	if name, q := negative(p.Limits); name != "" {
 		ip.problem(object, "spec.limits", "%s of %s is less than nothing. The pool launches nothing", q, name)
 	}
-	if p.Ready && len(ip.in.Catalog.InstanceTypes[p.NodeClass]) == 0 {
+	if p.Ready && len(ip.in.Catalog.InstanceTypes[p.TypesKey()]) == 0 {
 		ip.problem(object, "spec.template.spec.nodeClassRef", "EC2NodeClass %s has no instance type", p.NodeClass)
 	}
 }

@@ -153,7 +153,7 @@ func countsText(r *relations.Rule) string {
 
 // noTypes says why the pool can launch nothing at all.
 func (ex *explainer) noTypes(p *pool) string {
-	list := ex.in.Catalog.InstanceTypes[p.NodeClass]
+	list := ex.in.Catalog.InstanceTypes[p.TypesKey()]
 	if len(list) == 0 {
 		return fmt.Sprintf("its EC2NodeClass %s has no instance type", p.NodeClass)
 	}

@@ -143,7 +143,7 @@ func (in *Input) remaining(claims []Claim) map[string][]catalog.InstanceType {
 	taken := map[string]int64{}
 	for i := range claims {
 		c := &claims[i]
-		for _, it := range in.Catalog.InstanceTypes[in.Catalog.NodePools[c.NodePool].NodeClass] {
+		for _, it := range in.Catalog.TypesOf(c.NodePool) {
 			for _, o := range it.Offerings {
 				if o.ReservationID != "" && it.Name == c.Expected.InstanceType && o.Zone == c.Expected.Zone && o.CapacityType == c.Expected.CapacityType {
 					taken[o.ReservationID]++

@@ -53,7 +53,7 @@ func (s *rounds) trimmed(c plan.Claim, bad []plan.Offer) plan.Claim {
 
 // launchable reports whether the type is offered where the claim may be launched, and is rejected nowhere there.
 func (s *rounds) launchable(c *plan.Claim, name string, bad []plan.Offer) bool {
-	types := s.in.Catalog.InstanceTypes[s.in.Catalog.NodePools[c.NodePool].NodeClass]
+	types := s.in.Catalog.TypesOf(c.NodePool)
 	at := slices.IndexFunc(types, func(t catalog.InstanceType) bool { return t.Name == name })
 	if at < 0 {
 		return false
@@ -76,7 +76,7 @@ func (s *rounds) launchable(c *plan.Claim, name string, bad []plan.Offer) bool {
 // keepsMinValues reports whether the claim still allows at least minValues distinct values of each label that its NodePool asks
 // them for.
 func (s *rounds) keepsMinValues(c *plan.Claim) bool {
-	types := s.in.Catalog.InstanceTypes[s.in.Catalog.NodePools[c.NodePool].NodeClass]
+	types := s.in.Catalog.TypesOf(c.NodePool)
 	for _, r := range c.Requirements {
 		if r.MinValues <= 0 {
 			continue

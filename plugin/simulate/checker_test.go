@@ -73,12 +73,12 @@ func (c *checker) errorf(format string, args ...any) {
 // launch makes the Node that the answer asks for.
 func (c *checker) launch(n simulate.Node) {
 	pool, ok := c.state.NodePools[n.NodePool]
-	i := slices.IndexFunc(c.state.InstanceTypes[pool.NodeClass], func(t catalog.InstanceType) bool { return t.Name == n.InstanceType })
+	i := slices.IndexFunc(c.state.TypesOf(n.NodePool), func(t catalog.InstanceType) bool { return t.Name == n.InstanceType })
 	if !ok || i < 0 || !pool.Ready || c.nodes[n.Name] != nil || n.Alternatives < 1 {
 		c.errorf("node %s: NodePool %s has no type %s, is not ready, or the name is taken", n.Name, n.NodePool, n.InstanceType)
 		return
 	}
-	it := c.state.InstanceTypes[pool.NodeClass][i]
+	it := c.state.TypesOf(n.NodePool)[i]
 	if !slices.ContainsFunc(it.Offerings, func(o catalog.Offering) bool {
 		return o.Zone == n.Zone && o.CapacityType == n.CapacityType && (math.Abs(o.Price-n.Price) < 1e-9 || n.CoveredBy != "" && n.Price < o.Price)
 	}) {

@@ -300,11 +300,11 @@ func variantsKey(c *plan.Claim, open map[string]string) string {
 }
 
 func (s *scene) shape(pool, name string) *shape {
-	key := s.cat.NodePools[pool].NodeClass + "/" + name
+	key := s.cat.NodePools[pool].TypesKey() + "/" + name
 	if sh, ok := s.shapes[key]; ok {
 		return sh
 	}
-	types := s.cat.InstanceTypes[s.cat.NodePools[pool].NodeClass]
+	types := s.cat.TypesOf(pool)
 	at := slices.IndexFunc(types, func(t catalog.InstanceType) bool { return t.Name == name })
 	if at < 0 {
 		s.shapes[key] = nil

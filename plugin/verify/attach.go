@@ -8,7 +8,7 @@ import (
 // attachLimitsOf returns how many EBS volumes the nodes of claims and the nodes in flight can attach, by name. Nodes of types
 // that the catalog gives no limit for are left out.
 func attachLimitsOf(cat catalog.State, claims []plan.Claim) map[string]int64 {
-	known := map[string]int64{} // by EC2NodeClass and type
+	known := map[string]int64{} // by list of instance types and type
 	for class, types := range cat.InstanceTypes {
 		for i := range types {
 			known[class+"/"+types[i].Name] = types[i].VolumeAttachments
@@ -17,10 +17,10 @@ func attachLimitsOf(cat catalog.State, claims []plan.Claim) map[string]int64 {
 	out := map[string]int64{}
 	for i := range claims {
 		c := &claims[i]
-		out[c.Name] = known[cat.NodePools[c.NodePool].NodeClass+"/"+c.Expected.InstanceType]
+		out[c.Name] = known[cat.NodePools[c.NodePool].TypesKey()+"/"+c.Expected.InstanceType]
 	}
 	for name, n := range cat.InFlight {
-		out[name] = known[cat.NodePools[n.NodePool].NodeClass+"/"+n.InstanceType]
+		out[name] = known[cat.NodePools[n.NodePool].TypesKey()+"/"+n.InstanceType]
 	}
 	return out
 }

@@ -39,7 +39,7 @@ func largest(cat catalog.State, c *plan.Claim, of corev1.ResourceName) resource.
 		return *resource.NewQuantity(1, resource.DecimalSI)
 	}
 	most := resource.Quantity{}
-	for _, t := range cat.InstanceTypes[cat.NodePools[c.NodePool].NodeClass] {
+	for _, t := range cat.TypesOf(c.NodePool) {
 		if q := t.Capacity[of]; slices.Contains(c.Alternatives, t.Name) && q.Cmp(most) > 0 {
 			most = q
 		}

@@ -142,7 +142,7 @@ func (s *scene) beside(at *spot, daemons map[types.UID]*appsv1.DaemonSet, verdic
 	expected := &at.claim.Expected
 	for _, name := range slices.Sorted(maps.Keys(s.cat.NodePools)) {
 		pool := s.cat.NodePools[name]
-		for _, t := range s.cat.InstanceTypes[pool.NodeClass] {
+		for _, t := range s.cat.InstanceTypes[pool.TypesKey()] {
 			for _, o := range t.Offerings {
 				if by.zone && o.Zone != expected.Zone || by.capacityType && o.CapacityType != expected.CapacityType {
 					continue

@@ -33,7 +33,7 @@ func Lower(cat catalog.State, fleet []consolidate.Node, labels map[string]map[st
 	nodes := map[catalog.Billed][]*consolidate.Node{}
 	for i := range fleet {
 		b, ok := catalog.BilledOnDemand(labels[fleet[i].Name])
-		if ok && fleet[i].Price > 0 && !catalog.CapacityTypeOf(fleet[i].CapacityType).Counted {
+		if ok && fleet[i].Price > 0 && !fleet[i].Overlaid && !catalog.CapacityTypeOf(fleet[i].CapacityType).Counted {
 			nodes[b] = append(nodes[b], &fleet[i])
 		}
 	}

@@ -42,3 +42,31 @@ func TestLower(t *testing.T) {
 		}
 	}
 }
+
+// What a NodeOverlay prices keeps its price, and commitments pay by AWS's price for the others.
+func TestOverlaidPriceStays(t *testing.T) {
+	of := catalog.Offering{Zone: "a", CapacityType: "on-demand", Price: 1}
+	own := of
+	own.Price, own.Overlaid = 0.3, true
+	cat := catalog.State{
+		Commitments: []commitment.Commitment{{ID: "sp", Kind: commitment.ComputeSavingsPlan, USDPerHour: 8, Discount: 0.2, Share: 1}},
+		NodePools:   map[string]catalog.NodePool{"own": {Name: "own", NodeClass: "class", Overlaid: "class/own"}, "other": {Name: "other", NodeClass: "class"}},
+		InstanceTypes: map[string][]catalog.InstanceType{
+			"class": {{Name: "m5.large", Offerings: []catalog.Offering{of}}}, "class/own": {{Name: "m5.large", Offerings: []catalog.Offering{own}}},
+		},
+	}
+	fleet := []consolidate.Node{{Name: "own"}, {Name: "other"}}
+	all := map[string]map[string]string{}
+	for i := range fleet {
+		n := &fleet[i]
+		n.Offer = consolidate.Offer{NodePool: n.Name, InstanceType: "m5.large", Zone: "a", CapacityType: "on-demand"}
+		n.SetPrice(cat, nil)
+		all[n.Name] = labels("on-demand")
+	}
+	cover.Lower(cat, fleet, all)
+	for i, want := range []float64{0.3, 0.008} {
+		if got := fleet[i].Price; math.Abs(got-want) > 1e-9 {
+			t.Errorf("%s costs %v, want %v", fleet[i].Name, got, want)
+		}
+	}
+}

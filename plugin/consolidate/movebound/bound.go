@@ -91,7 +91,7 @@ func interruptible(capacityType string) bool {
 // The expected instance type in its zone and capacity type stays.
 func (b *Bound) trim(c *plan.Claim, limit float64) {
 	limit -= b.Catalog.NodePools[c.NodePool].NodeCost // Offerings' prices are without it.
-	types := b.Catalog.InstanceTypes[b.Catalog.NodePools[c.NodePool].NodeClass]
+	types := b.Catalog.TypesOf(c.NodePool)
 	offerings := func(name string) []catalog.Offering {
 		if at := slices.IndexFunc(types, func(t catalog.InstanceType) bool { return t.Name == name }); at >= 0 {
 			return types[at].Offerings

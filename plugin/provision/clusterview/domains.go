@@ -38,7 +38,7 @@ func (v *View) Domains(cat catalog.State, left map[string]corev1.ResourceList) [
 		}
 		seen := map[string]bool{}
 		// In an order of their own: the first type of a place stands for it.
-		for _, t := range slices.SortedFunc(slices.Values(cat.InstanceTypes[pool.NodeClass]), typesByName) {
+		for _, t := range slices.SortedFunc(slices.Values(cat.InstanceTypes[pool.TypesKey()]), typesByName) {
 			if !within(&t, left[name]) {
 				continue
 			}

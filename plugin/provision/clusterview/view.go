@@ -119,7 +119,7 @@ func (v *View) compile(list []*appsv1.DaemonSet) {
 // learnTypes records the instance types of each NodePool.
 func (v *View) learnTypes(cat catalog.State) {
 	for name, pool := range cat.NodePools {
-		v.types[name] = cat.InstanceTypes[pool.NodeClass]
+		v.types[name] = cat.InstanceTypes[pool.TypesKey()]
 	}
 }
 

@@ -209,7 +209,7 @@ func (r *Reader) locate(name string, text []byte, empty func() runtime.Object) {
 
 func isNamespaced(kind string) bool {
 	switch kind {
-	case "NodePool", "NodeClaim", "EC2NodeClass", "Node", "Namespace", "PersistentVolume", "StorageClass", "CSINode", "CSIDriver", "PriorityClass", "RuntimeClass":
+	case "NodePool", "NodeOverlay", "NodeClaim", "EC2NodeClass", "Node", "Namespace", "PersistentVolume", "StorageClass", "CSINode", "CSIDriver", "PriorityClass", "RuntimeClass":
 		return false
 	}
 	return true

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+	"sigs.k8s.io/karpenter/pkg/apis/v1alpha1"
 )
 
 // Objects is the input of a simulation, each list in the order of the input. Objects share memory.
@@ -24,6 +25,8 @@ type Objects struct {
 	NodePools []*karpv1.NodePool
 	// NodeClasses are those to which NodePools refer.
 	NodeClasses []*awsv1.EC2NodeClass
+	// NodeOverlays change prices and add resources.
+	NodeOverlays []*v1alpha1.NodeOverlay
 	// NodeClaims show which nodes are in flight, and which pods wait for them.
 	NodeClaims []*karpv1.NodeClaim
 	// Nodes are the nodes that exist.
@@ -128,6 +131,7 @@ func nameOf(kind string, object metav1.Object) string {
 type Reader struct {
 	nodePools       list[*karpv1.NodePool]
 	nodeClasses     list[*awsv1.EC2NodeClass]
+	nodeOverlays    list[*v1alpha1.NodeOverlay]
 	nodeClaims      list[*karpv1.NodeClaim]
 	nodes           list[*corev1.Node]
 	pods            list[Pod]
@@ -173,6 +177,8 @@ func newObject(group, kind string) runtime.Object {
 	switch group + "/" + kind {
 	case "karpenter.sh/NodePool":
 		return &karpv1.NodePool{}
+	case "karpenter.sh/NodeOverlay":
+		return &v1alpha1.NodeOverlay{}
 	case "karpenter.sh/NodeClaim":
 		return &karpv1.NodeClaim{}
 	case "karpenter.k8s.aws/EC2NodeClass":
@@ -244,6 +250,8 @@ func (r *Reader) Add(object runtime.Object) {
 		r.nodePools.add(r, "NodePool", o)
 	case *awsv1.EC2NodeClass:
 		r.nodeClasses.add(r, "EC2NodeClass", o)
+	case *v1alpha1.NodeOverlay:
+		r.nodeOverlays.add(r, "NodeOverlay", o)
 	case *karpv1.NodeClaim:
 		r.nodeClaims.add(r, "NodeClaim", o)
 	case *corev1.Node:
@@ -317,7 +325,7 @@ func (r *Reader) Finish() *Objects {
 	r.defaultVolumeClaims()
 	defaultLimitRanges(r.limitRanges.items)
 	out := &Objects{
-		NodePools: r.nodePools.items, NodeClasses: r.nodeClasses.items, NodeClaims: r.nodeClaims.items, Nodes: r.nodes.items, DaemonSets: r.finishedDaemonSets(),
+		NodePools: r.nodePools.items, NodeClasses: r.nodeClasses.items, NodeOverlays: r.nodeOverlays.items, NodeClaims: r.nodeClaims.items, Nodes: r.nodes.items, DaemonSets: r.finishedDaemonSets(),
 		Namespaces: r.namespaces.items, PersistentVolumes: r.volumes.items, PersistentVolumeClaims: r.claims.items,
 		StorageClasses: r.storageClasses.items, CSINodes: r.csiNodes.items, CSIDrivers: r.csiDrivers.items,
 		ResourceClaims: r.resourceClaims.items, Services: r.services.items, ReplicaSets: r.replicaSets.items,

@@ -142,7 +142,8 @@ func (r *Reader) object(place string, doc []byte, ps parts, of typeMeta) error {
 	case of.group() == "" && of.kind == "Pod":
 		return r.pod(place, doc, ps)
 	}
-	if old := strings.HasPrefix(of.group(), "karpenter.") && !strings.HasSuffix(of.apiVersion, "/v1"); old {
+	alpha := of.kind == "NodeOverlay" && of.apiVersion == "karpenter.sh/v1alpha1" // It has no other version.
+	if old := strings.HasPrefix(of.group(), "karpenter.") && !strings.HasSuffix(of.apiVersion, "/v1") && !alpha; old {
 		r.refuse(place, "apiVersion", "%s of %s: only v1 is read; `slipway convert -f FILE` writes it as v1", of.kind, of.apiVersion)
 		return nil
 	}

@@ -37,6 +37,7 @@ func (m *Market) Catalog(objects *input.Objects) (catalog.State, []input.Problem
 		pool := b.pool(p)
 		b.state.NodePools[pool.Name] = pool
 	}
+	b.overlay(objects.NodeOverlays)
 	for _, p := range objects.Pods {
 		b.pods[string(p.UID)] = p.Pod
 	}

@@ -50,7 +50,7 @@ func (b *builder) inFlight(claim *karpv1.NodeClaim, nodes map[string]*corev1.Nod
 
 // capacity returns the capacity of the instance type that the claim is expected to get.
 func (b *builder) capacity(claim *karpv1.NodeClaim) corev1.ResourceList {
-	for _, t := range b.state.InstanceTypes[classOf(claim)] {
+	for _, t := range b.state.InstanceTypes[b.typesKey(claim)] {
 		if t.Name == b.state.InFlight[claim.Name].InstanceType {
 			return t.Capacity
 		}
@@ -72,7 +72,7 @@ func (b *builder) lowest(claim *karpv1.NodeClaim, expected string) corev1.Resour
 		names = []string{expected}
 	}
 	var out corev1.ResourceList
-	for _, t := range b.state.InstanceTypes[classOf(claim)] {
+	for _, t := range b.state.InstanceTypes[b.typesKey(claim)] {
 		if !slices.Contains(names, t.Name) {
 			continue
 		}

@@ -1,0 +1,50 @@
+package market
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+	"sigs.k8s.io/karpenter/pkg/apis/v1alpha1"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog/overlay"
+)
+
+// overlay applies the NodeOverlays. One that the API server returned without a condition is left out: no launcher applies it, since the
+// feature gate NodeOverlay is off.
+func (b *builder) overlay(overlays []*v1alpha1.NodeOverlay) {
+	in := overlay.Input{Types: b.state.InstanceTypes}
+	for _, o := range overlays {
+		if o.UID != "" && len(o.Status.Conditions) == 0 {
+			b.market.Notes = append(b.market.Notes, fmt.Sprintf("NodeOverlay %s: left out, since the cluster applies none: the launcher's feature gate NodeOverlay is off", o.Name))
+			continue
+		}
+		in.Overlays = append(in.Overlays, o)
+	}
+	if len(in.Overlays) == 0 {
+		return
+	}
+	for _, p := range b.state.NodePools {
+		in.Pools = append(in.Pools, overlay.Pool{Name: p.Name, NodeClass: p.NodeClass, Labels: p.Labels})
+	}
+	result := overlay.Evaluate(context.Background(), in)
+	for name, key := range result.Keys {
+		pool := b.state.NodePools[name]
+		pool.Overlaid = key
+		b.state.NodePools[name] = pool
+	}
+	maps.Copy(b.state.InstanceTypes, result.Lists)
+	for _, name := range slices.Sorted(maps.Keys(result.Verdicts)) {
+		if v := result.Verdicts[name]; v.Reason != "" {
+			b.problem("NodeOverlay "+name, "spec", "%s: %s. It is not applied", v.Reason, v.Message)
+		}
+	}
+}
+
+// typesKey returns the key of the instance types that the claim was launched from.
+func (b *builder) typesKey(claim *karpv1.NodeClaim) string {
+	return cmp.Or(b.state.NodePools[claim.Labels[karpv1.NodePoolLabelKey]].Overlaid, classOf(claim))
+}
