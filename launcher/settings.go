@@ -43,6 +43,8 @@ type Settings struct {
 	// IsolatedVPC means that neither the Price List API nor IAM can be reached: the built-in on-demand prices are used at once, and a class that names
 	// its instance profile is served without IAM.
 	IsolatedVPC bool `json:"isolatedVPC,omitempty"`
+	// EnableZonalShift makes the zones unavailable that the EKS cluster's zonal shifts are away from. Default false.
+	EnableZonalShift bool `json:"enableZonalShift,omitempty"`
 	// VMMemoryOverheadPercent is the share of an instance type's memory, 0 to 1, that is assumed to be lost until a node has reported.
 	// Default 0.075.
 	VMMemoryOverheadPercent float64 `json:"vmMemoryOverheadPercent"`
@@ -155,6 +157,7 @@ func (s *Settings) FromEnvironment(getenv func(string) string) error {
 		return func(text string) (err error) { field.Duration, err = time.ParseDuration(text); return err }
 	}
 	parse("ISOLATED_VPC", func(text string) (err error) { s.IsolatedVPC, err = strconv.ParseBool(text); return err })
+	parse("ENABLE_ZONAL_SHIFT", func(text string) (err error) { s.EnableZonalShift, err = strconv.ParseBool(text); return err })
 	parse("RESERVED_ENIS", func(text string) (err error) { s.ReservedENIs, err = strconv.Atoi(text); return err })
 	parse("VM_MEMORY_OVERHEAD_PERCENT", func(text string) (err error) {
 		s.VMMemoryOverheadPercent, err = strconv.ParseFloat(text, 64)

@@ -70,11 +70,11 @@ func TestFromEnvironment(t *testing.T) {
 	s.ClusterName, s.ClusterEndpoint, s.BindAt = "file", "https://file", "never"
 	err := s.FromEnvironment(func(name string) string {
 		return map[string]string{
-			"CLUSTER_NAME": "env", "CLUSTER_ENDPOINT": "https://env", "INTERRUPTION_QUEUE": "queue", "CLUSTER_CA_BUNDLE": "ca", "ISOLATED_VPC": "true", "RESERVED_ENIS": "1",
+			"CLUSTER_NAME": "env", "CLUSTER_ENDPOINT": "https://env", "INTERRUPTION_QUEUE": "queue", "CLUSTER_CA_BUNDLE": "ca", "ISOLATED_VPC": "true", "RESERVED_ENIS": "1", "ENABLE_ZONAL_SHIFT": "true",
 			"FEATURE_GATES": "NodeRepair=true", "VM_MEMORY_OVERHEAD_PERCENT": "0.05", "AMI_REFRESH_INTERVAL": "5m", "SUBNET_REFRESH_INTERVAL": "2m",
 		}[name]
 	})
-	if err != nil || !s.IsolatedVPC || s.ReservedENIs != 1 || s.VMMemoryOverheadPercent != 0.05 ||
+	if err != nil || !s.IsolatedVPC || !s.EnableZonalShift || s.ReservedENIs != 1 || s.VMMemoryOverheadPercent != 0.05 ||
 		s.AMIRefreshInterval.Duration != 5*time.Minute || s.SubnetRefreshInterval.Duration != 2*time.Minute {
 		t.Errorf("%+v, %v", s, err)
 	}

@@ -31,6 +31,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/server"
 	"github.com/slipway-k8s/slipway/launcher/terminate"
 	"github.com/slipway-k8s/slipway/launcher/voluntary"
+	"github.com/slipway-k8s/slipway/launcher/zonalshift"
 )
 
 // parts are dependencies that several parts share.
@@ -177,7 +178,14 @@ func (l *Launcher) classes(p parts) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(classes.SetupWithManager(mgr), pools.SetupWithManager(mgr))
+	shifts, err := zonalshift.New(zonalshift.Config{Client: mgr.GetClient(), Offers: l.config.Cloud, Guard: p.leader, Events: l.recorders.karpenter})
+	if err != nil {
+		return err
+	}
+	if settings.EnableZonalShift {
+		err = add(mgr, shifts.Run)
+	}
+	return errors.Join(err, classes.SetupWithManager(mgr), pools.SetupWithManager(mgr))
 }
 
 func (l *Launcher) joining(p parts) error {

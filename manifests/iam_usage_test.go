@@ -40,10 +40,10 @@ func sourceOfAWS(t *testing.T) string {
 // calls are the actions of the operations that launcher/aws names the input of.
 func calls(t *testing.T) map[string]bool {
 	t.Helper()
-	input := regexp.MustCompile(`\b(ec2|eks|iam|pricing|sqs|ssm)\.([A-Z][A-Za-z]+)Input\b`)
+	input := regexp.MustCompile(`\b(arczonalshift|ec2|eks|iam|pricing|sqs|ssm)\.([A-Z][A-Za-z]+)Input\b`)
 	out := map[string]bool{}
 	for _, match := range input.FindAllStringSubmatch(sourceOfAWS(t), -1) {
-		out[match[1]+":"+match[2]] = true
+		out[strings.Replace(match[1], "arczonalshift", "arc-zonal-shift", 1)+":"+match[2]] = true
 	}
 	return out
 }

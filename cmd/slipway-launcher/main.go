@@ -73,6 +73,7 @@ SDK's usual places.`,
 	set.StringVar(&s.MinValuesPolicy, "min-values-policy", s.MinValuesPolicy, "Strict or BestEffort: fail or launch a claim whose minValues cannot be kept (MIN_VALUES_POLICY)")
 	set.StringVar(&s.InterruptionQueue, "interruption-queue", s.InterruptionQueue, "name of the SQS queue with EC2's events (INTERRUPTION_QUEUE)")
 	set.BoolVar(&s.IsolatedVPC, "isolated-vpc", s.IsolatedVPC, "use the built-in on-demand prices: the Price List API cannot be reached (ISOLATED_VPC)")
+	set.BoolVar(&s.EnableZonalShift, "enable-zonal-shift", s.EnableZonalShift, "launch nothing in zones that the cluster's zonal shifts are away from (ENABLE_ZONAL_SHIFT)")
 	set.Float64Var(&s.VMMemoryOverheadPercent, "vm-memory-overhead-percent", s.VMMemoryOverheadPercent, "share of memory taken to be lost until a node has reported (VM_MEMORY_OVERHEAD_PERCENT)")
 	set.IntVar(&s.ReservedENIs, "reserved-enis", s.ReservedENIs, "network interfaces that pods get no addresses of (RESERVED_ENIS)")
 	set.DurationVar(&s.AMIRefreshInterval.Duration, "ami-refresh-interval", s.AMIRefreshInterval.Duration, "how long EC2's answer about AMIs is believed (AMI_REFRESH_INTERVAL)")
@@ -128,7 +129,7 @@ func (f *flags) run(cmd *cobra.Command) error {
 		AWS: awsConfig, ClusterName: settings.ClusterName, ClusterEndpoint: settings.ClusterEndpoint,
 		ClusterCA: settings.ClusterCABundle, KubernetesVersion: settings.KubernetesVersion, ServiceCIDR: settings.ServiceCIDR,
 		Fallback: fallback(kubernetes), InterruptionQueue: settings.InterruptionQueue,
-		IsolatedVPC: settings.IsolatedVPC, ReservedENIs: int64(settings.ReservedENIs), MemoryOverhead: &settings.VMMemoryOverheadPercent,
+		IsolatedVPC: settings.IsolatedVPC, ZonalShift: settings.EnableZonalShift, ReservedENIs: int64(settings.ReservedENIs), MemoryOverhead: &settings.VMMemoryOverheadPercent,
 		Periods: aws.Periods{Images: settings.AMIRefreshInterval.Duration, Subnets: settings.SubnetRefreshInterval.Duration},
 		Logger:  logger.WithName("aws"), Metrics: metrics.Registry,
 	})
@@ -163,6 +164,7 @@ func (f *flags) effective(cmd *cobra.Command) (launcher.Settings, error) {
 		"min-values-policy":          func() { out.MinValuesPolicy = f.settings.MinValuesPolicy },
 		"interruption-queue":         func() { out.InterruptionQueue = f.settings.InterruptionQueue },
 		"isolated-vpc":               func() { out.IsolatedVPC = f.settings.IsolatedVPC },
+		"enable-zonal-shift":         func() { out.EnableZonalShift = f.settings.EnableZonalShift },
 		"vm-memory-overhead-percent": func() { out.VMMemoryOverheadPercent = f.settings.VMMemoryOverheadPercent },
 		"reserved-enis":              func() { out.ReservedENIs = f.settings.ReservedENIs },
 		"ami-refresh-interval":       func() { out.AMIRefreshInterval = f.settings.AMIRefreshInterval },

@@ -96,6 +96,9 @@ func (s *Server) needs(r request) []need {
 		return s.ssmNeeds(r)
 	case wire.EKS:
 		return []need{s.need("eks:DescribeCluster", s.arn("eks", "cluster/"+strings.TrimPrefix(r.Action, http.MethodGet+" /clusters/")))}
+	case wire.ZonalShift:
+		arn := strings.TrimPrefix(r.Action, http.MethodGet+managedResources)
+		return []need{s.need("arc-zonal-shift:GetManagedResource", "*", map[string]string{"arc-zonal-shift:ResourceIdentifier": arn})}
 	case wire.STS:
 		// Every caller may read its own identity.
 		return nil

@@ -19,6 +19,8 @@ import (
 
 // Server is an AWS. Its methods may be called concurrently, also before Run, which starts simulated time.
 type Server struct {
+	// Shifts are the zonal shifts of the cluster.
+	Shifts    *ZonalShifts
 	cfg       Config
 	listener  net.Listener
 	started   time.Time
@@ -84,6 +86,10 @@ func New(cfg Config) (*Server, error) {
 		iam: newIAMStore(&cfg), queues: newQueues(random), cluster: &clusterStore{}, faults: &faults{}, agenda: newAgenda(),
 		calls: &callLog{}, contract: newContract(), policies: newPolicies(cfg.Policies), dice: random,
 		limits: newLimiter(cfg.LimitedKeys, cfg.Clock.Speed()), reservations: newReservations(), placements: placementgroup.New(), retagged: &retagged{},
+	}
+	s.Shifts = &ZonalShifts{arn: s.arn("eks", "cluster/"+cfg.ClusterName)}
+	for _, n := range resources.Subnets {
+		s.Shifts.zones = append(s.Shifts.zones, n.ZoneID)
 	}
 	if cfg.Bare {
 		s.images.forgetParameters()
@@ -199,6 +205,9 @@ func (s *Server) answer(ctx context.Context, r request) (any, error) {
 	}
 	if r.Service == wire.EKS {
 		return s.eks(r)
+	}
+	if r.Service == wire.ZonalShift {
+		return s.Shifts.serve(r.Request)
 	}
 	do, ok := s.services[r.Service][r.Action]
 	if !ok {

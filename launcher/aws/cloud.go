@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync"
 
+	"github.com/aws/aws-sdk-go-v2/service/arczonalshift"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/eks"
 	"github.com/aws/aws-sdk-go-v2/service/iam"
@@ -62,6 +63,7 @@ type Cloud struct {
 	taken     takenAddresses
 	seen      seenInstances
 	without   *unavailable
+	shifted   *zonalShifts
 	changed   *signal
 }
 
@@ -100,6 +102,7 @@ func New(cfg Config) (*Cloud, error) {
 
 		known: newMarketCache(), shapes: newShapeCache(cfg), offers: newOffersCache(), templates: newTemplateUse(), profileUse: newTemplateUse(),
 		without: newUnavailable(p.Unavailable, changed), changed: changed,
+		shifted: &zonalShifts{arc: arczonalshift.NewFromConfig(cfg.AWS), eks: eks.NewFromConfig(cfg.AWS), cluster: cfg.ClusterName},
 	}
 	c.placements = placements{c.ec2, newKept[catalog.PlacementGroup](p.Reservations, partPlacements, m)}
 	c.described = newMerger(gather, c.describeAll)

@@ -42,6 +42,8 @@ type Config struct {
 	// IsolatedVPC means that services without a VPC endpoint cannot be reached. The built-in prices are used, and IAM is called for classes with a role
 	// alone.
 	IsolatedVPC bool
+	// ZonalShift makes the offerings of zones unavailable while a zonal shift of the cluster away from them is in effect.
+	ZonalShift bool
 	// Logger logs what happens in Refresh; other methods take their logger from ctx.
 	Logger logr.Logger
 	// Metrics is the registry for the metrics; nil registers none.
@@ -70,6 +72,8 @@ type Periods struct {
 	Unavailable time.Duration
 	// LaunchTemplates is how long a launch template stays unused before it is deleted; default 1 h.
 	LaunchTemplates time.Duration
+	// ZonalShifts are read this often; default 30 s.
+	ZonalShifts time.Duration
 	// Profiles is how long one of the launcher's instance profiles stays without a class and an instance before it is deleted; default 1 h.
 	Profiles time.Duration
 }
@@ -92,6 +96,7 @@ func (p *Periods) setDefaults() {
 		{&p.Unavailable, 3 * time.Minute},
 		{&p.LaunchTemplates, time.Hour},
 		{&p.Profiles, time.Hour},
+		{&p.ZonalShifts, 30 * time.Second},
 	} {
 		if *d.period == 0 {
 			*d.period = d.normal

@@ -140,6 +140,7 @@ const (
 	partTypes    = "instance types"
 	partOnDemand = "on-demand prices"
 	partSpot     = "spot prices"
+	partShifts   = "zonal shifts"
 	partCharges  = "prices of volumes, addresses and CPU credits"
 	// The following parts are loaded when they are needed.
 	partCluster    = "cluster"
@@ -161,12 +162,24 @@ type task struct {
 func (c *Cloud) Refresh(ctx context.Context) error {
 	p := c.cfg.Periods
 	var group sync.WaitGroup
-	for _, t := range []task{
+	tasks := []task{
 		{name: partTypes, period: p.InstanceTypes, run: c.refreshFacts},
 		{name: partOnDemand, period: p.OnDemandPrices, run: c.refreshOnDemand},
 		{name: partSpot, period: p.SpotPrices, run: c.refreshSpot},
 		{name: partCharges, period: p.OnDemandPrices, run: c.refreshRates},
-	} {
+	}
+	if c.cfg.ZonalShift {
+		tasks = append(tasks, task{name: partShifts, period: p.ZonalShifts, run: func(ctx context.Context) error {
+			begun, ended, err := c.shifted.refresh(ctx)
+			c.metrics.shifts(begun, ended)
+			if len(begun)+len(ended) > 0 {
+				c.cfg.Logger.Info("Zonal shifts of the cluster have changed", "unavailable", begun, "restored", ended)
+				c.changed.fire()
+			}
+			return err
+		}})
+	}
+	for _, t := range tasks {
 		group.Go(func() { c.keep(ctx, t) })
 	}
 	group.Go(func() { c.expire(ctx) })

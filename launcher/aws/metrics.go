@@ -26,6 +26,7 @@ type metrics struct {
 	refreshFails *prometheus.CounterVec
 	refreshedAt  *prometheus.GaugeVec
 	builtin      prometheus.Gauge
+	shifted      *prometheus.GaugeVec
 	builtinRates *prometheus.GaugeVec
 }
 
@@ -61,6 +62,9 @@ func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 	m.builtin = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "slipway_aws_builtin_prices", Help: "1 while the built-in on-demand prices are used because the Price List API has none.",
 	})
+	m.shifted = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "slipway_aws_zonal_shift", Help: "1 while a zonal shift of the cluster away from the zone is in effect.",
+	}, []string{"zone_id"})
 	m.builtinRates = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "slipway_aws_builtin_charges", Help: "1 while the built-in price of a usage type is used: of volumes, public IPv4 addresses and CPU credits.",
 	}, []string{"usage_type"})
@@ -74,7 +78,7 @@ func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 	if registerer == nil {
 		return m, nil
 	}
-	for _, collector := range []prometheus.Collector{m.duration, m.errors, m.cores, m.memory, m.price, m.available, m.launchFails, m.refreshFails, m.refreshedAt, m.builtin, m.builtinRates, m.throttled} {
+	for _, collector := range []prometheus.Collector{m.duration, m.errors, m.cores, m.memory, m.price, m.available, m.launchFails, m.refreshFails, m.refreshedAt, m.builtin, m.shifted, m.builtinRates, m.throttled} {
 		if err := registerer.Register(collector); err != nil {
 			return nil, fmt.Errorf("aws: registering metrics: %w", err)
 		}
@@ -158,5 +162,15 @@ func (m *metrics) offerings(change offersChange) {
 func (m *metrics) launchFailures(failures []fleetFailure) {
 	for _, f := range failures {
 		m.launchFails.WithLabelValues(f.Option.Zone, f.zoneID, f.Option.CapacityType, string(f.Reason)).Inc()
+	}
+}
+
+// shifts sets the gauges of zones.
+func (m *metrics) shifts(begun, ended []string) {
+	for _, id := range begun {
+		m.shifted.WithLabelValues(id).Set(1)
+	}
+	for _, id := range ended {
+		m.shifted.DeleteLabelValues(id)
 	}
 }

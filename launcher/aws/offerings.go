@@ -43,7 +43,7 @@ func (c *Cloud) InstanceTypes(ctx context.Context, class *awsv1.EC2NodeClass) (_
 		return have.types, nil
 	}
 	of := offerInput{
-		zones: c.without.zonesOf(class, now), left: c.reserved.of, now: now,
+		zones: c.shifted.over(c.without.zonesOf(class, now), now), left: c.reserved.of, now: now,
 		full: func(id string) mark { return c.without.reservation(id, now) },
 	}
 	for _, r := range class.Status.CapacityReservations {

@@ -27,6 +27,8 @@ const (
 	Pricing = "pricing"
 	// EKS is Amazon Elastic Kubernetes Service.
 	EKS = "eks"
+	// ZonalShift is Amazon Application Recovery Controller, zonal shift.
+	ZonalShift = "arc-zonal-shift"
 )
 
 // Protocol is the form of requests and responses.
@@ -94,6 +96,9 @@ func ReadRequest(r *http.Request, id string) (Request, error) {
 		}
 	case scope == EKS || isEKSPath(r.URL.Path):
 		out.Protocol, out.Body, out.Service, out.ContentType = REST, body, EKS, "application/json"
+		out.Action = r.Method + " " + r.URL.Path
+	case scope == ZonalShift || strings.HasPrefix(r.URL.Path, "/managedresources"):
+		out.Protocol, out.Body, out.Service, out.ContentType = REST, body, ZonalShift, "application/json"
 		out.Action = r.Method + " " + r.URL.Path
 	default:
 		if err := out.readForm(r, body); err != nil {

@@ -44,6 +44,10 @@ const (
 	NetworkInterfaceLimitExceeded    Code = "NetworkInterfaceLimitExceeded"
 )
 
+// ZonalShift is not EC2's: the user has shifted the cluster away from the zone, and nothing is launched there meanwhile (Amazon Application
+// Recovery Controller, "Zonal shift").
+const ZonalShift Code = "ZonalShift"
+
 // SpotServiceLinkedRole means that the account lacks the service-linked role of EC2 Spot and the caller may not create it (EC2 user guide,
 // "Service-linked role for Spot Instance requests",
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/service-linked-roles-spot-instance-requests.html).

@@ -56,7 +56,7 @@ func (c Code) Reason() string {
 	switch {
 	case c.IsAddress():
 		return ReasonInsufficientAddresses
-	case c.IsCapacity():
+	case c.IsCapacity(), c == ZonalShift:
 		return ReasonInsufficientCapacity
 	case c == SpotServiceLinkedRole:
 		return ReasonSpotRole

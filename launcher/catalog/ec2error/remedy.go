@@ -20,6 +20,8 @@ func (c Code) Remedy(instanceType string) string {
 		return "request a higher VPC quota: aws service-quotas list-service-quotas --service-code vpc"
 	case c.IsQuota():
 		return "request a higher quota: aws service-quotas list-service-quotas --service-code ec2"
+	case c == ZonalShift:
+		return "wait for the end of the cluster's zonal shift, cancel it, or allow other zones"
 	case c.IsAddress():
 		return "free addresses, or let spec.subnetSelectorTerms select subnets that have some"
 	case c.IsCapacity():
