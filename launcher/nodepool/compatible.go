@@ -51,7 +51,7 @@ func Incompatible(pool *karpv1.NodePool, types []catalog.InstanceType) string {
 		if !slices.ContainsFunc(values, requirements[key].Has) && (len(values) > 0 || !requirements[key].Absent) {
 			have := "no such label"
 			if len(values) > 0 {
-				have = catalog.ListText(values)
+				have = catalog.Offered(requirements[key], values)
 			}
 			return fmt.Sprintf("spec.template.spec.requirements: %s %s: the instance types of EC2NodeClass %s have %s", key, requirements[key], class, have)
 		}

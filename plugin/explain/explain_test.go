@@ -31,8 +31,8 @@ func TestMessages(t *testing.T) {
 			"waits for m7g.large spot in us-east-1a, NodeClaim default-x7k2p, which is booting",
 		},
 		{
-			"unplaced, per NodePool, each reason once", explain.Unplaced(unplaced, "0/3 nodes are available: 3 Insufficient cpu."),
-			"0/3 nodes are available: 3 Insufficient cpu. No node can be launched: NodePool default: taint dedicated=gpu:NoSchedule is not tolerated; NodePool arm: NotReady",
+			"unplaced, per NodePool, each reason once, NodePools that it does not tolerate last", explain.Unplaced(unplaced, "0/3 nodes are available: 3 Insufficient cpu."),
+			"0/3 nodes are available: 3 Insufficient cpu. No node can be launched: NodePool arm: NotReady; NodePool default: taint dedicated=gpu:NoSchedule is not tolerated",
 		},
 		{"no NodePool at all", explain.Unplaced(plan.Unplaced{}, ""), "no node can be launched: there is no NodePool"},
 		{

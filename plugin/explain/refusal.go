@@ -2,6 +2,7 @@ package explain
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -74,6 +75,9 @@ func (r Reason) Text() string {
 // refusalOf returns the plan's reasons, NodePools of the same reason together.
 func refusalOf(reasons []plan.Reason) Refusal {
 	out := Refusal{Code: CodeNoNodePoolFits}
+	// NodePools that the pod could have come first; those that it does not select or tolerate are seldom the ones to change.
+	reasons = slices.Clone(reasons)
+	slices.SortStableFunc(reasons, func(a, b plan.Reason) int { return cmp.Compare(remoteness(a), remoteness(b)) })
 	for _, r := range reasons {
 		one := Reason{Code: r.Code, Message: r.Message}
 		i := slices.IndexFunc(out.Reasons, func(known Reason) bool { return known.Text() == one.Text() })
@@ -95,6 +99,17 @@ func refusalOf(reasons []plan.Reason) Refusal {
 		out.Reasons, out.More = out.Reasons[:maxReasons], n
 	}
 	return out
+}
+
+// remoteness orders reasons by how far the pod is from the NodePool: it selects another one, does not tolerate its taint, or may have it.
+func remoteness(r plan.Reason) int {
+	switch r.Code {
+	case "TaintNotTolerated":
+		return 2
+	case "RequirementsConflict":
+		return 1
+	}
+	return 0
 }
 
 // Text returns the refusal as it is in the condition PodScheduled and in Events. It is empty for the zero Refusal.

@@ -22,6 +22,8 @@ type class struct {
 	// own are the terms without what volumes and preferences add: they say which nodes a topology spread counts.
 	own   []catalog.Requirements
 	ports portSet
+	// placed are the volumes that terms come from, by key.
+	placed map[string]Volume
 	// shared are those of its volumes that other pods may use as well.
 	shared []sharedVolume
 	// fits are the offers one of whose nodes could run a pod of the class, were they available.

@@ -73,14 +73,18 @@ func (ex *explainer) reason(ci, pi int) Reason {
 			return r
 		}
 	}
+	// What the pod itself decides against the pool comes before the pool's own state, which then does not concern it.
+	if set, ok := excluded(c.terms, p.Name); ok {
+		return say("RequirementsConflict", "requires %s %s; nodes of the pool have %s=%s", labelNodePool, setText(set), labelNodePool, p.Name)
+	}
+	if taint, ok := nodematch.Tolerates(c.pod.Spec.Tolerations, p.Taints); !ok {
+		return say("TaintNotTolerated", "does not tolerate the pool's taint %s", taint.ToString())
+	}
 	if p.broken != nil {
 		return say("NotReady", "the pool's requirements cannot be read: %v", p.broken)
 	}
 	if !p.Ready {
 		return say("NotReady", "the pool is not ready: %s", p.NotReadyMessage)
-	}
-	if taint, ok := nodematch.Tolerates(c.pod.Spec.Tolerations, p.Taints); !ok {
-		return say("TaintNotTolerated", "does not tolerate the pool's taint %s", taint.ToString())
 	}
 	if c.termsErr != nil {
 		return say("RequirementsConflict", "%v", c.termsErr)
@@ -155,7 +159,7 @@ func (mk *market) conflict(c *class, p *pool) string {
 		for _, k := range sortedKeys(term) {
 			one := bitset.New(len(mk.offers))
 			one.Union(mk.matching(p, catalog.Requirements{k: term[k]}))
-			if text := fmt.Sprintf("requires %s %s; %s", k, setText(term[k]), mk.allows(p, k, term[k])); one.Empty() {
+			if text := fmt.Sprintf("requires %s %s%s; %s", k, setText(term[k]), c.of(k), mk.allows(p, k, term[k])); one.Empty() {
 				if !slices.Contains(all, text) {
 					all = append(all, text)
 				}
@@ -170,6 +174,30 @@ func (mk *market) conflict(c *class, p *pool) string {
 		all = append(all[:3], fmt.Sprintf("and %d more alternatives", len(all)-3))
 	}
 	return strings.Join(all, "; or ")
+}
+
+// excluded returns which NodePools the pod selects, if it is not this one.
+func excluded(terms []catalog.Requirements, pool string) (of catalog.Set, ok bool) {
+	for _, t := range terms {
+		set, named := t[labelNodePool]
+		if !named || set.Has(pool) {
+			return catalog.Set{}, false
+		}
+		of = set
+	}
+	return of, len(terms) > 0
+}
+
+// of returns for people which volume claim a requirement of the class is from; empty for one of the pod's own.
+func (c *class) of(key string) string {
+	v, ok := c.placed[key]
+	switch {
+	case !ok:
+		return ""
+	case v.Name == "":
+		return fmt.Sprintf(" (the topology of volume claim %s)", v.Claim)
+	}
+	return fmt.Sprintf(" (where volume %s of claim %s is)", v.Name, v.Claim)
 }
 
 // allows says why the pool has no value for the key that the class asks for.
@@ -194,9 +222,9 @@ func (mk *market) allows(p *pool, key string, asked catalog.Set) string {
 	case key == corev1.LabelTopologyZone || key == labelZoneID:
 		return fmt.Sprintf("EC2NodeClass %s has subnets and types of the pool in %s only", p.NodeClass, catalog.ListText(values))
 	case limited:
-		return fmt.Sprintf("the pool allows %s and its types have %s", setText(set), catalog.ListText(values))
+		return fmt.Sprintf("the pool allows %s and its types have %s", setText(set), catalog.Offered(asked, values))
 	}
-	return "types of the pool have " + catalog.ListText(values)
+	return "types of the pool have " + catalog.Offered(asked, values)
 }
 
 // offered are the values of the key over the offers of the pool, sorted.

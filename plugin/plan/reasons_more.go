@@ -106,7 +106,7 @@ func (ex *explainer) relation(ci int) Reason {
 		}
 		switch {
 		case r.Kind() == relations.Spread && !r.OverHosts():
-			return Reason{Code: "SpreadUnsatisfiable", Message: fmt.Sprintf("topology spread over %s with maxSkew %d: %s; no further domain can take the pod", r.Key(), r.MaxSkew(), countsText(r))}
+			return Reason{Code: "SpreadUnsatisfiable", Message: fmt.Sprintf("topology spread over %s with maxSkew %d: %s; %s", r.Key(), r.MaxSkew(), countsText(r), furtherDomain(r))}
 		case r.Kind() == relations.Affinity && r.OverHosts() && r.Total() > 0:
 			return Reason{Code: "AffinityUnsatisfiable", Message: fmt.Sprintf("required pod affinity by %s to %s: the nodes that have or get such pods are full", r.Key(), r.Selector()), cause: noNeighbor}
 		case r.Kind() == relations.Affinity:
@@ -116,6 +116,14 @@ func (ex *explainer) relation(ci int) Reason {
 		}
 	}
 	return ex.relationOfOthers(ci)
+}
+
+// furtherDomain says why no domain takes one more pod of a spread.
+func furtherDomain(r *relations.Rule) string {
+	if n, least := len(r.Domains()), r.MinDomains(); n < least {
+		return fmt.Sprintf("minDomains is %d and there are %d domains, so none may have more than maxSkew pods", least, n)
+	}
+	return "no further domain can take the pod"
 }
 
 // relationOfOthers returns the reason of pods that rules of others keep off.
@@ -168,7 +176,7 @@ func (ex *explainer) noTypes(p *pool) string {
 		}
 		values := valuesOf(p, list, k)
 		if !slices.ContainsFunc(values, p.reqs[k].Has) && (len(values) > 0 || !p.reqs[k].Absent) {
-			return fmt.Sprintf("the pool requires %s %s; EC2NodeClass %s offers %s", k, setText(p.reqs[k]), p.NodeClass, catalog.ListText(values))
+			return fmt.Sprintf("the pool requires %s %s; EC2NodeClass %s offers %s", k, setText(p.reqs[k]), p.NodeClass, catalog.Offered(p.reqs[k], values))
 		}
 	}
 	return "the requirements of the pool leave no instance type"

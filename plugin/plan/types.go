@@ -67,6 +67,8 @@ type Class struct {
 type Volume struct {
 	// Claim is the name of the PersistentVolumeClaim.
 	Claim string
+	// Name of the PersistentVolume; empty before the claim is bound.
+	Name string
 	// Driver is the CSI driver that attaches it: ebs.csi.aws.com for one of the instance type's VolumeAttachments. Empty
 	// for a volume that needs none.
 	Driver string

@@ -34,6 +34,16 @@ func (d dims) addVolumes(c *class, volumes []Volume) {
 			c.broken = &Reason{Code: "VolumeConflict", Message: fmt.Sprintf("volume claim %s: %v", v.Claim, err)}
 			return
 		}
+		for _, place := range places {
+			for key := range place {
+				if c.placed == nil {
+					c.placed = map[string]Volume{}
+				}
+				if _, own := c.placed[key]; !own {
+					c.placed[key] = v
+				}
+			}
+		}
 		var joined []catalog.Requirements
 		for _, t := range c.terms {
 			for _, p := range places {

@@ -71,6 +71,9 @@ func (r *Rule) Counts(ci int) bool { return r.classes.Has(ci) }
 // MaxSkew returns that of a spread.
 func (r *Rule) MaxSkew() int { return r.maxSkew }
 
+// MinDomains returns that of a spread; 1 for none.
+func (r *Rule) MinDomains() int { return r.minDomains }
+
 // Soft reports whether it is a spread that is a preference.
 func (r *Rule) Soft() bool { return r.soft }
 

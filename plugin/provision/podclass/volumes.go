@@ -76,7 +76,7 @@ func (v *Volumes) of(namespace, name string) plan.Volume {
 			out.Problem = fmt.Sprintf("its volume %s does not exist", pvc.Spec.VolumeName)
 			return out
 		}
-		out.Driver, out.Terms = driverOf(pv), terms(volumePlace(pv))
+		out.Name, out.Driver, out.Terms = pv.Name, driverOf(pv), terms(volumePlace(pv))
 		return out
 	}
 	className := volume.GetPersistentVolumeClaimClass(pvc)
