@@ -140,6 +140,18 @@ func (l *Launcher) parts() (p parts, err error) {
 	return p, errors.Join(err, add(mgr, p.leader.Run, p.beside.run, handovers.Run, l.config.Cloud.Refresh, p.launcher.Run, p.health.Run, p.commitments.Run, p.server.Run))
 }
 
+// commitments returns the reader of Savings Plans and Reserved Instances.
+func (l *Launcher) commitments(late *lateServer) (*commitments.Commitments, error) {
+	name, err := l.config.Settings.commitmentsConfigMap()
+	if err != nil {
+		return nil, err
+	}
+	return commitments.New(commitments.Config{
+		ConfigMap: name, Reader: l.manager.GetAPIReader(), Client: l.manager.GetClient(), Events: l.recorders.slipway, Leading: l.config.Gate.Open,
+		Types: typesByClass(l.manager.GetClient(), l.config.Cloud), Changed: late.recheck, Registerer: l.registerer,
+	})
+}
+
 // add makes the manager run loops of the launcher.
 func add(mgr manager.Manager, loops ...func(context.Context) error) error {
 	var errs []error
