@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/signal"
 	"runtime/debug"
@@ -21,6 +22,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	"github.com/slipway-k8s/slipway/internal/karpenterlog"
 	"github.com/slipway-k8s/slipway/launcher"
 	"github.com/slipway-k8s/slipway/launcher/aws"
 	"github.com/slipway-k8s/slipway/launcher/bind"
@@ -30,11 +32,15 @@ import (
 func main() {
 	syscall.Umask(0o077) // What it makes, its socket above all, is for its own user alone.
 	thrifty()
+	if err := karpenterlog.Register(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 	cmd, _ := command()
 	os.Exit(cli.Run(cmd))
 }
 
-// thrifty trades CPU for memory: the launcher mostly waits, and half of its heap was garbage. A user who sets GOGC overrides it.
+// thrifty trades CPU for memory: the launcher mostly waits. A user who sets GOGC overrides it.
 func thrifty() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(50)
