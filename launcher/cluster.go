@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -20,7 +21,7 @@ type Cluster struct {
 	Endpoint string
 	// CertificateAuthority is the API server's, PEM in base64.
 	CertificateAuthority string
-	// ServiceCIDR is the range of the cluster's Services, IPv4.
+	// ServiceCIDR is the range of the cluster's Services, in the cluster's IP family.
 	ServiceCIDR string
 	// KubernetesVersion such as 1.36.
 	KubernetesVersion string
@@ -60,18 +61,42 @@ func certificateAuthority(config *rest.Config) (string, error) {
 	return base64.StdEncoding.EncodeToString(copied.CAData), nil
 }
 
-// serviceCIDR returns the first IPv4 range of the ServiceCIDR that the API server creates from its flags.
+// serviceCIDR returns the first range of the ServiceCIDR that the API server creates from its flags. The first one is of the cluster's IP family:
+// a Service without ipFamilies gets its address from that range, as kube-dns does.
 func serviceCIDR(ctx context.Context, client kubernetes.Interface) string {
 	object, err := client.NetworkingV1().ServiceCIDRs().Get(ctx, "kubernetes", metav1.GetOptions{})
 	if err == nil {
-		for _, text := range object.Spec.CIDRs {
-			if prefix, bad := netip.ParsePrefix(text); bad == nil && prefix.Addr().Is4() {
-				return text
-			}
+		if len(object.Spec.CIDRs) > 0 {
+			return object.Spec.CIDRs[0]
 		}
-		err = errors.New("it has no IPv4 range")
+		err = errors.New("it has no range")
 	}
 	klog.FromContext(ctx).Info("ServiceCIDR kubernetes could not be read: nodes get the default range; set serviceCIDR if it is another",
 		"why", err.Error(), "serviceCIDR", defaultServiceCIDR)
 	return defaultServiceCIDR
+}
+
+// The Service of the cluster's DNS, which EKS, kubeadm and kOps call so (Karpenter reads the same one).
+const (
+	dnsNamespace = "kube-system"
+	dnsService   = "kube-dns"
+)
+
+// DNSAddress returns the cluster IP of Service kube-system/kube-dns; empty if there is no such Service.
+func DNSAddress(ctx context.Context, config *rest.Config) (string, error) {
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return "", err
+	}
+	service, err := client.CoreV1().Services(dnsNamespace).Get(ctx, dnsService, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("reading Service %s/%s: %w", dnsNamespace, dnsService, err)
+	}
+	if _, err := netip.ParseAddr(service.Spec.ClusterIP); err != nil {
+		return "", fmt.Errorf("reading Service %s/%s: spec.clusterIP is %q, an IP address is expected", dnsNamespace, dnsService, service.Spec.ClusterIP)
+	}
+	return service.Spec.ClusterIP, nil
 }

@@ -32,7 +32,7 @@ func TestAskAPIServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := Cluster{Endpoint: server.URL, ServiceCIDR: "10.96.0.0/12", KubernetesVersion: "1.36", CertificateAuthority: base64.StdEncoding.EncodeToString(nil)}
+	want := Cluster{Endpoint: server.URL, ServiceCIDR: "fd00::/108", KubernetesVersion: "1.36", CertificateAuthority: base64.StdEncoding.EncodeToString(nil)}
 	if got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
@@ -43,5 +43,34 @@ func TestAskAPIServer(t *testing.T) {
 	server.Close()
 	if _, err := AskAPIServer(t.Context(), config); err == nil {
 		t.Error("no error without an API server")
+	}
+}
+
+// The cluster's DNS is Service kube-dns. A cluster may have none; one without an address is an error.
+func TestDNSAddress(t *testing.T) {
+	for name, tc := range map[string]struct {
+		status     int
+		body, want string
+		fails      bool
+	}{
+		"IPv6":       {200, `{"kind":"Service","apiVersion":"v1","spec":{"clusterIP":"fd00::a"}}`, "fd00::a", false},
+		"IPv4":       {200, `{"kind":"Service","apiVersion":"v1","spec":{"clusterIP":"10.100.0.10"}}`, "10.100.0.10", false},
+		"headless":   {200, `{"kind":"Service","apiVersion":"v1","spec":{"clusterIP":"None"}}`, "", true},
+		"no Service": {404, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404}`, "", false},
+		"forbidden":  {403, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403}`, "", true},
+	} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path != "/api/v1/namespaces/kube-system/services/kube-dns" {
+				t.Errorf("%s: %s was read", name, r.URL.Path)
+			}
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(tc.status)
+			fmt.Fprint(w, tc.body)
+		}))
+		got, err := DNSAddress(t.Context(), &rest.Config{Host: server.URL})
+		server.Close()
+		if got != tc.want || (err != nil) != tc.fails {
+			t.Errorf("%s: %q, %v, want %q", name, got, err, tc.want)
+		}
 	}
 }

@@ -33,7 +33,7 @@ type Settings struct {
 	// KubernetesVersion is the version that AMI aliases are resolved for, such as 1.36; empty means that EKS is asked, or else the API
 	// server.
 	KubernetesVersion string `json:"kubernetesVersion,omitempty"`
-	// ServiceCIDR is the IPv4 range of the cluster's Services, for nodes; empty means that EKS is asked, or else the API server.
+	// ServiceCIDR is the range of the cluster's Services, for nodes, IPv6 in an IPv6 cluster; empty means that EKS is asked, or else the API server.
 	ServiceCIDR string `json:"serviceCIDR,omitempty"`
 	// MinValuesPolicy is for a claim whose minValues cannot be kept at launch: Strict fails it, BestEffort launches with the remaining
 	// values. Default Strict.

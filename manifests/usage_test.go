@@ -62,6 +62,7 @@ func launcherNeeds() []need {
 		{"tokenreviews", "create", "launcher/metricsserver.go", "filters.WithAuthenticationAndAuthorization"},
 		{"subjectaccessreviews", "create", "launcher/metricsserver.go", "filters.WithAuthenticationAndAuthorization"},
 		{"servicecidrs", "get", "launcher/cluster.go", "ServiceCIDRs().Get("},
+		{"services", "get", "launcher/cluster.go", "Services(dnsNamespace).Get("},
 		{"leases", "list", "launcher/karpenter.go", "karpenterLease"},
 		{"clusterroles", "list", "launcher/karpenterrights.go", "rbacv1.ClusterRoleList"},
 		{"clusterrolebindings", "list", "launcher/karpenterrights.go", "rbacv1.ClusterRoleBindingList"},

@@ -75,7 +75,7 @@ SDK's usual places.`,
 	set.StringVar(&s.ClusterEndpoint, "cluster-endpoint", s.ClusterEndpoint, "API server URL for nodes; if empty, EKS is asked (CLUSTER_ENDPOINT)")
 	set.StringVar(&s.ClusterCABundle, "cluster-ca-bundle", s.ClusterCABundle, "certificate authority for nodes, PEM in base64; if empty, EKS is asked (CLUSTER_CA_BUNDLE)")
 	set.StringVar(&s.KubernetesVersion, "kubernetes-version", s.KubernetesVersion, "Kubernetes version of AMI aliases, such as 1.36; empty asks EKS or the API server")
-	set.StringVar(&s.ServiceCIDR, "service-cidr", s.ServiceCIDR, "IPv4 range of Services for nodes; if empty, EKS or the API server is asked")
+	set.StringVar(&s.ServiceCIDR, "service-cidr", s.ServiceCIDR, "range of Services for nodes, IPv6 in an IPv6 cluster; if empty, EKS or the API server is asked")
 	set.StringVar(&s.MinValuesPolicy, "min-values-policy", s.MinValuesPolicy, "Strict or BestEffort: fail or launch a claim whose minValues cannot be kept (MIN_VALUES_POLICY)")
 	set.StringVar(&s.InterruptionQueue, "interruption-queue", s.InterruptionQueue, "name of the SQS queue with EC2's events (INTERRUPTION_QUEUE)")
 	set.BoolVar(&s.IsolatedVPC, "isolated-vpc", s.IsolatedVPC, "use the built-in on-demand prices: the Price List API cannot be reached (ISOLATED_VPC)")
@@ -134,7 +134,7 @@ func (f *flags) run(cmd *cobra.Command) error {
 	cloud, err := aws.New(aws.Config{
 		AWS: awsConfig, ClusterName: settings.ClusterName, ClusterEndpoint: settings.ClusterEndpoint,
 		ClusterCA: settings.ClusterCABundle, KubernetesVersion: settings.KubernetesVersion, ServiceCIDR: settings.ServiceCIDR,
-		Fallback: fallback(kubernetes), InterruptionQueue: settings.InterruptionQueue,
+		Fallback: fallback(kubernetes), ClusterDNS: dnsAddress(kubernetes), InterruptionQueue: settings.InterruptionQueue,
 		IsolatedVPC: settings.IsolatedVPC, ZonalShift: settings.EnableZonalShift, ReservedENIs: int64(settings.ReservedENIs), MemoryOverhead: &settings.VMMemoryOverheadPercent,
 		Periods: aws.Periods{Images: settings.AMIRefreshInterval.Duration, Subnets: settings.SubnetRefreshInterval.Duration},
 		Logger:  logger.WithName("aws"), Metrics: metrics.Registry,
@@ -208,6 +208,11 @@ func fallback(kubernetes *rest.Config) func(context.Context) (aws.ClusterFacts, 
 		facts, err := launcher.AskAPIServer(ctx, kubernetes)
 		return aws.ClusterFacts(facts), err
 	}
+}
+
+// dnsAddress returns a function that asks the API server for the address of the cluster's DNS.
+func dnsAddress(kubernetes *rest.Config) func(context.Context) (string, error) {
+	return func(ctx context.Context) (string, error) { return launcher.DNSAddress(ctx, kubernetes) }
 }
 
 func kubernetesConfig(path string) (*rest.Config, error) {

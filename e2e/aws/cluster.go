@@ -111,7 +111,8 @@ func (s *Server) describeCluster(name string) map[string]any {
 			"data": ca,
 		},
 		"kubernetesNetworkConfig": map[string]any{
-			"serviceIpv4Cidr": s.cfg.ServiceCIDR, "ipFamily": "ipv4",
+			map[bool]string{false: "serviceIpv4Cidr", true: "serviceIpv6Cidr"}[s.cfg.IPv6]: s.cfg.ServiceCIDR,
+			"ipFamily": map[bool]string{false: "ipv4", true: "ipv6"}[s.cfg.IPv6],
 		},
 		"resourcesVpcConfig": map[string]any{
 			"vpcId": s.resources.VPC.ID, "subnetIds": subnets,

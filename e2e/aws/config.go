@@ -26,7 +26,11 @@ type Config struct {
 	KubernetesVersion string
 	// QueueName is the name of the interruption queue, which exists from the start; default the ClusterName.
 	QueueName string
-	// ServiceCIDR is that of the EKS cluster; default 10.100.0.0/16.
+	// IPv6 gives the EKS cluster the IP family ipv6, and its VPC and subnets IPv6 ranges as well.
+	IPv6 bool
+	// WithoutIPv6 are the zones whose subnet has no IPv6 range although the cluster has IPv6; default none.
+	WithoutIPv6 []string
+	// ServiceCIDR is that of the EKS cluster; default 10.100.0.0/16, with IPv6 fd30:1c53:5f8a::/108.
 	ServiceCIDR string
 	// Roles are the IAM roles; default one named as in Karpenter's guide, KarpenterNodeRole-CLUSTER.
 	Roles []string
@@ -70,6 +74,9 @@ type Config struct {
 }
 
 func (c *Config) setDefaults() {
+	if c.IPv6 && c.ServiceCIDR == "" {
+		c.ServiceCIDR = "fd30:1c53:5f8a::/108"
+	}
 	for _, d := range []struct {
 		field *string
 		value string

@@ -29,6 +29,7 @@ type (
 		SubnetID    string                          `xml:"subnetId,omitempty"`
 		VPCID       string                          `xml:"vpcId,omitempty"`
 		PrivateIP   string                          `xml:"privateIpAddress,omitempty"`
+		IPv6        string                          `xml:"ipv6Address,omitempty"`
 		Check       bool                            `xml:"sourceDestCheck"`
 		Groups      wire.Set[hardware.Group]        `xml:"groupSet"`
 		StateReason *reasonXML                      `xml:"stateReason"`
@@ -130,7 +131,7 @@ func (s *Server) instanceShape(m machine) instanceXML {
 	}
 	out.Groups = wire.NewSet(m.nics[0].Groups...)
 	out.PrivateDNS, out.PrivateIP, out.SubnetID, out.VPCID = m.PrivateDNSName, m.PrivateIP, m.subnet.ID, s.resources.VPC.ID
-	out.Check = true
+	out.Check, out.IPv6 = true, m.IPv6
 	for _, n := range m.nics {
 		in := hardware.InterfaceXML{SubnetID: m.subnet.ID, VPCID: s.resources.VPC.ID, OwnerID: s.cfg.AccountID}
 		if n.IP != "" {

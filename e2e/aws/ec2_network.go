@@ -8,18 +8,20 @@ import (
 )
 
 type subnetXML struct {
-	SubnetID    string           `xml:"subnetId"`
-	SubnetARN   string           `xml:"subnetArn"`
-	State       string           `xml:"state"`
-	VPCID       string           `xml:"vpcId"`
-	CIDR        string           `xml:"cidrBlock"`
-	Free        int              `xml:"availableIpAddressCount"`
-	Zone        string           `xml:"availabilityZone"`
-	ZoneID      string           `xml:"availabilityZoneId"`
-	DefaultForA bool             `xml:"defaultForAz"`
-	Public      bool             `xml:"mapPublicIpOnLaunch"`
-	OwnerID     string           `xml:"ownerId"`
-	Tags        wire.Set[tagXML] `xml:"tagSet"`
+	SubnetID    string                 `xml:"subnetId"`
+	SubnetARN   string                 `xml:"subnetArn"`
+	State       string                 `xml:"state"`
+	VPCID       string                 `xml:"vpcId"`
+	CIDR        string                 `xml:"cidrBlock"`
+	Free        int                    `xml:"availableIpAddressCount"`
+	Zone        string                 `xml:"availabilityZone"`
+	ZoneID      string                 `xml:"availabilityZoneId"`
+	DefaultForA bool                   `xml:"defaultForAz"`
+	Public      bool                   `xml:"mapPublicIpOnLaunch"`
+	OwnerID     string                 `xml:"ownerId"`
+	AssignIPv6  bool                   `xml:"assignIpv6AddressOnCreation"`
+	IPv6        wire.Set[ipv6BlockXML] `xml:"ipv6CidrBlockAssociationSet"`
+	Tags        wire.Set[tagXML]       `xml:"tagSet"`
 }
 
 func (s *Server) describeSubnets(_ context.Context, r request) (any, error) {
@@ -35,6 +37,7 @@ func (s *Server) describeSubnets(_ context.Context, r request) (any, error) {
 				"available-ip-address-count": strconv.Itoa(s.addresses.free(n.ID)),
 				"cidr-block":                 n.CIDR, "cidr": n.CIDR, "cidrBlock": n.CIDR, "default-for-az": yesNo(s.cfg.Bare), "map-public-ip-on-launch": "false",
 				"owner-id": s.cfg.AccountID, "state": "available", "subnet-id": n.ID, "vpc-id": s.resources.VPC.ID, "subnet-arn": s.ec2ARN("subnet", n.ID),
+				"ipv6-cidr-block-association.ipv6-cidr-block": n.IPv6CIDR, "ipv6-native": "false",
 			}))
 		},
 		pages: wire.Pages{Min: 5, Max: 1000},
@@ -50,6 +53,7 @@ func (s *Server) describeSubnets(_ context.Context, r request) (any, error) {
 		out.Set.Items = append(out.Set.Items, subnetXML{
 			SubnetID: n.ID, SubnetARN: s.ec2ARN("subnet", n.ID), State: "available", VPCID: s.resources.VPC.ID, CIDR: n.CIDR,
 			Free: s.addresses.free(n.ID), Zone: n.Zone, ZoneID: n.ZoneID, DefaultForA: s.cfg.Bare, OwnerID: s.cfg.AccountID, Tags: tagSet(s.retagged.of(n.ID, n.Tags)),
+			AssignIPv6: n.IPv6CIDR != "", IPv6: ipv6Blocks(n.ID, n.IPv6CIDR),
 		})
 	}
 	return out, nil
@@ -105,13 +109,14 @@ func (s *Server) describeSecurityGroups(_ context.Context, r request) (any, erro
 }
 
 type vpcXML struct {
-	OwnerID string           `xml:"ownerId"`
-	ID      string           `xml:"vpcId"`
-	State   string           `xml:"state"`
-	CIDR    string           `xml:"cidrBlock"`
-	Tenancy string           `xml:"instanceTenancy"`
-	Default bool             `xml:"isDefault"`
-	Tags    wire.Set[tagXML] `xml:"tagSet"`
+	OwnerID string                 `xml:"ownerId"`
+	ID      string                 `xml:"vpcId"`
+	State   string                 `xml:"state"`
+	CIDR    string                 `xml:"cidrBlock"`
+	Tenancy string                 `xml:"instanceTenancy"`
+	Default bool                   `xml:"isDefault"`
+	IPv6    wire.Set[ipv6BlockXML] `xml:"ipv6CidrBlockAssociationSet"`
+	Tags    wire.Set[tagXML]       `xml:"tagSet"`
 }
 
 func (s *Server) describeVPCs(_ context.Context, r request) (any, error) {
@@ -136,6 +141,7 @@ func (s *Server) describeVPCs(_ context.Context, r request) (any, error) {
 	for _, v := range page {
 		out.Set.Items = append(out.Set.Items, vpcXML{
 			OwnerID: s.cfg.AccountID, ID: v.ID, State: "available", CIDR: v.CIDR, Tenancy: "default", Tags: tagSet(v.Tags),
+			IPv6: ipv6Blocks(v.ID, v.IPv6CIDR),
 		})
 	}
 	return out, nil

@@ -119,7 +119,7 @@ func TestUnsigned(t *testing.T) {
 
 func TestUnknownActions(t *testing.T) {
 	cfg := config(start(t, nil))
-	_, err := ec2.NewFromConfig(cfg).DescribeVolumes(t.Context(), &ec2.DescribeVolumesInput{})
+	_, err := ec2.NewFromConfig(cfg).DescribeKeyPairs(t.Context(), &ec2.DescribeKeyPairsInput{})
 	wantCode(t, err, "InvalidAction")
 	_, err = iam.NewFromConfig(cfg).ListUsers(t.Context(), &iam.ListUsersInput{})
 	wantCode(t, err, "InvalidAction")

@@ -42,6 +42,8 @@ type Instance struct {
 	CapacityType string
 	// PrivateDNSName and PrivateIP are set after its end as well, when EC2 no longer lists them.
 	PrivateDNSName, PrivateIP string
+	// IPv6 is the first IPv6 address of its primary network interface, set after its end as well; empty for none.
+	IPv6 string
 	// UserData is decoded.
 	UserData string
 	// LaunchTemplateName is empty where it was launched without a template.

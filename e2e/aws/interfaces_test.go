@@ -81,6 +81,11 @@ func TestNetworkInterfaces(t *testing.T) {
 		return n
 	}
 	prefixes := func(count int32) func(*nicSpec) { return func(n *nicSpec) { n.Ipv4PrefixCount = &count } }
+	ipv6 := func(addresses, prefixes int32) func(*nicSpec) {
+		return func(n *nicSpec) {
+			n.Ipv6AddressCount, n.Ipv6PrefixCount, n.PrimaryIpv6 = &addresses, &prefixes, awssdk.Bool(true)
+		}
+	}
 	public := func(n *nicSpec) { n.AssociatePublicIpAddress = awssdk.Bool(true) }
 	for name, tc := range map[string]struct {
 		kind string
@@ -100,6 +105,7 @@ func TestNetworkInterfaces(t *testing.T) {
 		"a card that there is not":   {"m5.large", []nicSpec{nic("interface", 0, 0), nic("interface", 1, 1)}, "AttachmentLimitExceeded"},
 		"more devices than the card": {"m5.large", []nicSpec{nic("interface", 0, 0), nic("interface", 0, 3)}, "AttachmentLimitExceeded"},
 		"more prefixes than fit":     {"m5.large", []nicSpec{nic("interface", 0, 0, prefixes(10))}, "InvalidParameterValue"},
+		"IPv6 in a subnet without":   {"m5.large", []nicSpec{nic("interface", 0, 0, ipv6(1, 0))}, "InvalidParameterValue"},
 		"another kind":               {"m5.large", []nicSpec{nic("trunk", 0, 0)}, "InvalidParameterValue"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -117,6 +123,50 @@ func TestNetworkInterfaces(t *testing.T) {
 	}
 }
 
+// In a subnet with an IPv6 range, each interface has an IPv6 address. The launch template says which one is primary, and how many there are.
+func TestIPv6Interfaces(t *testing.T) {
+	server := start(t, func(cfg *aws.Config) { cfg.IPv6 = true })
+	nic := func(kind string, card, device, addresses, prefixes int32) nicSpec {
+		n := nicSpec{InterfaceType: &kind, NetworkCardIndex: &card, DeviceIndex: &device}
+		if addresses > 0 {
+			n.PrimaryIpv6, n.Ipv6AddressCount, n.Ipv6PrefixCount = awssdk.Bool(true), &addresses, &prefixes
+		}
+		return n
+	}
+	for name, tc := range map[string]struct {
+		kind string
+		nics []nicSpec
+		want string
+	}{
+		"primary":          {"m5.large", []nicSpec{nic("interface", 0, 0, 1, 0)}, "interface 0/0 ip 1 IPv6 primary"},
+		"prefixes":         {"m5.large", []nicSpec{nic("interface", 0, 0, 1, 2)}, "interface 0/0 ip 1 IPv6 primary 2 IPv6 prefixes"},
+		"of the subnet":    {"m5.large", []nicSpec{nic("interface", 0, 0, 0, 0)}, "interface 0/0 ip 1 IPv6"},
+		"beside EFA only":  {"p4d.24xlarge", []nicSpec{nic("interface", 0, 0, 1, 0), nic("efa-only", 0, 1, 0, 0)}, "interface 0/0 ip 1 IPv6 primary, efa-only 0/1"},
+		"of EFA only":      {"p4d.24xlarge", []nicSpec{nic("interface", 0, 0, 1, 0), nic("efa-only", 0, 1, 1, 0)}, "InvalidParameterValue"},
+		"more than fit":    {"m5.large", []nicSpec{nic("interface", 0, 0, 11, 0)}, "InvalidParameterValue"},
+		"more with blocks": {"m5.large", []nicSpec{nic("interface", 0, 0, 1, 10)}, "InvalidParameterValue"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			out, refused := launchWith(t, server, tc.kind, tc.nics...)
+			if refused == "" {
+				refused = interfacesOf(t, server, launched(out)[0])
+			}
+			if refused != tc.want {
+				t.Errorf("%s, want %s", refused, tc.want)
+			}
+		})
+	}
+	subnets, err := ec2Client(server).DescribeSubnets(t.Context(), &ec2.DescribeSubnetsInput{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range subnets.Subnets {
+		if len(s.Ipv6CidrBlockAssociationSet) != 1 || !awssdk.ToBool(s.AssignIpv6AddressOnCreation) {
+			t.Errorf("subnet %s: IPv6 ranges %v", *s.SubnetId, s.Ipv6CidrBlockAssociationSet)
+		}
+	}
+}
+
 // interfacesOf lists an instance's network interfaces as DescribeInstances does.
 func interfacesOf(t *testing.T, server *aws.Server, id string) string {
 	t.Helper()
@@ -128,6 +178,15 @@ func interfacesOf(t *testing.T, server *aws.Server, id string) string {
 		}
 		if len(n.Ipv4Prefixes) > 0 {
 			text += fmt.Sprintf(" %d prefixes", len(n.Ipv4Prefixes))
+		}
+		if len(n.Ipv6Addresses) > 0 {
+			text += fmt.Sprintf(" %d IPv6", len(n.Ipv6Addresses))
+			if awssdk.ToBool(n.Ipv6Addresses[0].IsPrimaryIpv6) {
+				text += " primary"
+			}
+		}
+		if len(n.Ipv6Prefixes) > 0 {
+			text += fmt.Sprintf(" %d IPv6 prefixes", len(n.Ipv6Prefixes))
 		}
 		out = append(out, text)
 	}

@@ -85,7 +85,7 @@ func (s *Server) launchOf(data wire.Params, info instancetypes.Type, subnet Subn
 		return l, wire.Errorf("InvalidParameterValue", "Value (%s) for parameter placement.tenancy is invalid. Valid values are: [default, dedicated, host]", l.tenancy)
 	}
 	var err *wire.Error
-	if l.nics, err = hardware.Interfaces(data, info, s.resources.groups); err != nil {
+	if l.nics, err = s.resources.interfacesIn(subnet, data, info); err != nil {
 		return l, err
 	}
 	if l.place, err = s.placements.Read(data.At("Placement"), info.Name, strategies(info)); err != nil {

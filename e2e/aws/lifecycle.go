@@ -52,7 +52,7 @@ func (s *Server) start(l launch) (Instance, error) {
 		Instance: Instance{
 			ID: s.dice.id("i"), Type: l.info.Name, Zone: l.subnet.Zone, ZoneID: l.subnet.ZoneID,
 			Architecture: l.info.Arch, ImageID: l.image.ID, Windows: l.image.Windows, CapacityType: l.capacityType,
-			PrivateDNSName: privateDNSName(s.cfg.Region, ip), PrivateIP: ip,
+			PrivateDNSName: privateDNSName(s.cfg.Region, ip), PrivateIP: ip, IPv6: firstIPv6(nics),
 			UserData: l.userData, LaunchTemplateName: l.template,
 			VCPU: l.info.VCPUs, MemoryMiB: l.info.MemoryMiB, GPUs: a.Count,
 			MaxENIs: l.info.ENIs(), IPv4PerENI: l.info.Limits.IPv4PerInterface,
@@ -158,7 +158,7 @@ func (s *Server) RunManaged(name, instanceType, zone string) (Instance, error) {
 	if !ok {
 		return Instance{}, fmt.Errorf("launching a node of node group %s: there is no AMI for %s", name, info.Arch)
 	}
-	nics, id := []hardware.Interface{{Kind: hardware.KindInterface}}, s.dice.uuid()
+	nics, id := []hardware.Interface{{Kind: hardware.KindInterface, PrimaryIPv6: s.cfg.IPv6}}, s.dice.uuid()
 	nics[0].Groups, _ = s.resources.groups([]string{s.resources.SecurityGroups[0].ID})
 	return s.start(launch{
 		placement: placement{

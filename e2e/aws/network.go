@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/slipway-k8s/slipway/e2e/aws/hardware"
+	"github.com/slipway-k8s/slipway/e2e/aws/instancetypes"
 	"github.com/slipway-k8s/slipway/e2e/aws/wire"
 )
 
@@ -27,8 +28,8 @@ type Resources struct {
 type VPC struct {
 	// ID such as vpc-0123456789abcdef0.
 	ID string
-	// CIDR of its addresses.
-	CIDR string
+	// CIDR of its addresses, IPv6CIDR of its IPv6 addresses; empty for none.
+	CIDR, IPv6CIDR string
 	// Tags are its tags.
 	Tags map[string]string
 }
@@ -39,8 +40,8 @@ type Subnet struct {
 	ID string
 	// Zone that it is in, by name and by id.
 	Zone, ZoneID string
-	// CIDR of its addresses.
-	CIDR string
+	// CIDR of its addresses, IPv6CIDR of its IPv6 addresses; empty for none. With one, each new interface gets an IPv6 address.
+	CIDR, IPv6CIDR string
 	// Tags are its tags.
 	Tags map[string]string
 }
@@ -84,7 +85,21 @@ func newResources(cfg *Config) Resources {
 			Tags: discovery(map[string]string{"Name": name + "/SubnetPrivate" + strings.ToUpper(zone), "kubernetes.io/role/internal-elb": "1"}),
 		})
 	}
+	setIPv6(&out, cfg)
 	return out
+}
+
+// setIPv6 gives the VPC of an IPv6 cluster a /56 and its subnets a /64 each (VPC user guide, "IPv6 VPC CIDR blocks").
+func setIPv6(r *Resources, cfg *Config) {
+	if !cfg.IPv6 {
+		return
+	}
+	r.VPC.IPv6CIDR = "2600:1f18:1234:ab00::/56"
+	for i := range r.Subnets {
+		if !slices.Contains(cfg.WithoutIPv6, r.Subnets[i].Zone) {
+			r.Subnets[i].IPv6CIDR = fmt.Sprintf("2600:1f18:1234:ab%02x::/64", i+1)
+		}
+	}
 }
 
 // shortRegion returns a region as zone ids name it: use1 for us-east-1, apse2 for ap-southeast-2.
@@ -127,6 +142,8 @@ type addresses struct {
 }
 
 type block struct {
+	// six are the IPv6 addresses; nil for none.
+	six    *block6
 	prefix netip.Prefix
 	next   netip.Addr
 	taken  map[netip.Addr]bool
@@ -139,7 +156,11 @@ func newAddresses(subnets []Subnet) (*addresses, error) {
 		if err != nil {
 			return nil, fmt.Errorf("parsing the CIDR of subnet %s: %w", s.ID, err)
 		}
-		a.subnets[s.ID] = &block{prefix: prefix, next: prefix.Addr(), taken: map[netip.Addr]bool{}}
+		six, err := newBlock6(s.IPv6CIDR)
+		if err != nil {
+			return nil, fmt.Errorf("subnet %s: %w", s.ID, err)
+		}
+		a.subnets[s.ID] = &block{prefix: prefix, next: prefix.Addr(), taken: map[netip.Addr]bool{}, six: six}
 	}
 	return a, nil
 }
@@ -209,6 +230,20 @@ func (r Resources) groups(idsOrNames []string) ([]hardware.Group, *wire.Error) {
 	return out, nil
 }
 
+// interfacesIn reads the network interfaces of a launch in the subnet, which must have an IPv6 range if they want IPv6 addresses.
+func (r Resources) interfacesIn(subnet Subnet, data wire.Params, info instancetypes.Type) ([]hardware.Interface, *wire.Error) {
+	nics, err := hardware.Interfaces(data, info, r.groups)
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range nics {
+		if subnet.IPv6CIDR == "" && (n.IPv6Count > 0 || n.IPv6PrefixCount > 0) {
+			return nil, wire.Errorf("InvalidParameterValue", "The subnet '%s' has no associated IPv6 CIDR block: IPv6 addresses cannot be assigned to a network interface in it.", subnet.ID)
+		}
+	}
+	return nics, nil
+}
+
 // attach gives network interfaces their addresses in the subnet, all or none. It returns the code and message of EC2's refusal.
 func (a *addresses) attach(subnet string, wanted []hardware.Interface) ([]hardware.Interface, *wire.Error) {
 	nics := slices.Clone(wanted)
@@ -230,8 +265,24 @@ func (a *addresses) attach(subnet string, wanted []hardware.Interface) ([]hardwa
 			}
 			n.Prefixes = append(n.Prefixes, prefix)
 		}
+		if err := a.attachIPv6(subnet, n); err != nil {
+			a.detach(subnet, nics[:i+1])
+			return nil, err
+		}
 	}
 	return nics, nil
+}
+
+func (a *addresses) attachIPv6(subnet string, n *hardware.Interface) *wire.Error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.subnets[subnet].six.attach(subnet, n)
+}
+
+func (a *addresses) detachIPv6(subnet string, n hardware.Interface) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.subnets[subnet].six.detach(n)
 }
 
 // detach releases the addresses of network interfaces.
@@ -243,6 +294,7 @@ func (a *addresses) detach(subnet string, nics []hardware.Interface) {
 		for _, prefix := range n.Prefixes {
 			a.releasePrefix(subnet, prefix)
 		}
+		a.detachIPv6(subnet, n)
 	}
 }
 

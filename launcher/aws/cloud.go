@@ -37,6 +37,7 @@ type Cloud struct {
 	ssm    *ssm.Client
 
 	clusters   *cached[cluster]
+	dns        *clusterDNS
 	subnets    *cached[[]subnet]
 	groups     *cached[[]awsv1.SecurityGroup]
 	placements placements
@@ -90,6 +91,7 @@ func New(cfg Config) (*Cloud, error) {
 		ssm:    ssm.NewFromConfig(cfg.AWS),
 
 		clusters:   newKept[cluster](p.Cluster, partCluster, m),
+		dns:        &clusterDNS{read: cfg.ClusterDNS, period: p.Cluster, logger: cfg.Logger},
 		subnets:    newKept[[]subnet](p.Subnets, partSubnets, m),
 		groups:     newKept[[]awsv1.SecurityGroup](p.SecurityGroups, partGroups, m),
 		images:     newKept[[]awsv1.AMI](p.Images, partImages, m),

@@ -18,23 +18,22 @@ type cluster struct {
 	userdata.Cluster
 	// version is the Kubernetes version, such as 1.36.
 	version string
-	// ipv6 reports whether pods and Services have IPv6 addresses.
-	ipv6 bool
 }
 
-// describeCluster returns the cluster's properties from the configuration, and from EKS those that the configuration leaves empty.
+// describeCluster returns the cluster's properties from the configuration, from EKS those that the configuration leaves empty, and the address
+// of the cluster's DNS.
 func (c *Cloud) describeCluster(ctx context.Context) (cluster, error) {
 	own := cluster{
 		Cluster: userdata.Cluster{
 			Name: c.cfg.ClusterName, Endpoint: c.cfg.ClusterEndpoint,
-			CertificateAuthority: c.cfg.ClusterCA, ServiceCIDR: c.cfg.ServiceCIDR,
+			CertificateAuthority: c.cfg.ClusterCA, ServiceCIDR: c.cfg.ServiceCIDR, IPv6: isIPv6(c.cfg.ServiceCIDR),
 		},
 		version: c.cfg.KubernetesVersion,
 	}
 	if own.Endpoint != "" && own.CertificateAuthority != "" && own.ServiceCIDR != "" && own.version != "" {
-		return own, nil
+		return own.withDNS(c.dns.address(ctx)), nil
 	}
-	return c.clusters.get(ctx, own.Name, func(ctx context.Context) (cluster, error) {
+	known, err := c.clusters.get(ctx, own.Name, func(ctx context.Context) (cluster, error) {
 		out, err := c.eks.DescribeCluster(ctx, &eks.DescribeClusterInput{Name: &own.Name}, soon)
 		if err == nil {
 			return own.completed(out.Cluster), nil
@@ -51,6 +50,18 @@ func (c *Cloud) describeCluster(ctx context.Context) (cluster, error) {
 			"endpoint", facts.Endpoint, "serviceCIDR", facts.ServiceCIDR, "kubernetesVersion", facts.KubernetesVersion)
 		return own.completed(facts.described()), nil
 	})
+	if err != nil {
+		return cluster{}, err
+	}
+	return known.withDNS(c.dns.address(ctx)), nil
+}
+
+// withDNS returns the cluster with the address of its DNS. The AMIs of an IPv6 cluster have none of their own.
+func (c cluster) withDNS(ip string) cluster {
+	if c.DNS = ip; ip == "" && c.IPv6 {
+		c.DNS = usualDNS(c.ServiceCIDR)
+	}
+	return c
 }
 
 // soon limits the SDK's retries: the configuration's Fallback can answer instead, or the last answer is used, or the caller asks again.
@@ -62,7 +73,7 @@ type ClusterFacts struct {
 	Endpoint string
 	// CertificateAuthority is the API server's, PEM in base64.
 	CertificateAuthority string
-	// ServiceCIDR is the range of the cluster's Services, IPv4.
+	// ServiceCIDR is the range of the cluster's Services, in the cluster's IP family.
 	ServiceCIDR string
 	// KubernetesVersion is the control plane's, such as 1.36.
 	KubernetesVersion string
@@ -70,9 +81,13 @@ type ClusterFacts struct {
 
 // described returns the facts in the form in which EKS returns them.
 func (f ClusterFacts) described() *ekstypes.Cluster {
+	network := &ekstypes.KubernetesNetworkConfigResponse{ServiceIpv4Cidr: &f.ServiceCIDR, IpFamily: ekstypes.IpFamilyIpv4}
+	if isIPv6(f.ServiceCIDR) {
+		network = &ekstypes.KubernetesNetworkConfigResponse{ServiceIpv6Cidr: &f.ServiceCIDR, IpFamily: ekstypes.IpFamilyIpv6}
+	}
 	return &ekstypes.Cluster{
 		Endpoint: &f.Endpoint, Version: &f.KubernetesVersion, CertificateAuthority: &ekstypes.Certificate{Data: &f.CertificateAuthority},
-		KubernetesNetworkConfig: &ekstypes.KubernetesNetworkConfigResponse{ServiceIpv4Cidr: &f.ServiceCIDR, IpFamily: ekstypes.IpFamilyIpv4},
+		KubernetesNetworkConfig: network,
 	}
 }
 
@@ -91,8 +106,12 @@ func (c cluster) completed(from *ekstypes.Cluster) cluster {
 		fill(&c.CertificateAuthority, from.CertificateAuthority.Data)
 	}
 	if network := from.KubernetesNetworkConfig; network != nil {
-		fill(&c.ServiceCIDR, network.ServiceIpv4Cidr)
-		c.ipv6 = network.IpFamily == ekstypes.IpFamilyIpv6
+		c.IPv6 = network.IpFamily == ekstypes.IpFamilyIpv6
+		if c.IPv6 {
+			fill(&c.ServiceCIDR, network.ServiceIpv6Cidr)
+		} else {
+			fill(&c.ServiceCIDR, network.ServiceIpv4Cidr)
+		}
 	}
 	return c
 }

@@ -9,6 +9,7 @@ import (
 
 	awssdk "github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 )
 
 // A stand-in for AWS without EKS answers with a page: the API server is asked instead, for what the settings leave open.
@@ -45,5 +46,41 @@ func TestClusterWithoutEKS(t *testing.T) {
 	cfg.Fallback = func(context.Context) (ClusterFacts, error) { return ClusterFacts{}, errors.New("no API server") }
 	if _, err := describe(); err == nil {
 		t.Error("no error although both are silent")
+	}
+}
+
+// EKS, or else the API server, says which IP family the cluster has. Nodes of an IPv6 cluster get the address of its DNS: the Service's, or the one
+// where EKS puts it.
+func TestClusterOfIPv6(t *testing.T) {
+	const cidr = "fd30:1c53:5f8a::/108"
+	answer := &ekstypes.Cluster{KubernetesNetworkConfig: &ekstypes.KubernetesNetworkConfigResponse{IpFamily: "ipv6", ServiceIpv6Cidr: awssdk.String(cidr)}}
+	for name, got := range map[string]cluster{
+		"EKS": (cluster{}).completed(answer), "API server": (cluster{}).completed(ClusterFacts{ServiceCIDR: cidr}.described()),
+	} {
+		if !got.IPv6 || got.ServiceCIDR != cidr {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+	if got := (cluster{}).completed(ClusterFacts{ServiceCIDR: "10.96.0.0/12"}.described()); got.IPv6 || got.ServiceCIDR != "10.96.0.0/12" {
+		t.Errorf("IPv4: %+v", got)
+	}
+	for name, tc := range map[string]struct {
+		cidr, service string
+		failing       error
+		want          string
+	}{
+		"IPv6":                    {cidr, "fd30:1c53:5f8a::53", nil, "fd30:1c53:5f8a::53"},
+		"IPv6 without a Service":  {cidr, "", nil, "fd30:1c53:5f8a::a"},
+		"IPv6 without permission": {cidr, "", errors.New("forbidden"), "fd30:1c53:5f8a::a"},
+		"IPv4":                    {"10.100.0.0/16", "10.100.0.53", nil, "10.100.0.53"},
+		"IPv4 without a Service":  {"10.100.0.0/16", "", nil, ""},
+	} {
+		_, c := newWire(t, func(cfg *Config) {
+			cfg.ServiceCIDR = tc.cidr
+			cfg.ClusterDNS = func(context.Context) (string, error) { return tc.service, tc.failing }
+		})
+		if got, err := c.describeCluster(t.Context()); err != nil || got.DNS != tc.want {
+			t.Errorf("%s: the cluster's DNS is %q (%v), want %q", name, got.DNS, err, tc.want)
+		}
 	}
 }

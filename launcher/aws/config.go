@@ -26,8 +26,11 @@ type Config struct {
 	ClusterEndpoint string
 	// ClusterCA is the API server's certificate authority, PEM in base64; empty means that EKS is asked.
 	ClusterCA string
-	// ServiceCIDR is the range of the cluster's Services, IPv4; empty means that EKS is asked.
+	// ServiceCIDR is the range of the cluster's Services, in the cluster's IP family; empty means that EKS is asked.
 	ServiceCIDR string
+	// ClusterDNS returns the address of the cluster's DNS, empty for none; nil means that it is not known. Nodes get it unless spec.kubelet.clusterDNS
+	// of their class is set.
+	ClusterDNS func(ctx context.Context) (string, error)
 	// KubernetesVersion is the version that AMI aliases are resolved for, such as 1.36; empty means that EKS is asked.
 	KubernetesVersion string
 	// Fallback returns the cluster's facts when EKS cannot; nil means that there is no second source.

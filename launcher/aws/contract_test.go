@@ -81,7 +81,7 @@ const launcherKey = "AKIALAUNCHER"
 
 // startAWS serves until the test ends. The launcher may do there what manifests/iam gives it, within the request limits that every
 // account has; a request that is not as the service's model wants it fails the test.
-func startAWS(tb testing.TB) *awsfake.Server {
+func startAWS(tb testing.TB, change ...func(*awsfake.Config)) *awsfake.Server {
 	tb.Helper()
 	document, err := manifests.LauncherPolicy(manifests.PolicyValues{
 		Region: "us-east-1", AccountID: "123456789012", ClusterName: "prod", NodeRole: "KarpenterNodeRole-prod", InterruptionQueue: "prod",
@@ -96,6 +96,9 @@ func startAWS(tb testing.TB) *awsfake.Server {
 	cfg := awsfake.Config{
 		ClusterName: "prod", VisibleAfter: 200 * time.Millisecond, RunningAfter: 300 * time.Millisecond,
 		TerminatedAfter: 300 * time.Millisecond, Policies: map[string]policy.Policy{launcherKey: allowed}, LimitedKeys: []string{launcherKey},
+	}
+	for _, f := range change {
+		f(&cfg)
 	}
 	server, err := awsfake.New(cfg)
 	if err != nil {

@@ -125,7 +125,7 @@ func (c *Cloud) completed(i cloud.Instance) cloud.Instance {
 func instanceOf(in ec2types.Instance) cloud.Instance {
 	out := cloud.Instance{
 		ID: awssdk.ToString(in.InstanceId), InstanceType: string(in.InstanceType), ImageID: awssdk.ToString(in.ImageId),
-		PrivateDNSName: awssdk.ToString(in.PrivateDnsName), PrivateIP: awssdk.ToString(in.PrivateIpAddress),
+		PrivateDNSName: awssdk.ToString(in.PrivateDnsName), PrivateIP: nodeIP(in),
 		LaunchTime: awssdk.ToTime(in.LaunchTime), SubnetID: awssdk.ToString(in.SubnetId), Tenancy: catalog.TenancyDefault, Tags: map[string]string{},
 	}
 	for _, g := range in.SecurityGroups {

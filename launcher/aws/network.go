@@ -21,6 +21,13 @@ type subnet struct {
 	free             int64
 	// public means that instances get a public IPv4 address unless the class declines it.
 	public bool
+	// ipv6 means that it has an IPv6 range.
+	ipv6 bool
+}
+
+// withIPv6 returns the subnets that have an IPv6 range.
+func withIPv6(subnets []subnet) []subnet {
+	return slices.DeleteFunc(slices.Clone(subnets), func(s subnet) bool { return !s.ipv6 })
 }
 
 func filter(name string, values ...string) ec2types.Filter {
@@ -68,7 +75,7 @@ func (c *Cloud) selectSubnets(ctx context.Context, terms []awsv1.SubnetSelectorT
 					id := awssdk.ToString(s.SubnetId)
 					found[id] = subnet{
 						id: id, zone: awssdk.ToString(s.AvailabilityZone), zoneID: awssdk.ToString(s.AvailabilityZoneId),
-						free: int64(awssdk.ToInt32(s.AvailableIpAddressCount)), public: awssdk.ToBool(s.MapPublicIpOnLaunch),
+						free: int64(awssdk.ToInt32(s.AvailableIpAddressCount)), public: awssdk.ToBool(s.MapPublicIpOnLaunch), ipv6: hasIPv6(s),
 					}
 				}
 			}

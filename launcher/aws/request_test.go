@@ -150,6 +150,17 @@ func TestTemplateFields(t *testing.T) {
 			data + "SecurityGroupId.1": "", nic + "1.InterfaceType": "interface", nic + "1.Ipv4PrefixCount": "2", nic + "1.SecurityGroupId.1": "sg-1",
 			nic + "2.InterfaceType": "efa-only", nic + "2.NetworkCardIndex": "1", nic + "2.DeviceIndex": "1", nic + "2.Ipv4PrefixCount": "",
 		}},
+		"IPv6": {func(in *cloud.LaunchInput) { in.Class.Spec.IPPrefixCount = awssdk.Int32(2) }, map[string]string{
+			data + "SecurityGroupId.1": "", nic + "1.DeviceIndex": "0", nic + "1.SecurityGroupId.1": "sg-1", nic + "1.PrimaryIpv6": "true",
+			nic + "1.Ipv6AddressCount": "1", nic + "1.Ipv6PrefixCount": "2", nic + "1.Ipv4PrefixCount": "", data + "MetadataOptions.HttpProtocolIpv6": "enabled",
+		}},
+		"IPv6 beside EFA": {func(in *cloud.LaunchInput) {
+			in.Class.Spec.NetworkInterfaces = []*awsv1.NetworkInterface{
+				{InterfaceType: awsv1.InterfaceTypeInterface}, {NetworkCardIndex: 1, DeviceIndex: 1, InterfaceType: awsv1.InterfaceTypeEFAOnly},
+			}
+		}, map[string]string{
+			nic + "1.PrimaryIpv6": "true", nic + "1.Ipv6AddressCount": "1", nic + "2.PrimaryIpv6": "", nic + "2.Ipv6AddressCount": "",
+		}},
 		"EFA": {func(in *cloud.LaunchInput) { in.Options[0].EFAs = 2 }, map[string]string{
 			nic + "1.InterfaceType": "efa", nic + "1.DeviceIndex": "0", nic + "2.NetworkCardIndex": "1", nic + "2.DeviceIndex": "1", nic + "3.DeviceIndex": "",
 		}},
@@ -158,7 +169,11 @@ func TestTemplateFields(t *testing.T) {
 		}, map[string]string{data + "Placement.Tenancy": "dedicated"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w, c := newWire(t)
+			w, c := newWire(t, func(cfg *Config) {
+				if strings.HasPrefix(name, "IPv6") {
+					cfg.ServiceCIDR = "fd00::/108"
+				}
+			})
 			w.on("CreateFleet", fleet([]string{"i-1"}))
 			in := launchInput("launch-1", 1, option("m7g.large", zoneA, "on-demand"))
 			tc.set(&in)

@@ -54,11 +54,21 @@ func (c *Cloud) resolveSubnets(ctx context.Context, class *awsv1.EC2NodeClass, c
 	if err != nil {
 		return conditionOf(conditions, awsv1.ConditionTypeSubnetsReady, err)
 	}
+	selected := len(found)
+	// The error is reported by the validation.
+	if known, err := c.describeCluster(ctx); err == nil && known.IPv6 {
+		found = withIPv6(found)
+	}
 	class.Status.Subnets = nil
 	for _, s := range found {
 		class.Status.Subnets = append(class.Status.Subnets, awsv1.Subnet{ID: s.id, Zone: s.zone, ZoneID: s.zoneID})
 	}
-	if len(found) == 0 {
+	switch {
+	case len(found) == 0 && selected > 0:
+		conditions.SetFalse(awsv1.ConditionTypeSubnetsReady, "SubnetsNotFound",
+			fmt.Sprintf("spec.subnetSelectorTerms selects %d subnets, none of which has an IPv6 range: the cluster's IP family is IPv6", selected))
+		return nil
+	case len(found) == 0:
 		conditions.SetFalse(awsv1.ConditionTypeSubnetsReady, "SubnetsNotFound", "spec.subnetSelectorTerms selects no subnet")
 		return nil
 	}

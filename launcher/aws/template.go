@@ -51,7 +51,7 @@ func (s templateSpec) template() (*ec2.CreateLaunchTemplateInput, error) {
 	data := &ec2types.RequestLaunchTemplateData{
 		ImageId:             awssdk.String(s.imageID),
 		BlockDeviceMappings: blockDevices(s.class),
-		MetadataOptions:     metadataOptions(s.class.Spec.MetadataOptions),
+		MetadataOptions:     metadataOptions(s.class.Spec.MetadataOptions, s.cluster.IPv6),
 		CpuOptions:          cpuOptions(s.class.Spec.CPUOptions),
 		Placement:           s.placement(),
 		Monitoring:          &ec2types.LaunchTemplatesMonitoringRequest{Enabled: awssdk.Bool(awssdk.ToBool(s.class.Spec.DetailedMonitoring))},
@@ -126,8 +126,9 @@ func ec2Tags(tags map[string]string) []ec2types.Tag {
 	return out
 }
 
-// metadataOptions converts the class's options, with the defaults of Karpenter's CRD: IMDSv2 only, one hop.
-func metadataOptions(in *awsv1.MetadataOptions) *ec2types.LaunchTemplateInstanceMetadataOptionsRequest {
+// metadataOptions converts the class's options, with the defaults of Karpenter's CRD: IMDSv2 only, one hop. Without any options, instances of an
+// IPv6 cluster have the IPv6 endpoint as well.
+func metadataOptions(in *awsv1.MetadataOptions, ipv6 bool) *ec2types.LaunchTemplateInstanceMetadataOptionsRequest {
 	out := &ec2types.LaunchTemplateInstanceMetadataOptionsRequest{
 		HttpEndpoint:            ec2types.LaunchTemplateInstanceMetadataEndpointStateEnabled,
 		HttpProtocolIpv6:        ec2types.LaunchTemplateInstanceMetadataProtocolIpv6Disabled,
@@ -138,6 +139,9 @@ func metadataOptions(in *awsv1.MetadataOptions) *ec2types.LaunchTemplateInstance
 		InstanceMetadataTags: ec2types.LaunchTemplateInstanceMetadataTagsStateDisabled,
 	}
 	if in == nil {
+		if ipv6 {
+			out.HttpProtocolIpv6 = ec2types.LaunchTemplateInstanceMetadataProtocolIpv6Enabled
+		}
 		return out
 	}
 	if in.HTTPEndpoint != nil {

@@ -78,12 +78,17 @@ func clusterFault(class *awsv1.EC2NodeClass, known cluster) fault {
 	switch {
 	case fromec2.Family(class) == catalog.FamilyCustom:
 		return fault{}
-	case known.ipv6:
-		return fault{notSupported, "the cluster's IP family is IPv6, which is not supported yet"}
+	case known.IPv6 && catalog.OS(fromec2.Family(class)) == corev1.Windows:
+		// EKS user guide, "Learn about IPv6 addresses to clusters, Pods, and Services": Windows Pods and Services are not supported.
+		return fault{notSupported, fmt.Sprintf("AMI family %s (spec.amiFamily, or the alias): nodes of Windows cannot join, the cluster's IP family is IPv6",
+			fromec2.Family(class))}
+	case known.ServiceCIDR != "" && known.IPv6 != isIPv6(known.ServiceCIDR):
+		return fault{"ServiceCIDRInvalid", fmt.Sprintf("the launcher's setting serviceCIDR is %s, and the IP family of cluster %s is %s",
+			known.ServiceCIDR, known.Name, familyName(known.IPv6))}
 	case known.Endpoint == "" || known.CertificateAuthority == "":
 		return fault{"ClusterUnknown", fmt.Sprintf("EKS returned no endpoint or certificate authority for cluster %s", known.Name)}
 	case known.ServiceCIDR == "" && fromec2.Family(class) == catalog.FamilyAL2023:
-		return fault{"ClusterUnknown", fmt.Sprintf("EKS returned no IPv4 service CIDR for cluster %s", known.Name)}
+		return fault{"ClusterUnknown", fmt.Sprintf("EKS returned no service CIDR for cluster %s", known.Name)}
 	}
 	return fault{}
 }

@@ -54,7 +54,12 @@ func TestFaultOf(t *testing.T) {
 		"karpenter's tags": {func(s *awsv1.EC2NodeClassSpec, _ *cluster) {
 			s.Tags = map[string]string{"karpenter.sh/nodepool": "x"}
 		}, "TagsInvalid", "spec.tags"},
-		"ipv6":        {func(_ *awsv1.EC2NodeClassSpec, c *cluster) { c.ipv6 = true }, notSupported, "IPv6"},
+		"ipv6": {func(_ *awsv1.EC2NodeClassSpec, c *cluster) { c.IPv6, c.ServiceCIDR = true, "fd00::/108" }, "", ""},
+		"windows with ipv6": {func(s *awsv1.EC2NodeClassSpec, c *cluster) {
+			s.AMISelectorTerms = []awsv1.AMISelectorTerm{{Alias: "windows2022@latest"}}
+			c.IPv6, c.ServiceCIDR = true, "fd00::/108"
+		}, notSupported, "AMI family Windows2022"},
+		"the Services' range of another IP family": {func(_ *awsv1.EC2NodeClassSpec, c *cluster) { c.IPv6 = true }, "ServiceCIDRInvalid", "10.0.0.0/16"},
 		"no endpoint": {func(_ *awsv1.EC2NodeClassSpec, c *cluster) { c.Endpoint = "" }, "ClusterUnknown", "endpoint"},
 		"no CIDR":     {func(_ *awsv1.EC2NodeClassSpec, c *cluster) { c.ServiceCIDR = "" }, "ClusterUnknown", "CIDR"},
 		"bad quantity": {func(s *awsv1.EC2NodeClassSpec, _ *cluster) {

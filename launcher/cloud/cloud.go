@@ -200,7 +200,7 @@ type Instance struct {
 	SecurityGroupIDs []string
 	// PrivateDNSName is the node's name with EKS's default settings.
 	PrivateDNSName string
-	// PrivateIP address, IPv4.
+	// PrivateIP is the address of the node: IPv6 in an IPv6 cluster, otherwise the private IPv4 address.
 	PrivateIP string
 	// LaunchTime by EC2's clock.
 	LaunchTime time.Time

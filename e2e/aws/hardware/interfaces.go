@@ -28,6 +28,13 @@ type Interface struct {
 	PrefixCount int
 	// Prefixes of the launch.
 	Prefixes []netip.Prefix
+	// IPv6Count and IPv6PrefixCount are the wanted numbers of IPv6 addresses and prefixes.
+	IPv6Count, IPv6PrefixCount int
+	// PrimaryIPv6 makes the first IPv6 address the primary one.
+	PrimaryIPv6 bool
+	// IPv6 and IPv6Prefixes are those of the launch.
+	IPv6         []netip.Addr
+	IPv6Prefixes []netip.Prefix
 	// Tracking are the idle timeouts.
 	Tracking Tracking
 }
@@ -94,6 +101,7 @@ func interfaceOf(spec wire.Params, find FindGroups) (Interface, *wire.Error) {
 	}
 	for name, into := range map[string]*int{
 		"NetworkCardIndex": &n.Card, "DeviceIndex": &n.Device, "Ipv4PrefixCount": &n.PrefixCount,
+		"Ipv6AddressCount": &n.IPv6Count, "Ipv6PrefixCount": &n.IPv6PrefixCount,
 	} {
 		count, err := spec.Int(name, 0)
 		if err != nil || count < 0 {
@@ -101,8 +109,11 @@ func interfaceOf(spec wire.Params, find FindGroups) (Interface, *wire.Error) {
 		}
 		*into = count
 	}
+	n.PrimaryIPv6 = spec.Bool("PrimaryIpv6")
 	if n.Kind == KindEFAOnly {
-		for _, name := range []string{"AssociatePublicIpAddress", "Ipv4PrefixCount", "ConnectionTrackingSpecification"} {
+		for _, name := range []string{
+			"AssociatePublicIpAddress", "Ipv4PrefixCount", "Ipv6AddressCount", "Ipv6PrefixCount", "PrimaryIpv6", "ConnectionTrackingSpecification",
+		} {
 			if spec.At(name).Given() {
 				return n, wire.Errorf("InvalidParameterValue", "An efa-only network interface has no IP address: the parameter %s cannot be specified for it.", name)
 			}
@@ -141,6 +152,10 @@ func interfacesFit(nics []Interface, info instancetypes.Type) *wire.Error {
 		}
 		if most := info.Limits.IPv4PerInterface; n.PrefixCount >= most {
 			return wire.Errorf("InvalidParameterValue", "The number of prefixes exceeds the limit of %d per network interface of %s.", most, info.Name)
+		}
+		// DescribeInstanceTypes: an interface has as many IPv6 addresses as IPv4 addresses. A prefix counts as one.
+		if most := info.Limits.IPv4PerInterface; n.IPv6Count+n.IPv6PrefixCount > most {
+			return wire.Errorf("InvalidParameterValue", "The number of IPv6 addresses exceeds the limit of %d per network interface of %s.", most, info.Name)
 		}
 	}
 	if efas > info.EFAs {
@@ -208,6 +223,10 @@ type InterfaceXML struct {
 	Attachment AttachmentXML `xml:"attachment"`
 	// Prefixes are IPv4.
 	Prefixes wire.Set[PrefixXML] `xml:"ipv4PrefixSet"`
+	// IPv6 are its IPv6 addresses.
+	IPv6 wire.Set[IPv6XML] `xml:"ipv6AddressesSet"`
+	// IPv6Prefixes are its IPv6 prefixes.
+	IPv6Prefixes wire.Set[IPv6PrefixXML] `xml:"ipv6PrefixSet"`
 	// Tracking is nil for EC2's defaults.
 	Tracking *Tracking `xml:"connectionTrackingConfiguration"`
 }
@@ -232,6 +251,20 @@ type PrefixXML struct {
 	Prefix string `xml:"ipv4Prefix"`
 }
 
+// IPv6XML is an IPv6 address of a network interface.
+type IPv6XML struct {
+	// Address such as 2600:1f18:1234:ab01::4.
+	Address string `xml:"ipv6Address"`
+	// Primary is true for the address that stays the interface's for its life.
+	Primary bool `xml:"isPrimaryIpv6"`
+}
+
+// IPv6PrefixXML is a prefix of IPv6 addresses.
+type IPv6PrefixXML struct {
+	// Prefix such as 2600:1f18:1234:ab01:1::/80.
+	Prefix string `xml:"ipv6Prefix"`
+}
+
 // Described returns the interface as DescribeInstances does. in has the subnet, the VPC and the account.
 func (n Interface) Described(in InterfaceXML) InterfaceXML {
 	in.ID, in.Status, in.PrivateIP, in.Kind = n.ID, "in-use", n.IP, n.Kind
@@ -239,6 +272,12 @@ func (n Interface) Described(in InterfaceXML) InterfaceXML {
 	in.Attachment = AttachmentXML{strings.Replace(n.ID, "eni-", "eni-attach-", 1), n.Device, n.Card, "attached", true}
 	for _, prefix := range n.Prefixes {
 		in.Prefixes.Items = append(in.Prefixes.Items, PrefixXML{prefix.String()})
+	}
+	for i, ip := range n.IPv6 {
+		in.IPv6.Items = append(in.IPv6.Items, IPv6XML{ip.String(), n.PrimaryIPv6 && i == 0})
+	}
+	for _, prefix := range n.IPv6Prefixes {
+		in.IPv6Prefixes.Items = append(in.IPv6Prefixes.Items, IPv6PrefixXML{prefix.String()})
 	}
 	if n.Tracking != (Tracking{}) {
 		in.Tracking = &n.Tracking

@@ -14,6 +14,9 @@ func bootstrapScript(in Input) (string, error) {
 		"--apiserver-endpoint " + quote(in.Cluster.Endpoint),
 		"--b64-cluster-ca " + quote(in.Cluster.CertificateAuthority),
 	}
+	if in.Cluster.IPv6 {
+		args = append(args, "--ip-family ipv6")
+	}
 	kubelet := in.kubelet()
 	if len(kubelet.ClusterDNS) > 0 {
 		args = append(args, "--dns-cluster-ip "+quote(kubelet.ClusterDNS[0]))

@@ -20,8 +20,12 @@ type Cluster struct {
 	Endpoint string
 	// CertificateAuthority is the endpoint's, PEM in base64 as EKS returns it.
 	CertificateAuthority string
-	// ServiceCIDR is the range of its Services, IPv4.
+	// ServiceCIDR is the range of its Services, in its IP family.
 	ServiceCIDR string
+	// IPv6 reports whether pods and Services have IPv6 addresses.
+	IPv6 bool
+	// DNS is the address of its DNS; empty leaves that to the AMI, which an IPv6 cluster does not allow.
+	DNS string
 }
 
 // Input holds everything that the user data of a node depends on.
@@ -48,7 +52,7 @@ type Input struct {
 	atOnce bool
 }
 
-// kubelet returns spec.kubelet with the launch's number of pods.
+// kubelet returns spec.kubelet with the launch's number of pods, and the cluster's DNS unless the class has its own.
 func (in Input) kubelet() *awsv1.KubeletConfiguration {
 	out := &awsv1.KubeletConfiguration{}
 	if in.Kubelet != nil {
@@ -57,6 +61,9 @@ func (in Input) kubelet() *awsv1.KubeletConfiguration {
 	if in.MaxPods > 0 {
 		n := int32(in.MaxPods)
 		out.MaxPods = &n
+	}
+	if len(out.ClusterDNS) == 0 && in.Cluster.DNS != "" {
+		out.ClusterDNS = []string{in.Cluster.DNS}
 	}
 	return out
 }

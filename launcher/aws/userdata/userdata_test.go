@@ -66,6 +66,10 @@ func custom(text string) func(*Input) { return func(in *Input) { in.Custom = tex
 
 func prefetch(in *Input) { in.Prefetch = true }
 
+func ipv6(in *Input) {
+	in.Cluster.IPv6, in.Cluster.ServiceCIDR, in.Cluster.DNS = true, "fd30:1c53:5f8a::/108", "fd30:1c53:5f8a::a"
+}
+
 func raid(in *Input) { in.RAID0 = true }
 
 const multi = `MIME-Version: 1.0
@@ -101,9 +105,12 @@ func TestRender(t *testing.T) {
 		"bottlerocket":        input(catalog.FamilyBottlerocket),
 		"bottlerocket-merged": input(catalog.FamilyBottlerocket, kubelet, raid, custom(
 			"[settings.kernel]\nlockdown = \"integrity\"\n[settings.kubernetes]\ncluster-name = \"other\"\n[settings.kubernetes.node-labels]\nmine = \"1\"\n")),
-		"windows":        input(catalog.FamilyWindows2022),
-		"windows-merged": input(catalog.FamilyWindows2025, kubelet, custom("Write-Host 'hello'\n")),
-		"custom":         input(catalog.FamilyCustom, custom("anything { at all")),
+		"windows":           input(catalog.FamilyWindows2022),
+		"windows-merged":    input(catalog.FamilyWindows2025, kubelet, custom("Write-Host 'hello'\n")),
+		"al2-ipv6":          input(catalog.FamilyAL2, ipv6),
+		"al2023-ipv6":       input(catalog.FamilyAL2023, ipv6),
+		"bottlerocket-ipv6": input(catalog.FamilyBottlerocket, ipv6),
+		"custom":            input(catalog.FamilyCustom, custom("anything { at all")),
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := Render(in)
