@@ -9,6 +9,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/launcher/api"
 	"github.com/slipway-k8s/slipway/launcher/bind"
+	"github.com/slipway-k8s/slipway/launcher/block"
 	"github.com/slipway-k8s/slipway/launcher/budget"
 	"github.com/slipway-k8s/slipway/launcher/buffer"
 	"github.com/slipway-k8s/slipway/launcher/collect"
@@ -257,6 +258,12 @@ func (l *Launcher) termination(p parts) error {
 	if err != nil {
 		return err
 	}
+	blocks, err := block.New(block.Config{
+		Client: mgr.GetClient(), Blocks: l.config.Cloud, Guard: p.leader, Ender: p.terminator, Events: l.recorders.slipway, Ours: p.beside.ours,
+	})
+	if err != nil {
+		return err
+	}
 	collector, err := collect.New(collect.Config{Reader: mgr.GetAPIReader(), Cloud: l.config.Cloud, Guard: p.leader, Ender: p.terminator, Ours: p.beside.ours, Alone: p.beside.Alone})
 	if err != nil {
 		return err
@@ -266,7 +273,7 @@ func (l *Launcher) termination(p parts) error {
 		return err
 	}
 	return errors.Join(
-		reclaimer.SetupWithManager(mgr), drifts.SetupWithManager(mgr), expiry.SetupWithManager(mgr),
+		reclaimer.SetupWithManager(mgr), drifts.SetupWithManager(mgr), expiry.SetupWithManager(mgr), blocks.SetupWithManager(mgr),
 		add(mgr, interruptions.Run, interruptions.RunChecks, collector.Run),
 	)
 }

@@ -1139,7 +1139,9 @@ type Offering struct {
 	RefusedSince    int64  `protobuf:"varint,11,opt,name=refused_since,json=refusedSince,proto3" json:"refused_since,omitempty"`
 	RefusedAttempts int32  `protobuf:"varint,12,opt,name=refused_attempts,json=refusedAttempts,proto3" json:"refused_attempts,omitempty"`
 	// A NodeOverlay set the price or changed it.
-	Overlaid      bool `protobuf:"varint,13,opt,name=overlaid,proto3" json:"overlaid,omitempty"`
+	Overlaid bool `protobuf:"varint,13,opt,name=overlaid,proto3" json:"overlaid,omitempty"`
+	// The owner of the capacity reservation lends it and may reclaim it.
+	Interruptible bool `protobuf:"varint,14,opt,name=interruptible,proto3" json:"interruptible,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1261,6 +1263,13 @@ func (x *Offering) GetRefusedAttempts() int32 {
 func (x *Offering) GetOverlaid() bool {
 	if x != nil {
 		return x.Overlaid
+	}
+	return false
+}
+
+func (x *Offering) GetInterruptible() bool {
+	if x != nil {
+		return x.Interruptible
 	}
 	return false
 }
@@ -3921,7 +3930,7 @@ const file_launcher_api_launcher_proto_rawDesc = "" +
 	"publicIpv4\x12!\n" +
 	"\fbaseline_cpu\x18\x03 \x01(\x03R\vbaselineCpu\x12\x1f\n" +
 	"\vsurplus_cpu\x18\x04 \x01(\x01R\n" +
-	"surplusCpu\"\xbc\x03\n" +
+	"surplusCpu\"\xe2\x03\n" +
 	"\bOffering\x12\x12\n" +
 	"\x04zone\x18\x01 \x01(\tR\x04zone\x12\x17\n" +
 	"\azone_id\x18\x02 \x01(\tR\x06zoneId\x12#\n" +
@@ -3936,7 +3945,8 @@ const file_launcher_api_launcher_proto_rawDesc = "" +
 	" \x01(\tR\vrefusalCode\x12#\n" +
 	"\rrefused_since\x18\v \x01(\x03R\frefusedSince\x12)\n" +
 	"\x10refused_attempts\x18\f \x01(\x05R\x0frefusedAttempts\x12\x1a\n" +
-	"\boverlaid\x18\r \x01(\bR\boverlaid\"\xac\x05\n" +
+	"\boverlaid\x18\r \x01(\bR\boverlaid\x12$\n" +
+	"\rinterruptible\x18\x0e \x01(\bR\rinterruptible\"\xac\x05\n" +
 	"\fInFlightNode\x12\x1d\n" +
 	"\n" +
 	"node_claim\x18\x01 \x01(\tR\tnodeClaim\x12\x1b\n" +

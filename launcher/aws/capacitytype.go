@@ -156,6 +156,18 @@ func runsSpot(i ec2types.Instance) (string, bool) {
 // one remains the better choice.
 const reservedShare = 1e-7
 
+// expiring reports whether the nodes of a reservation drain because its end is near: nothing is launched into it any more.
+func expiring(r awsv1.CapacityReservation, now time.Time) bool {
+	return r.State == awsv1.CapacityReservationStateExpiring ||
+		r.ReservationType == awsv1.CapacityReservationTypeCapacityBlock && r.EndTime != nil && !now.Before(r.EndTime.Add(-catalog.BlockDrains))
+}
+
+// reservedPrice orders reservations by size and then by kind, so that the planner takes those first that a launch takes first.
+func (of offerInput) reservedPrice(r awsv1.CapacityReservation) float64 {
+	const kind = 1e-3
+	return of.onDemand * reservedShare * (1 + kind*float64(catalog.ReservationRank(string(r.ReservationType), r.Interruptible)))
+}
+
 func (of offerInput) offerReserved() []catalog.Offering {
 	var out []catalog.Offering
 	for _, r := range of.reservations {
@@ -167,8 +179,8 @@ func (of offerInput) offerReserved() []catalog.Offering {
 		left := of.left(r.ID)
 		out = append(out, catalog.Offering{
 			Zone: r.AvailabilityZone, ZoneID: in.id, CapacityType: karpv1.CapacityTypeReserved,
-			Price: of.onDemand * reservedShare, ReservationID: r.ID, ReservationType: string(r.ReservationType),
-			Remaining: left, Available: m.until.IsZero() && left > 0, UnavailableUntil: m.until, Refusal: m.Refusal,
+			Price: of.reservedPrice(r), ReservationID: r.ID, ReservationType: string(r.ReservationType), Interruptible: r.Interruptible,
+			Remaining: left, Available: m.until.IsZero() && left > 0 && !expiring(r, of.now), UnavailableUntil: m.until, Refusal: m.Refusal,
 		})
 	}
 	return out
@@ -195,6 +207,17 @@ func runsReserved(i ec2types.Instance) (string, bool) {
 	targeted := r != nil && (r.CapacityReservationPreference == ec2types.CapacityReservationPreferenceCapacityReservationsOnly ||
 		r.CapacityReservationTarget != nil && awssdk.ToString(r.CapacityReservationTarget.CapacityReservationId) != "")
 	return id, id != "" && targeted
+}
+
+// reservationKind returns the kind of the capacity reservation that an instance runs in, which EC2 calls its lifecycle.
+func reservationKind(i ec2types.Instance, reservationID string) (kind string, interruptible bool) {
+	switch {
+	case reservationID == "":
+		return "", false
+	case i.InstanceLifecycle == ec2types.InstanceLifecycleTypeCapacityBlock:
+		return string(awsv1.CapacityReservationTypeCapacityBlock), false
+	}
+	return string(awsv1.CapacityReservationTypeDefault), i.InstanceLifecycle == ec2types.InstanceLifecycleTypeInterruptibleCapacityReservation
 }
 
 // setReservation makes a launch into a capacity reservation use that one only. It keeps other launches of a class that selects reservations

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/arczonalshift"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
@@ -49,6 +50,8 @@ type Cloud struct {
 
 	reservations *cached[reservationsFound]
 	reserved     remainingInstances
+	// blocks are the ends of Capacity Blocks with nodes, by ID.
+	blocks *cached[time.Time]
 
 	known      *marketCache
 	shapes     *shapeCache
@@ -100,7 +103,7 @@ func New(cfg Config) (*Cloud, error) {
 		queues:     newCached[string](queueMemory),
 		launches:   newCached[*launchRequest](launchMemory),
 
-		reservations: newCached[reservationsFound](p.Reservations),
+		reservations: newCached[reservationsFound](p.Reservations), blocks: newCached[time.Time](p.Reservations),
 
 		known: newMarketCache(), shapes: newShapeCache(cfg), offers: newOffersCache(), templates: newTemplateUse(), profileUse: newTemplateUse(),
 		without: newUnavailable(p.Unavailable, changed), changed: changed,

@@ -140,6 +140,7 @@ func instanceOf(in ec2types.Instance) cloud.Instance {
 	for _, t := range capacityTypes() {
 		if reservation, ok := t.runs(in); ok {
 			out.CapacityType, out.ReservationID = t.name, reservation
+			out.ReservationType, out.ReservationInterruptible = reservationKind(in, reservation)
 			break
 		}
 	}

@@ -132,17 +132,24 @@ func TestReservedInstances(t *testing.T) {
 	const target = "<capacityReservationSpecification><capacityReservationPreference>capacity-reservations-only</capacityReservationPreference>" +
 		"<capacityReservationTarget><capacityReservationId>cr-1</capacityReservationId></capacityReservationTarget></capacityReservationSpecification>"
 	const open = "<capacityReservationSpecification><capacityReservationPreference>open</capacityReservationPreference></capacityReservationSpecification>"
-	for name, c := range map[string]struct{ xml, reservation, capacity string }{
-		"launched for it": {"<capacityReservationId>cr-1</capacityReservationId>" + target, "cr-1", "reserved"},
-		"it has ended":    {target, "", "on-demand"},
-		"an open one":     {"<capacityReservationId>cr-2</capacityReservationId>" + open, "", "on-demand"},
-		"none":            {"", "", "on-demand"},
+	const in = "<capacityReservationId>cr-1</capacityReservationId>" + target
+	for name, c := range map[string]struct {
+		xml, reservation, capacity, kind string
+		interruptible                    bool
+	}{
+		"launched for it": {in, "cr-1", "reserved", "default", false},
+		"a block":         {in + "<instanceLifecycle>capacity-block</instanceLifecycle>", "cr-1", "reserved", "capacity-block", false},
+		"interruptible":   {in + "<instanceLifecycle>interruptible-capacity-reservation</instanceLifecycle>", "cr-1", "reserved", "default", true},
+		"it has ended":    {target, "", "on-demand", "", false},
+		"an open one":     {"<capacityReservationId>cr-2</capacityReservationId>" + open, "", "on-demand", "", false},
+		"none":            {"", "", "on-demand", "", false},
 	} {
 		w, client := newWire(t)
 		w.on("DescribeInstances", ok("<DescribeInstancesResponse><reservationSet><item><instancesSet><item><instanceId>i-a</instanceId>"+c.xml+
 			"</item></instancesSet></item></reservationSet></DescribeInstancesResponse>"))
 		got, err := client.Instances(t.Context(), cloud.Selector{IDs: []string{"i-a"}})
-		if err != nil || len(got) != 1 || got[0].ReservationID != c.reservation || got[0].CapacityType != c.capacity {
+		if err != nil || len(got) != 1 || got[0].ReservationID != c.reservation || got[0].CapacityType != c.capacity ||
+			got[0].ReservationType != c.kind || got[0].ReservationInterruptible != c.interruptible {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
 	}

@@ -43,13 +43,8 @@ func (c *Cloud) InstanceTypes(ctx context.Context, class *awsv1.EC2NodeClass) (_
 		return have.types, nil
 	}
 	of := offerInput{
-		zones: c.shifted.over(c.without.zonesOf(class, now), now), left: c.reserved.of, now: now,
+		zones: c.shifted.over(c.without.zonesOf(class, now), now), left: c.reserved.of, now: now, reservations: class.Status.CapacityReservations,
 		full: func(id string) mark { return c.without.reservation(id, now) },
-	}
-	for _, r := range class.Status.CapacityReservations {
-		if usable(r) {
-			of.reservations = append(of.reservations, r)
-		}
 	}
 	next.types = make([]catalog.InstanceType, 0, len(shapes.list))
 	for _, shape := range shapes.list {

@@ -55,16 +55,20 @@ func (c *Cloud) Receive(ctx context.Context) (_ []cloud.Message, err error) {
 	return messages, nil
 }
 
-// markInterrupted marks the offerings of interrupted spot instances as unavailable, as Karpenter does.
+// markInterrupted marks the offerings of interrupted spot instances, and the capacity reservations of interrupted instances, as unavailable,
+// as Karpenter does.
 func (c *Cloud) markInterrupted(messages []cloud.Message) {
 	var taken []fleetFailure
 	for _, m := range messages {
-		if m.Kind != cloud.SpotInterrupted {
-			continue
-		}
 		for _, id := range m.InstanceIDs {
-			if o, ok := c.seen.offering(id); ok && catalog.CapacityTypeOf(o.CapacityType).Interruptible {
+			o, ok := c.seen.offering(id)
+			switch {
+			case !ok:
+			case m.Kind == cloud.SpotInterrupted && catalog.CapacityTypeOf(o.CapacityType).Interruptible:
 				taken = append(taken, interrupted(o))
+			case m.Kind == cloud.CapacityReservation && o.Reservation.ID != "":
+				c.reserved.reclaimed(o.Reservation.ID)
+				c.changed.fire()
 			}
 		}
 	}

@@ -82,16 +82,21 @@ func TestReservedFirst(t *testing.T) {
 // Each kind of reservation has its market, and one call buys of one kind.
 func TestKindsOfReservations(t *testing.T) {
 	for name, tc := range map[string]struct {
-		option         cloud.Option
+		option, after  cloud.Option
 		target, market string
 	}{
-		"capacity block": {reserved("cr-1", "capacity-block", false), "capacity-block", "capacity-block"},
-		"interruptible":  {reserved("cr-1", "default", true), "reserved-capacity", "interruptible-capacity-reservation"},
+		"capacity block": {reserved("cr-2", "capacity-block", false), reserved("cr-1", "capacity-block", false), "capacity-block", "capacity-block"},
+		"a block first":  {reserved("cr-1", "capacity-block", false), reserved("cr-2", "default", true), "capacity-block", "capacity-block"},
+		"interruptible": {
+			reserved("cr-1", "default", true), option("m7g.large", zoneA, karpv1.CapacityTypeOnDemand), "reserved-capacity",
+			"interruptible-capacity-reservation",
+		},
+		"an ordinary one first": {reserved("cr-1", "default", false), reserved("cr-2", "capacity-block", false), "on-demand", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, c := newWire(t)
 			w.on("CreateFleet", fleet([]string{"i-1"}))
-			if _, err := c.Launch(t.Context(), launchInput("launch-1", 1, tc.option, reserved("cr-2", "default", false))); err != nil {
+			if _, err := c.Launch(t.Context(), launchInput("launch-1", 1, tc.after, tc.option)); err != nil {
 				t.Fatal(err)
 			}
 			if got := w.made("CreateFleet")[0].Get("TargetCapacitySpecification.DefaultTargetCapacityType"); got != tc.target {
@@ -99,6 +104,10 @@ func TestKindsOfReservations(t *testing.T) {
 			}
 			if calls := w.made("CreateLaunchTemplate"); len(calls) != 1 || calls[0].Get("LaunchTemplateData.InstanceMarketOptions.MarketType") != tc.market {
 				t.Errorf("%d launch templates, the first with market %q", len(calls), calls[0].Get("LaunchTemplateData.InstanceMarketOptions.MarketType"))
+			}
+			target := "LaunchTemplateData.CapacityReservationSpecification.CapacityReservationTarget.CapacityReservationId"
+			if got := w.made("CreateLaunchTemplate")[0].Get(target); got != "cr-1" {
+				t.Errorf("launched into %q", got)
 			}
 		})
 	}

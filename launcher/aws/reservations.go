@@ -18,10 +18,6 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
-// blockEnds is the time before a Capacity Block's end from which it is not used: EC2 terminates its instances 30 minutes before the end,
-// plus a margin of 10 minutes.
-const blockEnds = 40 * time.Minute
-
 // remainingInstances keeps the number of free instances of each capacity reservation: EC2's last answer less the launches since.
 type remainingInstances struct {
 	mu sync.Mutex
@@ -40,6 +36,15 @@ func (r *remainingInstances) take(id string, n int64) {
 	defer r.mu.Unlock()
 	if have, ok := r.by[id]; ok {
 		r.by[id] = max(have-n, 0)
+	}
+}
+
+// reclaimed records that the owner takes an instance of the reservation back: it has none for others until EC2 counts again.
+func (r *remainingInstances) reclaimed(id string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, ok := r.by[id]; ok {
+		r.by[id] = 0
 	}
 }
 
@@ -74,7 +79,7 @@ func (c *Cloud) selectReservations(ctx context.Context, terms []awsv1.CapacityRe
 	return c.reservations.get(ctx, cacheKey(terms), func(ctx context.Context) (reservationsFound, error) {
 		found, counts := map[string]awsv1.CapacityReservation{}, map[string]int64{}
 		for i, term := range terms {
-			list, err := c.describeReservations(ctx, term)
+			list, err := describeReservations(ctx, c.ec2, term)
 			if isNotImplemented(err) {
 				return reservationsFound{absent: true}, nil
 			}
@@ -97,7 +102,7 @@ func (c *Cloud) selectReservations(ctx context.Context, terms []awsv1.CapacityRe
 }
 
 // describeReservations asks for the active reservations of one term. An ID that does not exist selects none.
-func (c *Cloud) describeReservations(ctx context.Context, term awsv1.CapacityReservationSelectorTerm) ([]ec2types.CapacityReservation, error) {
+func describeReservations(ctx context.Context, client *ec2.Client, term awsv1.CapacityReservationSelectorTerm) ([]ec2types.CapacityReservation, error) {
 	in := &ec2.DescribeCapacityReservationsInput{
 		Filters: append(tagFilters(term.Tags), filter("state", string(ec2types.CapacityReservationStateActive))),
 	}
@@ -111,7 +116,7 @@ func (c *Cloud) describeReservations(ctx context.Context, term awsv1.CapacityRes
 		in.Filters = append(in.Filters, filter("instance-match-criteria", term.InstanceMatchCriteria))
 	}
 	var out []ec2types.CapacityReservation
-	pages := ec2.NewDescribeCapacityReservationsPaginator(c.ec2, in)
+	pages := ec2.NewDescribeCapacityReservationsPaginator(client, in)
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
 		if isUnknownReservation(err) {
@@ -141,13 +146,33 @@ func reservationOf(r ec2types.CapacityReservation, now time.Time) (awsv1.Capacit
 		if !now.Before(*r.EndDate) {
 			return out, false
 		}
-		if out.ReservationType == awsv1.CapacityReservationTypeCapacityBlock && now.After(r.EndDate.Add(-blockEnds)) {
+		if out.ReservationType == awsv1.CapacityReservationTypeCapacityBlock && !now.Before(r.EndDate.Add(-catalog.BlockDrains)) {
 			out.State = awsv1.CapacityReservationStateExpiring
 		}
 	}
 	known := slices.Contains(awsv1.CapacityReservationType("").Values(), out.ReservationType) &&
 		slices.Contains(ec2types.InstanceMatchCriteria("").Values(), r.InstanceMatchCriteria)
 	return out, known && out.ID != "" && out.InstanceType != "" && out.AvailabilityZone != ""
+}
+
+// BlockEnd implements cloud.Cloud. While EC2 does not answer, it is the end that EC2 stated last.
+func (c *Cloud) BlockEnd(ctx context.Context, reservationID string) (time.Time, error) {
+	end, err := c.blocks.get(ctx, reservationID, func(ctx context.Context) (time.Time, error) {
+		list, err := describeReservations(ctx, c.ec2, awsv1.CapacityReservationSelectorTerm{ID: reservationID})
+		if err != nil {
+			return time.Time{}, fmt.Errorf("capacity reservation %s: %w", reservationID, err)
+		}
+		for _, r := range list {
+			if r.ReservationType == ec2types.CapacityReservationTypeCapacityBlock {
+				return awssdk.ToTime(r.EndDate), nil
+			}
+		}
+		return time.Time{}, nil
+	})
+	if last := c.blocks.latest(reservationID); err != nil && !last.IsZero() {
+		return last, nil
+	}
+	return end, err
 }
 
 // resolveReservations lists the class's reservations. The class can launch without them, so Ready does not depend on them.
@@ -167,16 +192,7 @@ func (c *Cloud) resolveReservations(ctx context.Context, class *awsv1.EC2NodeCla
 		return nil
 	}
 	class.Status.CapacityReservations = found.list
-	left := 0
-	for _, r := range found.list {
-		if !usable(r) {
-			left++
-		}
-	}
 	switch {
-	case left > 0:
-		conditions.SetTrueWithReason(kind, "SomeNotUsed",
-			fmt.Sprintf("%d of the %d reservations are Capacity Blocks or interruptible, which are not launched into yet", left, len(found.list)))
 	case len(found.list) == 0 && len(class.Spec.CapacityReservationSelectorTerms) > 0:
 		conditions.SetTrueWithReason(kind, "CapacityReservationsNotFound",
 			"spec.capacityReservationSelectorTerms selects no active capacity reservation: none is used")
@@ -184,12 +200,6 @@ func (c *Cloud) resolveReservations(ctx context.Context, class *awsv1.EC2NodeCla
 		conditions.SetTrue(kind)
 	}
 	return nil
-}
-
-// usable reports whether instances are launched into a reservation. Instances of a Capacity Block must be removed before its end, and those
-// of an interruptible reservation when its owner reclaims it; the launcher implements neither yet.
-func usable(r awsv1.CapacityReservation) bool {
-	return r.ReservationType == awsv1.CapacityReservationTypeDefault && r.State == awsv1.CapacityReservationStateActive && !r.Interruptible
 }
 
 // placements looks up placement groups.

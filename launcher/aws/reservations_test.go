@@ -10,6 +10,7 @@ import (
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
@@ -55,6 +56,7 @@ func TestReservedOfferings(t *testing.T) {
 	w.handle("DescribeCapacityReservations", func(v url.Values) answer {
 		if v.Get("CapacityReservationId.1") == "cr-2" {
 			return reservationsXML(reservationXML("cr-2", "us-east-1b", "3"), reservationXML("cr-block", "us-east-1b", "3", "<reservationType>capacity-block</reservationType>"),
+				reservationXML("cr-ending", "us-east-1b", "3", "<reservationType>capacity-block</reservationType><endDate>"+time.Now().Add(catalog.BlockDrains).UTC().Format(time.RFC3339)+"</endDate>"),
 				reservationXML("cr-lent", "us-east-1b", "3", "<interruptible>true</interruptible>"))
 		}
 		return reservationsXML(reservationXML("cr-1", "us-east-1a", "1"), reservationXML("cr-elsewhere", "us-east-1f", "1"),
@@ -79,7 +81,7 @@ func TestReservedOfferings(t *testing.T) {
 		t.Errorf("filters of the first term (-want +got):\n%s", diff)
 	}
 	ready := class.StatusConditions().Get(awsv1.ConditionTypeCapacityReservationsReady)
-	if len(status.CapacityReservations) != 5 || !ready.IsTrue() || ready.Reason != "SomeNotUsed" {
+	if len(status.CapacityReservations) != 6 || !ready.IsTrue() {
 		t.Errorf("resolved %+v, condition %+v", status.CapacityReservations, ready)
 	}
 	offer := func(id, zone string, left int64) catalog.Offering {
@@ -90,14 +92,22 @@ func TestReservedOfferings(t *testing.T) {
 	}
 	check := func(what string, want ...catalog.Offering) {
 		t.Helper()
-		if diff := cmp.Diff(want, reservedOf(t, c, class)); diff != "" {
+		if diff := cmp.Diff(want, reservedOf(t, c, class), cmpopts.EquateApprox(1e-12, 0)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", what, diff)
 		}
 	}
-	check("as EC2 tells", offer("cr-1", "a", 1), offer("cr-2", "b", 3))
+	block, ending, lent := offer("cr-block", "b", 3), offer("cr-ending", "b", 3), offer("cr-lent", "b", 3)
+	block.ReservationType, ending.ReservationType, ending.Available, lent.Interruptible = "capacity-block", "capacity-block", false, true
+	const rank = 0.08 * reservedShare * 1e-3
+	block.Price, ending.Price, lent.Price = block.Price+rank, ending.Price+rank, lent.Price+2*rank
+	check("as EC2 states", offer("cr-1", "a", 1), offer("cr-2", "b", 3), block, ending, lent)
 	c.reserved.take("cr-1", 2)
 	c.changed.fire()
-	check("one is used up", offer("cr-1", "a", 0), offer("cr-2", "b", 3))
+	check("one is used up", offer("cr-1", "a", 0), offer("cr-2", "b", 3), block, ending, lent)
+	c.seen.note([]cloud.Instance{{ID: "i-lent", CapacityType: "reserved", ReservationID: "cr-lent"}})
+	c.markInterrupted([]cloud.Message{{Kind: cloud.CapacityReservation, InstanceIDs: []string{"i-lent", "i-other"}}})
+	lent.Available, lent.Remaining = false, 0
+	check("an owner takes its capacity back", offer("cr-1", "a", 0), offer("cr-2", "b", 3), block, ending, lent)
 	o := cloud.Option{
 		InstanceType: "m7g.large", Zone: "us-east-1b", CapacityType: "reserved", Reservation: cloud.Reservation{ID: "cr-2", Type: "default"},
 	}
@@ -159,6 +169,7 @@ func TestReservationOf(t *testing.T) {
 	}{
 		"a block":         {func(*ec2types.CapacityReservation) {}, true, "active"},
 		"a block's end":   {func(r *ec2types.CapacityReservation) { r.EndDate = new(now.Add(30 * time.Minute)) }, true, "expiring"},
+		"40 minutes":      {func(r *ec2types.CapacityReservation) { r.EndDate = new(now.Add(40 * time.Minute)) }, true, "expiring"},
 		"over":            {func(r *ec2types.CapacityReservation) { r.EndDate = new(now) }, false, ""},
 		"without a type":  {func(r *ec2types.CapacityReservation) { r.InstanceType = nil }, false, ""},
 		"of another kind": {func(r *ec2types.CapacityReservation) { r.InstanceMatchCriteria = "later" }, false, ""},
@@ -177,5 +188,37 @@ func TestReservationOf(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("a reservation (-want +got):\n%s", diff)
+	}
+}
+
+// A block's end is EC2's, also while EC2 does not answer; reservations of other types have none.
+func TestBlockEnd(t *testing.T) {
+	w, c, _ := newAccount(t)
+	end := time.Date(2026, 3, 1, 11, 30, 0, 0, time.UTC)
+	const ends = "<endDate>2026-03-01T11:30:00Z</endDate>"
+	w.handle("DescribeCapacityReservations", func(v url.Values) answer {
+		switch v.Get("CapacityReservationId.1") {
+		case "cr-block":
+			return reservationsXML(reservationXML("cr-block", "us-east-1b", "3", ends, "<reservationType>capacity-block</reservationType>"))
+		case "cr-1":
+			return reservationsXML(reservationXML("cr-1", "us-east-1b", "3", ends))
+		}
+		return refuse(http.StatusBadRequest, "InvalidCapacityReservationId.NotFound", "unknown")
+	})
+	check := func(id string, want time.Time) {
+		t.Helper()
+		if got, err := c.BlockEnd(t.Context(), id); err != nil || !got.Equal(want) {
+			t.Errorf("%s ends at %s, %v; want %s", id, got, err, want)
+		}
+	}
+	check("cr-block", end)
+	check("cr-1", time.Time{})
+	check("cr-gone", time.Time{})
+	w.on("DescribeCapacityReservations", refuse(http.StatusForbidden, "UnauthorizedOperation", "no"))
+	c.blocks.period = 0
+	c.blocks.put("cr-block", end, 0)
+	check("cr-block", end)
+	if _, err := c.BlockEnd(t.Context(), "cr-new"); err == nil || !strings.Contains(err.Error(), "capacity reservation cr-new") {
+		t.Errorf("a block that EC2 never described: %v", err)
 	}
 }

@@ -218,7 +218,7 @@ func (s *seenInstances) note(instances []cloud.Instance) {
 			delete(s.by, i.ID)
 			continue
 		}
-		s.by[i.ID] = cloud.Option{InstanceType: i.InstanceType, Zone: i.Zone, CapacityType: i.CapacityType}
+		s.by[i.ID] = cloud.Option{InstanceType: i.InstanceType, Zone: i.Zone, CapacityType: i.CapacityType, Reservation: cloud.Reservation{ID: i.ReservationID}}
 	}
 }
 

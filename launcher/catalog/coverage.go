@@ -30,7 +30,7 @@ func BilledOnDemand(labels map[string]string) (Billed, bool) {
 		bought = strings.ReplaceAll(strings.ToLower(labels[labelEKSCapacityType]), "_", "-")
 	}
 	switch {
-	case out.InstanceType == "" || !CapacityTypeOf(bought).Committed || labels[labelReservationType] == "capacity-block":
+	case out.InstanceType == "" || !CapacityTypeOf(bought).Committed || labels[LabelReservationType] == ReservationTypeBlock:
 		return out, false
 	case labels[LabelInstanceTenancy] == TenancyDedicated || labels[corev1.LabelOSStable] == string(corev1.Windows):
 		return out, false
@@ -38,10 +38,7 @@ func BilledOnDemand(labels map[string]string) (Billed, bool) {
 	return out, true
 }
 
-const (
-	labelCapacityType    = "karpenter.sh/capacity-type"
-	labelReservationType = "karpenter.k8s.aws/capacity-reservation-type"
-)
+const labelCapacityType = "karpenter.sh/capacity-type"
 
 // Coverable reports whether Savings Plans and Reserved Instances may pay for nodes of the offering. Reserved capacity has its price already, and
 // so has what a NodeOverlay prices.

@@ -110,6 +110,9 @@ type Offering struct {
 	ReservationID string
 	// ReservationType is default or capacity-block (karpenter.k8s.aws/capacity-reservation-type); empty otherwise.
 	ReservationType string
+	// Interruptible means that the owner of the capacity reservation lends it and may reclaim it
+	// (karpenter.k8s.aws/capacity-reservation-interruptible).
+	Interruptible bool
 	// Remaining is the number of free instances of the reservation; unused for other capacity types.
 	Remaining int64
 	// Available is false while EC2 is known to have no capacity.

@@ -54,6 +54,9 @@ type Cloud interface {
 	// other clusters.
 	Impaired(ctx context.Context) ([]InstanceStatus, error)
 
+	// BlockEnd returns when a Capacity Block ends; zero if there is no such block.
+	BlockEnd(ctx context.Context, reservationID string) (time.Time, error)
+
 	// Receive waits up to 20 s for interruption messages; nil without a queue name. A body that cannot be parsed becomes a message with Err
 	// set.
 	Receive(ctx context.Context) ([]Message, error)
@@ -190,6 +193,10 @@ type Instance struct {
 	Partition int32
 	// ReservationID is the capacity reservation that it was launched into, if CapacityType is reserved.
 	ReservationID string
+	// ReservationType and ReservationInterruptible are those of its capacity reservation; empty and false if it is in none.
+	ReservationType string
+	// ReservationInterruptible means that the owner of the reservation may reclaim the instance.
+	ReservationInterruptible bool
 	// ImageID of its AMI.
 	ImageID string
 	// EFAs is the number of its network interfaces of type efa or efa-only; 0 once it is terminated.

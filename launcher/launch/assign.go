@@ -154,7 +154,7 @@ func (g *group) launched(ctx context.Context, c *karpv1.NodeClaim, instance clou
 		finalizer.Guard(c)
 		c.Labels = merge(c.Labels, t.Labels, map[string]string{
 			karpv1.CapacityTypeLabelKey: instance.CapacityType, catalog.LabelInstanceTenancy: instance.Tenancy,
-		}, reservationLabels(t, instance))
+		}, reservationLabels(instance))
 		c.Labels = node.Labels(c, instance)
 		delete(c.Labels, corev1.LabelHostname)
 		cost := costOf(t, instance, c)
@@ -230,14 +230,12 @@ func merge(into map[string]string, more ...map[string]string) map[string]string 
 }
 
 // reservationLabels returns the labels of a node in a capacity reservation.
-func reservationLabels(t catalog.InstanceType, i cloud.Instance) map[string]string {
-	if i.ReservationID == "" {
-		return nil
-	}
-	out := map[string]string{awsv1.LabelCapacityReservationID: i.ReservationID}
-	for _, o := range t.Offerings {
-		if o.ReservationID == i.ReservationID && o.ReservationType != "" {
-			out[awsv1.LabelCapacityReservationType] = o.ReservationType
+func reservationLabels(i cloud.Instance) map[string]string {
+	in := catalog.Offering{ReservationID: i.ReservationID, ReservationType: i.ReservationType, Interruptible: i.ReservationInterruptible}
+	out := map[string]string{}
+	for _, label := range catalog.ReservationLabelKeys() {
+		if value, ok := in.ReservationLabel(label); ok {
+			out[label] = value
 		}
 	}
 	return out

@@ -107,7 +107,7 @@ func partition(reqs catalog.Requirements, types []catalog.InstanceType) int32 {
 func (s Search) option(t catalog.InstanceType, o catalog.Offering) cloud.Option {
 	out := cloud.Option{
 		InstanceType: t.Name, Zone: o.Zone, CapacityType: o.CapacityType, Price: o.Price, MaxPods: t.Capacity.Pods().Value(),
-		Reservation: cloud.Reservation{ID: o.ReservationID, Type: o.ReservationType}, PlacementGroup: t.Labels[catalog.LabelPlacementGroupID],
+		Reservation: cloud.Reservation{ID: o.ReservationID, Type: o.ReservationType, Interruptible: o.Interruptible}, PlacementGroup: t.Labels[catalog.LabelPlacementGroupID],
 	}
 	if _, asks := s.Claim.Spec.Resources.Requests[awsv1.ResourceEFA]; asks {
 		n := t.Capacity[awsv1.ResourceEFA]
@@ -127,9 +127,12 @@ func refusedOffering(o cloud.Option, r ec2error.Refusal) []cloud.OfferingFailure
 
 // admits reports whether the requirements allow an offering.
 func admits(reqs catalog.Requirements, o catalog.Offering) bool {
-	if o.ReservationID != "" && (!allowed(reqs, awsv1.LabelCapacityReservationID, o.ReservationID) ||
-		!allowed(reqs, awsv1.LabelCapacityReservationType, o.ReservationType)) {
-		return false
+	for _, label := range catalog.ReservationLabelKeys() {
+		set, restricted := reqs[label]
+		value, ok := o.ReservationLabel(label)
+		if restricted && (ok && !set.Has(value) || !ok && !set.Absent) {
+			return false
+		}
 	}
 	return allowed(reqs, corev1.LabelTopologyZone, o.Zone) && allowed(reqs, zoneIDLabel, o.ZoneID) &&
 		allowed(reqs, karpv1.CapacityTypeLabelKey, o.CapacityType)

@@ -29,7 +29,7 @@ func instanceType(t catalog.InstanceType) *api.InstanceType {
 			Zone: o.Zone, ZoneId: o.ZoneID, CapacityType: o.CapacityType, Price: o.Price, Available: o.Available,
 			UnavailableUntil: millis(o.UnavailableUntil),
 			RefusalCode:      string(o.Refusal.Code), RefusedSince: millis(o.Refusal.Since), RefusedAttempts: int32(min(o.Refusal.Attempts, math.MaxInt32)),
-			ReservationId: o.ReservationID, ReservationType: o.ReservationType, Remaining: o.Remaining, Overlaid: o.Overlaid,
+			ReservationId: o.ReservationID, ReservationType: o.ReservationType, Interruptible: o.Interruptible, Remaining: o.Remaining, Overlaid: o.Overlaid,
 		})
 	}
 	return out

@@ -111,7 +111,7 @@ func instanceTypes(list []*api.InstanceType) []catalog.InstanceType {
 				Refusal: ec2error.Refusal{
 					Code: ec2error.Code(o.GetRefusalCode()), Since: moment(o.GetRefusedSince()), Attempts: int(o.GetRefusedAttempts()),
 				},
-				ReservationID: o.GetReservationId(), ReservationType: o.GetReservationType(), Remaining: o.GetRemaining(), Overlaid: o.GetOverlaid(),
+				ReservationID: o.GetReservationId(), ReservationType: o.GetReservationType(), Interruptible: o.GetInterruptible(), Remaining: o.GetRemaining(), Overlaid: o.GetOverlaid(),
 			})
 		}
 		out = append(out, it)

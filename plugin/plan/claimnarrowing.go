@@ -4,6 +4,8 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
 // Allows reports whether the claim may get a node that has the value of the label: whether its requirement of operator In on
@@ -15,6 +17,12 @@ func (c *Claim) Allows(key, value string) bool {
 		}
 	}
 	return true
+}
+
+// AllowsOffering reports whether the claim's requirements allow the offering of one of its instance types.
+func (c *Claim) AllowsOffering(o *catalog.Offering) bool {
+	return c.Allows(corev1.LabelTopologyZone, o.Zone) && c.Allows(labelCapacityType, o.CapacityType) &&
+		(o.ReservationID == "" || c.Allows(catalog.LabelReservationID, o.ReservationID))
 }
 
 // Narrow leaves of the claim's requirement of operator In on the key the values for which keep is true. Lists that the claim

@@ -258,8 +258,10 @@ func (mk *market) nodeLabels(o *offer, open catalog.Requirements) map[string]str
 	maps.Copy(out, mk.types[o.shape].Labels)
 	maps.Copy(out, mk.pools[o.pool].labels)
 	out[corev1.LabelTopologyZone], out[labelCapacityType] = o.Zone, o.CapacityType
-	if o.ZoneID != "" {
-		out[labelZoneID] = o.ZoneID
+	for _, k := range [...]string{labelZoneID, catalog.LabelReservationID, catalog.LabelReservationType, catalog.LabelReservationInterruptible} {
+		if v, ok := labelOf(&mk.pools[o.pool], &mk.types[o.shape], o, k); ok {
+			out[k] = v
+		}
 	}
 	if out[corev1.LabelTopologyRegion] == "" {
 		out[corev1.LabelTopologyRegion] = o.region
@@ -293,6 +295,7 @@ func (cf *claimForms) claimRequirements(pool *pool, alts []int, sp span, open ca
 			narrowed[k] = vs
 		}
 	}
+	maps.Copy(narrowed, cf.reservations(alts, sp))
 	for k, s := range open {
 		if all := anyPartition(k, s); all != nil {
 			narrowed[k] = all

@@ -4,6 +4,8 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
 // Label keys that are not constants of k8s.io/api.
@@ -29,6 +31,11 @@ func regionOf(zone string) string {
 		}
 	}
 	return zone
+}
+
+// ofReservation says that the label is one of nodes in a capacity reservation.
+func ofReservation(key string) bool {
+	return key == catalog.LabelReservationID || key == catalog.LabelReservationType || key == catalog.LabelReservationInterruptible
 }
 
 // isHost says that the label distinguishes nodes.

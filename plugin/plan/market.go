@@ -133,6 +133,11 @@ func newLabels(pools []pool, types []shape) map[string]bool {
 		for k := range types[i].Labels {
 			out[k] = true
 		}
+		if slices.ContainsFunc(types[i].Offerings, func(o catalog.Offering) bool { return o.ReservationID != "" }) {
+			for _, k := range catalog.ReservationLabelKeys() {
+				out[k] = true
+			}
+		}
 	}
 	return out
 }
@@ -146,6 +151,8 @@ func labelOf(p *pool, s *shape, o *offer, key string) (string, bool) {
 		return o.CapacityType, true
 	case labelZoneID:
 		return o.ZoneID, o.ZoneID != ""
+	case catalog.LabelReservationID, catalog.LabelReservationType, catalog.LabelReservationInterruptible:
+		return o.ReservationLabel(key)
 	case labelRegistered, labelInitialized:
 		return "true", true // Every node gets them once it is there; the claim does not carry them.
 	}

@@ -1,6 +1,7 @@
 package plan_test
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strconv"
@@ -115,7 +116,7 @@ func requirement(tb testing.TB, s string) catalog.Requirement {
 	return r
 }
 
-// instanceType reads "NAME ARCH CPU MEMORY [pods=N] [gpu=N] [volumes=N] [RESOURCE=N] [od=PRICE] [reserved=ID:REMAINING] [spot=PRICE[,PRICE...]]", spot
+// instanceType reads "NAME ARCH CPU MEMORY [pods=N] [gpu=N] [volumes=N] [RESOURCE=N] [od=PRICE] [reserved=ID:REMAINING[:KIND][,...]] [spot=PRICE[,PRICE...]]", spot
 // prices by zone.
 func instanceType(tb testing.TB, s string, c catalogYAML) catalog.InstanceType {
 	tb.Helper()
@@ -174,7 +175,9 @@ func offeringsAt(tb testing.TB, name string, p prices, c catalogYAML) []catalog.
 		}
 	}
 	if p.reserved != "" {
-		out = append(out, reservation(tb, name, p.reserved, c))
+		for one := range strings.SplitSeq(p.reserved, ",") {
+			out = append(out, reservation(tb, name, one, c))
+		}
 	}
 	return out
 }
@@ -188,12 +191,16 @@ func wholeNumber(tb testing.TB, name, s string) int64 {
 	return n
 }
 
-// reservation reads ID:REMAINING, of an offering in the first zone.
+// reservation reads ID:REMAINING[:KIND], of an offering in the first zone; KIND is default, capacity-block or interruptible.
 func reservation(tb testing.TB, name, s string, c catalogYAML) catalog.Offering {
 	tb.Helper()
 	id, rest, _ := strings.Cut(s, ":")
+	rest, kind, _ := strings.Cut(rest, ":")
 	o := offering(tb, [4]string{name, "reserved", c.Zones[0], "0.0001"}, c)
-	o.ReservationID, o.Remaining = id, wholeNumber(tb, name, rest)
+	o.ReservationID, o.Remaining, o.ReservationType = id, wholeNumber(tb, name, rest), cmp.Or(kind, "default")
+	if kind == "interruptible" {
+		o.ReservationType, o.Interruptible = "default", true
+	}
 	return o
 }
 

@@ -145,7 +145,7 @@ func (in *Input) remaining(claims []Claim) map[string][]catalog.InstanceType {
 		c := &claims[i]
 		for _, it := range in.Catalog.TypesOf(c.NodePool) {
 			for _, o := range it.Offerings {
-				if o.ReservationID != "" && it.Name == c.Expected.InstanceType && o.Zone == c.Expected.Zone && o.CapacityType == c.Expected.CapacityType {
+				if o.ReservationID != "" && it.Name == c.Expected.InstanceType && o.ReservationID == c.Labels[catalog.LabelReservationID] {
 					taken[o.ReservationID]++
 				}
 			}
@@ -165,6 +165,33 @@ func (in *Input) remaining(claims []Claim) map[string][]catalog.InstanceType {
 			}
 		}
 		out[class] = types
+	}
+	return out
+}
+
+// reservations are the values of the labels of capacity reservations that a claim for reserved capacity alone may have: the pods and the
+// NodePool may allow some kinds only. It is empty for other claims.
+func (cf *claimForms) reservations(alts []int, sp span) map[string][]string {
+	out := map[string][]string{}
+	if slices.ContainsFunc(sp.capacity, func(c string) bool { return !catalog.CapacityTypeOf(c).Counted }) {
+		return out
+	}
+	for _, ti := range alts {
+		s := &cf.market.types[ti]
+		for oi := s.offers[0]; oi < s.offers[1]; oi++ {
+			o := &cf.market.offers[oi]
+			if !sp.shared.Has(oi) || !o.Available || !slices.Contains(sp.zones, o.Zone) || !slices.Contains(sp.capacity, o.CapacityType) {
+				continue
+			}
+			for _, k := range catalog.ReservationLabelKeys() {
+				if v, ok := o.ReservationLabel(k); ok && !slices.Contains(out[k], v) {
+					out[k] = append(out[k], v)
+				}
+			}
+		}
+	}
+	for _, values := range out {
+		slices.Sort(values)
 	}
 	return out
 }

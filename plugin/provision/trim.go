@@ -60,7 +60,7 @@ func (s *rounds) launchable(c *plan.Claim, name string, bad []plan.Offer) bool {
 	}
 	found := false
 	for _, o := range types[at].Offerings {
-		if !c.Allows(corev1.LabelTopologyZone, o.Zone) || !c.Allows(clusterview.LabelCapacityType, o.CapacityType) {
+		if !c.AllowsOffering(&o) {
 			continue
 		}
 		if slices.ContainsFunc(bad, func(b plan.Offer) bool {

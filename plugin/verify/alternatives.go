@@ -33,7 +33,7 @@ type variant struct {
 }
 
 // place is an offering as EC2 may launch a claim.
-type place struct{ instanceType, zone, capacityType string }
+type place struct{ instanceType, zone, capacityType, reservation string }
 
 // shape is an instance type with its resources as the filters count them.
 type shape struct {
@@ -264,8 +264,8 @@ func (s *scene) variants(c *plan.Claim) []*variant {
 			continue
 		}
 		for _, o := range sh.Offerings {
-			if c.Allows(corev1.LabelTopologyZone, o.Zone) && c.Allows(clusterview.LabelCapacityType, o.CapacityType) {
-				at := place{sh.Name, o.Zone, o.CapacityType}
+			if c.AllowsOffering(&o) {
+				at := place{sh.Name, o.Zone, o.CapacityType, o.ReservationID}
 				if of[at] == nil {
 					of[at] = s.variant(c, sh, o, open)
 				}
@@ -290,7 +290,7 @@ func variantsKey(c *plan.Claim, open map[string]string) string {
 		list([]string{k, open[k]})
 	}
 	for _, r := range c.Requirements {
-		if r.Key == corev1.LabelTopologyZone || r.Key == clusterview.LabelCapacityType {
+		if r.Key == corev1.LabelTopologyZone || r.Key == clusterview.LabelCapacityType || r.Key == catalog.LabelReservationID {
 			list([]string{r.Key})
 			list(r.Values)
 		}

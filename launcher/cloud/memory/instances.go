@@ -118,7 +118,7 @@ func (c *Cloud) Instances(ctx context.Context, sel cloud.Selector) ([]cloud.Inst
 		if !all && !slices.Contains(sel.IDs, id) && !slices.Contains(sel.LaunchIDs, i.Tags[catalog.LaunchAnnotation]) {
 			continue
 		}
-		if now.Before(i.LaunchTime.Add(c.config.VisibleAfter)) || c.forgotten(i, now) {
+		if now.Before(i.LaunchTime.Add(c.config.VisibleAfter)) || i.forgotten(now, c.config) {
 			continue
 		}
 		out = append(out, c.describe(i, now))
@@ -126,8 +126,8 @@ func (c *Cloud) Instances(ctx context.Context, sel cloud.Selector) ([]cloud.Inst
 	return out, nil
 }
 
-func (c *Cloud) forgotten(i *instance, now time.Time) bool {
-	return !i.terminatedAt.IsZero() && !now.Before(i.terminatedAt.Add(c.config.TerminatedAfter+c.config.ForgottenAfter))
+func (i *instance) forgotten(now time.Time, c Config) bool {
+	return !i.terminatedAt.IsZero() && !now.Before(i.terminatedAt.Add(c.TerminatedAfter+c.ForgottenAfter))
 }
 
 func (c *Cloud) describe(i *instance, now time.Time) cloud.Instance {
@@ -157,7 +157,7 @@ func (c *Cloud) Tag(ctx context.Context, instanceID string, tags map[string]stri
 		return err
 	}
 	i, ok := c.instances[instanceID]
-	if now := time.Now(); !ok || now.Before(i.LaunchTime.Add(c.config.VisibleAfter)) || c.forgotten(i, now) {
+	if now := time.Now(); !ok || now.Before(i.LaunchTime.Add(c.config.VisibleAfter)) || i.forgotten(now, c.config) {
 		return &cloud.NotFoundError{InstanceID: instanceID}
 	}
 	maps.Copy(i.Tags, tags)

@@ -124,6 +124,9 @@ func (c *Cloud) Impaired(ctx context.Context) ([]cloud.InstanceStatus, error) {
 	return out, nil
 }
 
+// BlockEnd implements cloud.Cloud: there are no Capacity Blocks.
+func (c *Cloud) BlockEnd(context.Context, string) (time.Time, error) { return time.Time{}, nil }
+
 // Live lists the IDs of instances that cost money: neither shutting down nor terminated, visible or not.
 func (c *Cloud) Live() []string {
 	c.mu.Lock()

@@ -56,6 +56,11 @@ func OfferingLabels(pool catalog.NodePool, t catalog.InstanceType, o catalog.Off
 	if o.ZoneID != "" {
 		labels["topology.k8s.aws/zone-id"] = o.ZoneID
 	}
+	for _, key := range catalog.ReservationLabelKeys() {
+		if value, ok := o.ReservationLabel(key); ok {
+			labels[key] = value
+		}
+	}
 	if labels[corev1.LabelTopologyRegion] == "" {
 		labels[corev1.LabelTopologyRegion] = plan.RegionOf(o.Zone)
 	}
