@@ -147,7 +147,7 @@ e2e-kind: ## Run the end-to-end tests on kind, with the user's Docker or Debian'
 
 .PHONY: bounce
 bounce: build ## Scale a Deployment to nothing and back, again and again; PODS=500 TIMES=5
-	SLIPWAY_BIN_DIR=$(CURDIR)/bin go test -count 1 -timeout 30m -v -run '^TestBounce$$' ./e2e -bounced=$(or $(PODS),500) -bounces=$(or $(TIMES),5)
+	SLIPWAY_BOUNCED=$(or $(PODS),500) SLIPWAY_BOUNCES=$(or $(TIMES),5) SLIPWAY_BIN_DIR=$(CURDIR)/bin go test -count 1 -timeout 30m -v -run '^TestBounce$$' ./e2e
 
 .PHONY: karpenter-suite
 karpenter-suite: build ## Run Karpenter's own test suite, built from its module, against slipway in a sandbox; SUITE=regression (or performance) FOCUS=regexp SKIP=regexp SPEED=10 (1 is EC2's) OUT=folder

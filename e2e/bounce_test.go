@@ -1,7 +1,8 @@
 package e2e_test
 
 import (
-	"flag"
+	"os"
+	"strconv"
 	"testing"
 	"time"
 
@@ -11,11 +12,21 @@ import (
 // latest is how late a kubelet's report may be on a machine however busy. Writes of pods that were no more once delayed it by minutes.
 const latest = 45 * time.Second
 
-// bounced and bounces are the size of the Deployment and how often it is scaled to nothing and back: `make bounce` has larger ones.
-var (
-	bounced = flag.Int("bounced", 60, "pods that are scaled to nothing and back")
-	bounces = flag.Int("bounces", 3, "how often they are")
-)
+// bounceSize returns the size of the Deployment and how often it is scaled to nothing and back: `make bounce` has larger ones.
+func bounceSize(t *testing.T) (pods, times int) {
+	t.Helper()
+	pods, times = 60, 3
+	for name, into := range map[string]*int{"SLIPWAY_BOUNCED": &pods, "SLIPWAY_BOUNCES": &times} {
+		if text := os.Getenv(name); text != "" {
+			n, err := strconv.Atoi(text)
+			if err != nil || n < 1 {
+				t.Fatalf("%s=%q: a number is expected", name, text)
+			}
+			*into = n
+		}
+	}
+	return pods, times
+}
 
 // A Deployment that is scaled to nothing and back, again and again. Its pods have no grace period, so that the API server removes them at
 // once, whatever their kubelets are about to write. The kubelets report those that come after them without delay.
@@ -23,10 +34,10 @@ func TestBounce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "bounce")
 	w.pool("bounce", nil)
-	n := *bounced
+	n, bounces := bounceSize(t)
 	d := w.deployment("web", int32(n), w.podSpec("250m", "256Mi", func(s *corev1.PodSpec) { s.TerminationGracePeriodSeconds = new(int64(0)) }))
 	w.awaitRunning(n)
-	for i := range *bounces {
+	for i := range bounces {
 		begun := time.Now()
 		w.scale(d, 0)
 		w.await(t, "the pods to be gone", func() bool { return w.running() == 0 })

@@ -95,19 +95,7 @@ func TestInstanceHasTheClassesFields(t *testing.T) {
 	if diff := cmp.Diff(wantMetadata, i.MetadataOptions, cmpopts.IgnoreUnexported(ec2types.InstanceMetadataOptionsResponse{})); diff != "" {
 		t.Errorf("metadata options (-want +got):\n%s", diff)
 	}
-	nic := i.NetworkInterfaces[0]
-	track := nic.ConnectionTrackingConfiguration
-	if track == nil || awssdk.ToInt32(track.TcpEstablishedTimeout) != 600 || awssdk.ToInt32(track.UdpStreamTimeout) != 120 || awssdk.ToInt32(track.UdpTimeout) != 40 {
-		t.Errorf("connection tracking %+v", track)
-	}
-	if i.Monitoring.State != ec2types.MonitoringStateEnabled || len(nic.Ipv4Prefixes) != 2 {
-		t.Errorf("monitoring %s, %d prefixes, want enabled and 2", i.Monitoring.State, len(nic.Ipv4Prefixes))
-	}
-	recommended, err := ssm.New(ssm.Options{Region: sandbox.Region, BaseEndpoint: awssdk.String(shared.AWSEndpoint()), Credentials: somebody()}).
-		GetParameter(t.Context(), &ssm.GetParameterInput{Name: awssdk.String(parameter)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	checkInterface(t, i)
 	for _, launched := range shared.AWS().Instances() {
 		if launched.ID == awssdk.ToString(i.InstanceId) && launched.Context != "context-1" {
 			t.Errorf("the fleet's context was %q, want context-1", launched.Context)
@@ -116,6 +104,30 @@ func TestInstanceHasTheClassesFields(t *testing.T) {
 	claim := w.claimsOf("fields")[0].Object
 	if claim.Status.ImageID != awssdk.ToString(i.ImageId) {
 		t.Errorf("the NodeClaim has AMI %s, the instance %s", claim.Status.ImageID, awssdk.ToString(i.ImageId))
+	}
+	checkImage(t, i, parameter)
+}
+
+// checkInterface checks what the class says of the network, and of monitoring.
+func checkInterface(t *testing.T, i ec2types.Instance) {
+	t.Helper()
+	nic := i.NetworkInterfaces[0]
+	track := nic.ConnectionTrackingConfiguration
+	if track == nil || awssdk.ToInt32(track.TcpEstablishedTimeout) != 600 || awssdk.ToInt32(track.UdpStreamTimeout) != 120 || awssdk.ToInt32(track.UdpTimeout) != 40 {
+		t.Errorf("connection tracking %+v", track)
+	}
+	if i.Monitoring.State != ec2types.MonitoringStateEnabled || len(nic.Ipv4Prefixes) != 2 {
+		t.Errorf("monitoring %s, %d prefixes, want enabled and 2", i.Monitoring.State, len(nic.Ipv4Prefixes))
+	}
+}
+
+// checkImage checks that the instance has an AMI of the parameter.
+func checkImage(t *testing.T, i ec2types.Instance, parameter string) {
+	t.Helper()
+	recommended, err := ssm.New(ssm.Options{Region: sandbox.Region, BaseEndpoint: awssdk.String(shared.AWSEndpoint()), Credentials: somebody()}).
+		GetParameter(t.Context(), &ssm.GetParameterInput{Name: awssdk.String(parameter)})
+	if err != nil {
+		t.Fatal(err)
 	}
 	// The parameter may name a newer AMI meanwhile: another test releases some. The instance runs one that it has named.
 	named, err := ec2Client().DescribeImages(t.Context(), &ec2.DescribeImagesInput{ImageIds: []string{awssdk.ToString(i.ImageId), awssdk.ToString(recommended.Parameter.Value)}})

@@ -2,6 +2,7 @@ package launcher_test
 
 import (
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -74,15 +75,18 @@ func TestFromEnvironment(t *testing.T) {
 			"FEATURE_GATES": "NodeRepair=true", "VM_MEMORY_OVERHEAD_PERCENT": "0.05", "AMI_REFRESH_INTERVAL": "5m", "SUBNET_REFRESH_INTERVAL": "2m",
 		}[name]
 	})
-	if err != nil || !s.IsolatedVPC || !s.EnableZonalShift || s.ReservedENIs != 1 || s.VMMemoryOverheadPercent != 0.05 ||
-		s.AMIRefreshInterval.Duration != 5*time.Minute || s.SubnetRefreshInterval.Duration != 2*time.Minute {
-		t.Errorf("%+v, %v", s, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := fmt.Sprint(s.IsolatedVPC, s.EnableZonalShift, s.ReservedENIs, s.VMMemoryOverheadPercent, s.AMIRefreshInterval.Duration, s.SubnetRefreshInterval.Duration),
+		"true true 1 0.05 5m0s 2m0s"; got != want {
+		t.Errorf("settings %s, want %s", got, want)
 	}
 	if gates, err := launcher.ParseGates(s.FeatureGates); err != nil || !gates.NodeRepair || gates.SpotToSpotConsolidation {
 		t.Errorf("gates %+v of %q, %v", gates, s.FeatureGates, err)
 	}
-	if s.ClusterName != "env" || s.ClusterEndpoint != "https://env" || s.BindAt != "never" || s.InterruptionQueue != "queue" || s.ClusterCABundle != "ca" {
-		t.Errorf("settings %+v", s)
+	if got, want := strings.Join([]string{s.ClusterName, s.ClusterEndpoint, string(s.BindAt), s.InterruptionQueue, s.ClusterCABundle}, " "), "env https://env never queue ca"; got != want {
+		t.Errorf("settings %s, want %s", got, want)
 	}
 }
 

@@ -81,16 +81,7 @@ func (g *gangs) take(ctx context.Context, name string, lacks plan.Unplaced, plac
 			placed++
 		}
 	}
-	for _, pl := range placements {
-		for _, m := range pl.Members {
-			for _, ref := range m.Pods {
-				if pod := g.queue.objects.pod(ref); pod != nil && !pl.InFlight && !g.queue.assumed(pod) && plan.GangOf(pod).Name == name {
-					placed++
-				}
-			}
-		}
-	}
-	if placed >= size {
+	if placed+g.placedNow(name, placements) >= size {
 		return
 	}
 	why := fmt.Sprintf("gang %s runs with %d pods or none, and pod %s gets no node", name, size, lacks.Pods[0].Name)
@@ -105,6 +96,24 @@ func (g *gangs) take(ctx context.Context, name string, lacks plan.Unplaced, plac
 			klog.FromContext(ctx).V(2).Info("Pod of a gang gives its room back", "pod", klog.KObj(w.GetPod()), "why", why)
 		}
 	})
+}
+
+// placedNow returns how many pods of the gang a plan places on nodes that exist.
+func (g *gangs) placedNow(name string, placements []plan.Placement) int {
+	n := 0
+	for _, pl := range placements {
+		if pl.InFlight {
+			continue
+		}
+		for _, m := range pl.Members {
+			for _, ref := range m.Pods {
+				if pod := g.queue.objects.pod(ref); pod != nil && !g.queue.assumed(pod) && plan.GangOf(pod).Name == name {
+					n++
+				}
+			}
+		}
+	}
+	return n
 }
 
 // withdraw takes the promises back, and releases the pods: they come back through the queue, and are planned with the rest of their gang.

@@ -116,9 +116,6 @@ func fixed(values map[string]string) wire.Attribute {
 
 func yesNo(b bool) string { return strconv.FormatBool(b) }
 
-// emptyAttributes accepts any filter, for lists without items.
-func emptyAttributes(string) ([]string, bool) { return nil, true }
-
 // placementCalls are the calls about placement groups.
 type placementCalls struct {
 	groups *placementgroup.Groups

@@ -294,9 +294,9 @@ type describedVolume struct {
 }
 
 // describeVolumes lists the volumes of instances that are not terminated.
-func (l *instances) describeVolumes(_ context.Context, r request) (any, error) {
+func (s *instances) describeVolumes(_ context.Context, r request) (any, error) {
 	var all []describedVolume
-	for _, m := range l.list(func(m *machine) bool { return m.State != StateTerminated }) {
+	for _, m := range s.list(func(m *machine) bool { return m.State != StateTerminated }) {
 		for _, v := range m.volumes {
 			all = append(all, describedVolume{v.Described(m.ID, m.Zone), tagSet(m.volumeTags), m.volumeTags})
 		}

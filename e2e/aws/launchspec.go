@@ -92,12 +92,8 @@ func (s *Server) launchOf(data wire.Params, info instancetypes.Type, subnet Subn
 		return l, err
 	}
 	if l.reserved = data.Get("CapacityReservationSpecification.CapacityReservationTarget.CapacityReservationId"); l.reserved != "" {
-		free, err := s.reservations.free(l.reserved, info.Name, subnet.Zone)
-		if err != nil {
+		if err := s.reservations.hasRoom(l.reserved, info.Name, subnet.Zone); err != nil {
 			return l, err
-		}
-		if free < 1 {
-			return l, errReservationFull(l.reserved)
 		}
 	}
 	if name := data.Get("IamInstanceProfile.Name"); name != "" {
@@ -122,6 +118,15 @@ func (s *Server) launchOf(data wire.Params, info instancetypes.Type, subnet Subn
 	}
 	l.userData = string(text)
 	return l, nil
+}
+
+// hasRoom returns the error of a launch into a reservation without room for an instance of the type in the zone.
+func (r *reservations) hasRoom(reservation, instanceType, zone string) *wire.Error {
+	free, err := r.free(reservation, instanceType, zone)
+	if err == nil && free < 1 {
+		err = errReservationFull(reservation)
+	}
+	return err
 }
 
 // runInstances launches instances of one type in one subnet, with or without a launch template.

@@ -132,8 +132,7 @@ func instanceOf(in ec2types.Instance) cloud.Instance {
 		out.SecurityGroupIDs = append(out.SecurityGroupIDs, awssdk.ToString(g.GroupId))
 	}
 	for _, nic := range in.NetworkInterfaces {
-		switch ec2types.NetworkInterfaceType(awssdk.ToString(nic.InterfaceType)) {
-		case ec2types.NetworkInterfaceTypeEfa, ec2types.NetworkInterfaceTypeEfaOnly:
+		if kind := ec2types.NetworkInterfaceType(awssdk.ToString(nic.InterfaceType)); kind == ec2types.NetworkInterfaceTypeEfa || kind == ec2types.NetworkInterfaceTypeEfaOnly {
 			out.EFAs++
 		}
 	}

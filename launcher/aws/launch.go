@@ -166,12 +166,9 @@ func (c *Cloud) buildRequest(ctx context.Context, in cloud.LaunchInput, options 
 	if err != nil {
 		return nil, &cloud.NodeClassError{Class: in.Class.Name, Reason: "AMIRequirementsInvalid", Message: err.Error()}
 	}
-	placement, err := c.placements.of(ctx, in.Class)
+	groupID, err := c.placements.required(ctx, in.Class)
 	if err != nil {
-		return nil, fmt.Errorf("EC2NodeClass %s: %w", in.Class.Name, err)
-	}
-	if in.Class.Spec.PlacementGroupSelector != nil && placement.ID == "" {
-		return nil, &cloud.NodeClassError{Class: in.Class.Name, Reason: "PlacementGroupNotFound", Message: noGroup(in.Class.Spec.PlacementGroupSelector)}
+		return nil, err
 	}
 	request := &launchRequest{
 		class: in.Class.Name, count: len(in.Claims), options: map[poolKey]cloud.Option{}, subnets: map[string]subnet{},
@@ -218,8 +215,20 @@ func (c *Cloud) buildRequest(ctx context.Context, in cloud.LaunchInput, options 
 	return request, request.fill(in, order, groups, templateSpec{
 		class: in.Class, cluster: known, capacityType: options[0].CapacityType,
 		labels: in.Labels, taints: in.Taints, tags: c.launchTags(in), tenancy: cmp.Or(in.Tenancy, catalog.TenancyDefault),
-		placementGroup: placement.ID, partition: in.Partition,
+		placementGroup: groupID, partition: in.Partition,
 	})
+}
+
+// required returns the ID of the class's placement group; empty if it selects none.
+func (p placements) required(ctx context.Context, class *awsv1.EC2NodeClass) (string, error) {
+	group, err := p.of(ctx, class)
+	if err != nil {
+		return "", fmt.Errorf("EC2NodeClass %s: %w", class.Name, err)
+	}
+	if class.Spec.PlacementGroupSelector != nil && group.ID == "" {
+		return "", &cloud.NodeClassError{Class: class.Name, Reason: "PlacementGroupNotFound", Message: noGroup(class.Spec.PlacementGroupSelector)}
+	}
+	return group.ID, nil
 }
 
 func (r *launchRequest) skip(o cloud.Option, reason ec2error.Code, message string) {

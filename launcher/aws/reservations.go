@@ -266,7 +266,7 @@ func (p placements) resolve(ctx context.Context, class *awsv1.EC2NodeClass, cond
 }
 
 // spreadLimit is in EC2's error when a spread placement group has its seven instances in a zone: "InsufficientInstanceCapacity: You've reached
-// the limit of instances in this spread placement group. A spread placement group can have up to seven instances per Availability Zone."
+// the limit of instances in this spread placement group. A spread placement group can have up to seven instances per Availability Zone".
 const spreadLimit = "limit of instances in this spread placement group"
 
 // inGroup returns the name under which failures of a zone are remembered for launches into a placement group: they say nothing about launches

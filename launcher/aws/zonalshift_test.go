@@ -85,9 +85,13 @@ func TestZonalShift(t *testing.T) {
 	if got := state(); got != normal {
 		t.Fatalf("before: %s", got)
 	}
-	if begun, ended, err := c.shifted.refresh(t.Context()); err != nil || fmt.Sprint(begun, ended) != "[use1-a] []" {
-		t.Fatalf("begun %v, ended %v, %v", begun, ended, err)
+	refresh := func(want string) {
+		t.Helper()
+		if begun, ended, err := c.shifted.refresh(t.Context()); err != nil || fmt.Sprint(begun, ended) != want {
+			t.Fatalf("begun %v, ended %v, %v", begun, ended, err)
+		}
 	}
+	refresh("[use1-a] []")
 	c.changed.fire() // As Refresh does.
 	if got := state(); got != shifted {
 		t.Errorf("during the shift: %s", got)
@@ -100,9 +104,7 @@ func TestZonalShift(t *testing.T) {
 		t.Errorf("after a failed call: %s", got)
 	}
 	shifts = shift("use1-b", "NOT_APPLIED", later)
-	if begun, ended, err := c.shifted.refresh(t.Context()); err != nil || fmt.Sprint(begun, ended) != "[] [use1-a]" {
-		t.Fatalf("begun %v, ended %v, %v", begun, ended, err)
-	}
+	refresh("[] [use1-a]")
 	c.changed.fire()
 	if got := state(); got != normal {
 		t.Errorf("after the shift: %s", got)

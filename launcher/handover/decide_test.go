@@ -18,6 +18,7 @@ import (
 // The files have a command per situation: words about a NodeClaim, its Node and its NodePool. The output is each step until nothing is left to do.
 func TestDecide(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+		t.Helper()
 		datadriven.RunTest(t, path, func(_ *testing.T, d *datadriven.TestData) string {
 			facts := read(strings.Fields(d.Input))
 			var out []string

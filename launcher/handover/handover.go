@@ -35,8 +35,9 @@ const (
 
 // Neighbour is what is known of a running Karpenter.
 type Neighbour interface {
-	// Alone reports whether certainly none runs, Known whether it is known at all.
+	// Alone reports whether certainly none runs.
 	Alone() bool
+	// Known reports whether it is known if one runs.
 	Known() bool
 	// Selected reports whether a NodePool is handed over while one runs.
 	Selected(pool *karpv1.NodePool) bool

@@ -123,6 +123,19 @@ func TestNothingIsTakenWithoutPolicies(t *testing.T) {
 	}
 }
 
+// unlabel takes the NodePool's labels off, so that it is not handed over any more.
+func (w *world) unlabel(t *testing.T) {
+	t.Helper()
+	pool := &karpv1.NodePool{}
+	if err := w.api.Get(t.Context(), client.ObjectKey{Name: "moves"}, pool); err != nil {
+		t.Fatal(err)
+	}
+	pool.Labels = nil
+	if err := w.api.Update(t.Context(), pool); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // A NodePool is taken, and returned to a Karpenter, or to nobody where none runs any more.
 func TestThereAndBack(t *testing.T) {
 	for _, alone := range []bool{false, true} {
@@ -137,14 +150,7 @@ func TestThereAndBack(t *testing.T) {
 		}
 		w.beside.alone = alone
 		if !alone {
-			pool := &karpv1.NodePool{}
-			if err := w.api.Get(t.Context(), client.ObjectKey{Name: "moves"}, pool); err != nil {
-				t.Fatal(err)
-			}
-			pool.Labels = nil
-			if err := w.api.Update(t.Context(), pool); err != nil {
-				t.Fatal(err)
-			}
+			w.unlabel(t)
 		}
 		claim, node = w.passes(t)
 		if !finalizer.Karpenters(claim) || !finalizer.Karpenters(node) || finalizer.Taken(claim) || finalizer.Taken(node) || len(node.Annotations) > 0 {

@@ -36,15 +36,8 @@ func Incompatible(pool *karpv1.NodePool, types []catalog.InstanceType) string {
 	if set, ok := requirements[catalog.LabelPlacementGroupPartition]; ok && slices.ContainsFunc(catalog.PartitionNames(types[0].Partitions), set.Has) {
 		delete(ofType, catalog.LabelPlacementGroupPartition) // The placement group is the class's: all types have its partitions.
 	}
-	for i := range types {
-		if _, ok := ofType.Match(types[i].Labels); !ok {
-			continue
-		}
-		for _, labels := range offeringLabels(&types[i]) {
-			if _, ok := ofOffering.Match(labels); ok {
-				return ""
-			}
-		}
+	if anyMatches(types, ofType, ofOffering) {
+		return ""
 	}
 	for _, key := range slices.Sorted(maps.Keys(requirements)) {
 		values := valuesOf(types, key)
@@ -57,6 +50,21 @@ func Incompatible(pool *karpv1.NodePool, types []catalog.InstanceType) string {
 		}
 	}
 	return fmt.Sprintf("spec.template.spec.requirements: no instance type of EC2NodeClass %s meets all of them; each alone is met", class)
+}
+
+// anyMatches reports whether an instance type has labels that ofType allows, and an offering with labels that ofOffering allows.
+func anyMatches(types []catalog.InstanceType, ofType, ofOffering catalog.Requirements) bool {
+	for i := range types {
+		if _, ok := ofType.Match(types[i].Labels); !ok {
+			continue
+		}
+		for _, labels := range offeringLabels(&types[i]) {
+			if _, ok := ofOffering.Match(labels); ok {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // decided returns the pool's requirements on labels that the offering of a node decides.

@@ -112,6 +112,12 @@ func New(c Config) (*Server, error) {
 	if !complete || c.JoinDeadline <= 0 {
 		return nil, errors.New("server: Socket, Client, Reader, Cache, Offers, Leader, Launcher, Peer and JoinDeadline are required")
 	}
+	c.setDefaults()
+	return &Server{config: c, hub: newHub(), types: newTypes(), failures: newFailures(), asks: newAsks(), ledger: newLedger(), turn: make(chan struct{}, 1)}, nil
+}
+
+// setDefaults makes what is not given do nothing.
+func (c *Config) setDefaults() {
 	if c.HandedOver == nil {
 		c.HandedOver = func(*karpv1.NodePool) bool { return false }
 	}
@@ -130,7 +136,6 @@ func New(c Config) (*Server, error) {
 	if c.Leaving == nil {
 		c.Leaving = func(context.Context) []string { return nil }
 	}
-	return &Server{config: c, hub: newHub(), types: newTypes(), failures: newFailures(), asks: newAsks(), ledger: newLedger(), turn: make(chan struct{}, 1)}, nil
 }
 
 // Run serves until ctx ends. It begins once the cache is filled, so that a stream's first message is complete.

@@ -76,7 +76,7 @@ func countPods(in Objects) podsOf {
 			out.Promised++
 			out.perClaim[claim]++
 		default:
-			out.PodCounts.Pending++
+			out.Pending++
 			out.pending = append(out.pending, pod)
 		}
 		if pod.Spec.NodeName != "" {

@@ -34,10 +34,11 @@ func claim(name, node string, conditions ...string) karpv1.NodeClaim {
 	return c
 }
 
-var created = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+// created is when pods were.
+func created() time.Time { return time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC) }
 
 func pod(name, uid, node string, phase corev1.PodPhase) corev1.Pod {
-	p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(uid), CreationTimestamp: metav1.NewTime(created)}}
+	p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(uid), CreationTimestamp: metav1.NewTime(created())}}
 	p.Spec.Containers = []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
 		corev1.ResourceCPU: resource.MustParse("500m"), corev1.ResourceMemory: resource.MustParse("512Mi"),
 	}}}}
@@ -61,7 +62,7 @@ func TestOverview(t *testing.T) {
 			}}},
 			{ObjectMeta: metav1.ObjectMeta{Name: "managed"}},
 		},
-		Now: created.Add(time.Minute),
+		Now: created().Add(time.Minute),
 		Why: func(p *corev1.Pod) string {
 			return "no node can be launched: NodePool default: limit cpu of 4 reached"
 		},
@@ -93,7 +94,7 @@ func TestOverview(t *testing.T) {
 		},
 		Pods: view.PodCounts{Pending: 1, Promised: 1, Bound: 1, Running: 1},
 		Pending: []view.PendingPods{{
-			Namespace: "default", Owner: "Pod web-3", Count: 1, Since: created, Why: "no node can be launched: NodePool default: limit cpu of 4 reached",
+			Namespace: "default", Owner: "Pod web-3", Count: 1, Since: created(), Why: "no node can be launched: NodePool default: limit cpu of 4 reached",
 		}},
 		NotReady: []view.NotReady{
 			{NodePool: "broken", Message: "ValidationSucceeded: Malformed: spec.limits"},
@@ -103,7 +104,7 @@ func TestOverview(t *testing.T) {
 		SpotShare:   1,
 		Launched:    1,
 		Others:      1,
-		Now:         created.Add(time.Minute),
+		Now:         created().Add(time.Minute),
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("overview (-want +got):\n%s", diff)

@@ -34,16 +34,7 @@ func (d dims) addVolumes(c *class, volumes []Volume) {
 			c.broken = &Reason{Code: "VolumeConflict", Message: fmt.Sprintf("volume claim %s: %v", v.Claim, err)}
 			return
 		}
-		for _, place := range places {
-			for key := range place {
-				if c.placed == nil {
-					c.placed = map[string]Volume{}
-				}
-				if _, own := c.placed[key]; !own {
-					c.placed[key] = v
-				}
-			}
-		}
+		c.place(v, places)
 		var joined []catalog.Requirements
 		for _, t := range c.terms {
 			for _, p := range places {
@@ -59,6 +50,20 @@ func (d dims) addVolumes(c *class, volumes []Volume) {
 			return
 		}
 		c.terms = joined
+	}
+}
+
+// place notes which labels a volume makes requirements of.
+func (c *class) place(v Volume, places []catalog.Requirements) {
+	if c.placed == nil {
+		c.placed = map[string]Volume{}
+	}
+	for _, place := range places {
+		for key := range place {
+			if _, earlier := c.placed[key]; !earlier {
+				c.placed[key] = v
+			}
+		}
 	}
 }
 

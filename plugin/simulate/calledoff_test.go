@@ -107,7 +107,7 @@ func threeNodes(t *testing.T) *churn {
 		}
 	}
 	objects := r.Finish()
-	cat, _ := m.Catalog(objects)
+	cat, _ := m.Catalog(t.Context(), objects)
 	h.c = &cluster{objects: objects, cat: cat, shapes: map[string]int{}}
 	return h
 }

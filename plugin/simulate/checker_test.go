@@ -40,7 +40,7 @@ func check(t *testing.T, r run) {
 		t: t, r: r, out: r.outcome.Result(t.Context()), nodes: map[string]*corev1.Node{}, pods: map[string][]*corev1.Pod{},
 		placed: map[*corev1.Pod]string{},
 	}
-	c.state, _ = r.market.Catalog(r.objects)
+	c.state, _ = r.market.Catalog(t.Context(), r.objects)
 	for _, n := range r.objects.Nodes {
 		c.nodes[n.Name] = n
 	}

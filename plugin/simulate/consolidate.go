@@ -86,7 +86,7 @@ const maxSteps = 100
 // Consolidate decides which of the input's nodes to remove, and what would be launched for their pods instead, step by step until
 // nothing more can be saved. Pending pods are placed on existing nodes first.
 func Consolidate(ctx context.Context, objects *input.Objects, m *market.Market, o ConsolidateOptions) (*Saving, error) {
-	cat, problems := m.Catalog(objects)
+	cat, problems := m.Catalog(ctx, objects)
 	start := time.Now()
 	settled, pending, err := withPending(ctx, objects, cat, o.Options)
 	if err != nil {

@@ -93,7 +93,7 @@ func newChurn(t *testing.T, seed uint64) *churn {
 		h.node(r, fmt.Sprint("n", i))
 	}
 	objects := r.Finish()
-	cat, _ := m.Catalog(objects)
+	cat, _ := m.Catalog(t.Context(), objects)
 	h.c = &cluster{objects: objects, cat: cat, shapes: map[string]int{}}
 	for _, n := range objects.Nodes {
 		h.c.o.taken = append(h.c.o.taken, n.Name)

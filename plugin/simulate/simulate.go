@@ -87,7 +87,7 @@ type Held struct {
 
 // Run plans the pending pods of the input onto its nodes and onto new ones.
 func Run(ctx context.Context, objects *input.Objects, m *market.Market, o Options) (*Outcome, error) {
-	cat, problems := m.Catalog(objects)
+	cat, problems := m.Catalog(ctx, objects)
 	out, err := place(ctx, objects, cat, o)
 	if err != nil {
 		return nil, err

@@ -68,7 +68,14 @@ func (v *Volume) read(ebs wire.Params, isRoot bool, rootGiB int) *wire.Error {
 		}
 		*into = n
 	}
-	provisioned := v.Type == "io1" || v.Type == "io2"
+	if err := v.refuseType(isRoot, rootGiB); err != nil {
+		return err
+	}
+	return v.refuseRates(isRoot)
+}
+
+// refuseType returns what EC2 says about an unknown type, a missing size or a key without encryption.
+func (v *Volume) refuseType(isRoot bool, rootGiB int) *wire.Error {
 	switch {
 	case !slices.Contains([]string{"gp2", "gp3", "io1", "io2", "st1", "sc1", "standard"}, v.Type):
 		return wire.Errorf("InvalidParameterValue", "Invalid volume type '%s'.", v.Type)
@@ -78,6 +85,14 @@ func (v *Volume) read(ebs wire.Params, isRoot bool, rootGiB int) *wire.Error {
 		return wire.Errorf("InvalidBlockDeviceMapping", "Volume of size %dGB is smaller than the snapshot of the AMI, expect size >= %dGB", v.GiB, rootGiB)
 	case v.KMSKey != "" && !v.Encrypted:
 		return wire.Errorf("InvalidParameterDependency", "The parameter KmsKeyId requires the parameter Encrypted to be set.")
+	}
+	return nil
+}
+
+// refuseRates returns what EC2 says about operations, throughput and initialization that the type does not have.
+func (v *Volume) refuseRates(isRoot bool) *wire.Error {
+	provisioned := v.Type == "io1" || v.Type == "io2"
+	switch {
 	case v.IOPS > 0 && !provisioned && v.Type != "gp3":
 		return wire.Errorf("InvalidParameterCombination", "The parameter iops is not supported for %s volumes.", v.Type)
 	case v.IOPS == 0 && provisioned:

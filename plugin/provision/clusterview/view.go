@@ -169,6 +169,14 @@ func (v *View) startingNode(src Source, n catalog.InFlightNode, running *framewo
 			}
 		}
 	}
+	addPromised(ni, src, n, have)
+	keep(ni, src.kept(n.NodeClaim, ""))
+	v.AddDaemons(ni, daemons)
+	return ni
+}
+
+// addPromised adds the pods that are promised to a node in flight, except those that it has.
+func addPromised(ni *framework.NodeInfo, src Source, n catalog.InFlightNode, have map[types.UID]bool) {
 	for _, ref := range n.Pods {
 		uid := types.UID(ref.UID)
 		if have[uid] || src.Leave[uid] {
@@ -186,9 +194,6 @@ func (v *View) startingNode(src Source, n catalog.InFlightNode, running *framewo
 			addPod(ni, pod)
 		}
 	}
-	keep(ni, src.kept(n.NodeClaim, ""))
-	v.AddDaemons(ni, daemons)
-	return ni
 }
 
 // keep adds pods to a node, except those that it has.

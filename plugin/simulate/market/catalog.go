@@ -1,6 +1,7 @@
 package market
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -24,7 +25,7 @@ const resourceNodes corev1.ResourceName = "nodes"
 // Catalog returns what the launcher would send to the planner: each NodePool with what its nodes use already, and the instance
 // types of each EC2NodeClass with their offerings. Faults of a NodePool or a class are returned as problems. Their NodePools are
 // then not ready; the others are not affected.
-func (m *Market) Catalog(objects *input.Objects) (catalog.State, []input.Problem) {
+func (m *Market) Catalog(ctx context.Context, objects *input.Objects) (catalog.State, []input.Problem) {
 	b := &builder{market: m, classes: map[string]*awsv1.EC2NodeClass{}, pods: map[string]*corev1.Pod{}, state: catalog.State{
 		Generation: 1, NodePools: map[string]catalog.NodePool{}, InstanceTypes: map[string][]catalog.InstanceType{},
 		InFlight: map[string]catalog.InFlightNode{}, Commitments: m.Commitments,
@@ -37,7 +38,7 @@ func (m *Market) Catalog(objects *input.Objects) (catalog.State, []input.Problem
 		pool := b.pool(p)
 		b.state.NodePools[pool.Name] = pool
 	}
-	b.overlay(objects.NodeOverlays)
+	b.overlay(ctx, objects.NodeOverlays)
 	for _, p := range objects.Pods {
 		b.pods[string(p.UID)] = p.Pod
 	}

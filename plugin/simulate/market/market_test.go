@@ -49,7 +49,7 @@ prices: 1 instance types have no price and are left out: m9.large
 	pool := &karpv1.NodePool{}
 	pool.Name = "default"
 	pool.Spec.Template.Spec.NodeClassRef = &karpv1.NodeClassReference{Name: "nobody"}
-	state, found := m.Catalog(&input.Objects{NodePools: []*karpv1.NodePool{pool}})
+	state, found := m.Catalog(t.Context(), &input.Objects{NodePools: []*karpv1.NodePool{pool}})
 	if len(found) > 0 {
 		t.Errorf("problems of the catalog: %s", problems(found))
 	}
@@ -132,7 +132,7 @@ func TestUsagePrices(t *testing.T) {
 	pool := &karpv1.NodePool{}
 	pool.Name = "default"
 	pool.Spec.Template.Spec.NodeClassRef = &karpv1.NodeClassReference{Name: "nobody"}
-	state, _ := m.Catalog(&input.Objects{NodePools: []*karpv1.NodePool{pool}})
+	state, _ := m.Catalog(t.Context(), &input.Objects{NodePools: []*karpv1.NodePool{pool}})
 	for _, it := range state.InstanceTypes["nobody"] {
 		if it.Charges.Volumes != catalog.Micro(20*0.1/catalog.HoursPerMonth) {
 			t.Errorf("%s: %+v, want 20 GiB at 0.1 USD per month", it.Name, it.Charges)

@@ -15,7 +15,7 @@ import (
 
 // overlay applies the NodeOverlays. One that the API server returned without a condition is left out: no launcher applies it, since the
 // feature gate NodeOverlay is off.
-func (b *builder) overlay(overlays []*v1alpha1.NodeOverlay) {
+func (b *builder) overlay(ctx context.Context, overlays []*v1alpha1.NodeOverlay) {
 	in := overlay.Input{Types: b.state.InstanceTypes}
 	for _, o := range overlays {
 		if o.UID != "" && len(o.Status.Conditions) == 0 {
@@ -30,7 +30,7 @@ func (b *builder) overlay(overlays []*v1alpha1.NodeOverlay) {
 	for _, p := range b.state.NodePools {
 		in.Pools = append(in.Pools, overlay.Pool{Name: p.Name, NodeClass: p.NodeClass, Labels: p.Labels})
 	}
-	result := overlay.Evaluate(context.Background(), in)
+	result := overlay.Evaluate(ctx, in)
 	for name, key := range result.Keys {
 		pool := b.state.NodePools[name]
 		pool.Overlaid = key
