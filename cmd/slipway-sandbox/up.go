@@ -46,6 +46,7 @@ func newUpCommand(name *string) *cobra.Command {
 	flags.StringVar(&cfg.KubeconfigPath, "kubeconfig", "", "write the kubeconfig to this file, which must not exist (default in the sandbox's folder)")
 	flags.StringVar(&cfg.AWSListen, "aws-listen", "", "address that AWS listens on (default a free port on loopback)")
 	flags.StringVar(&cfg.AWSEndpoint, "aws-endpoint", "", "URL of another AWS to stand on, such as LocalStack's or moto's (default the sandbox's own)")
+	flags.StringVar(&cfg.IPFamily, "ip-family", sandbox.IPv4, "IP family of the cluster: ipv4 or ipv6")
 	flags.StringVar(&cfg.Machines, "machines", "sim", "machines behind the instances: sim (simulated kubelets) or kubelet (real ones, on Linux as root)")
 	cfg.Speed = 1
 	flags.Var((*speed)(&cfg.Speed), "speed", "divide the delays of AWS and of machines by this")

@@ -34,6 +34,8 @@ type Config struct {
 	EC2 EC2
 	// Region is the region of all Nodes.
 	Region string
+	// IPv6 gives Nodes the IPv6 addresses of their instances instead of the IPv4 ones (NodeIPFamilies of cloud-provider-aws).
+	IPv6 bool
 }
 
 // Controller is the cloud-controller-manager's part for Nodes.
@@ -49,7 +51,7 @@ func New(cfg Config) (*Controller, error) {
 		return nil, errors.New("cloud controller: Client, EC2 and Region are required")
 	}
 	c := &Controller{factory: informers.NewSharedInformerFactory(cfg.Client, 0)}
-	provider := cloud{instances: instances{ec2: cfg.EC2, region: cfg.Region}}
+	provider := cloud{instances: instances{ec2: cfg.EC2, region: cfg.Region, ipv6: cfg.IPv6}}
 	var err error
 	if c.lifecycle, err = nodelifecycle.NewCloudNodeLifecycleController(c.factory.Core().V1().Nodes(), cfg.Client, provider, monitorPeriod); err != nil {
 		return nil, fmt.Errorf("cloud controller: %w", err)

@@ -2,6 +2,7 @@ package cloudcontroller_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -60,10 +61,17 @@ func (m *memory) set(id string, state ec2types.InstanceStateName) {
 // run starts the controllers over Nodes and EC2 and calls f.
 func run(t *testing.T, f func(client *fake.Clientset, cloud *memory)) {
 	t.Helper()
+	runIn(t, cloudcontroller.Config{}, f)
+}
+
+// runIn is run with settings.
+func runIn(t *testing.T, cfg cloudcontroller.Config, f func(client *fake.Clientset, cloud *memory)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		client, cloud := fake.NewClientset(), &memory{instances: map[string]ec2types.Instance{}}
-		c, err := cloudcontroller.New(cloudcontroller.Config{Client: client, EC2: cloud, Region: "us-east-1"})
+		cfg.Client, cfg.EC2, cfg.Region = client, cloud, "us-east-1"
+		c, err := cloudcontroller.New(cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -178,6 +186,32 @@ func TestInitialisesNodes(t *testing.T) {
 		}
 		if len(got.Status.Addresses) != 3 || got.Status.Addresses[0].Address != "10.0.0.1" {
 			t.Errorf("addresses %v", got.Status.Addresses)
+		}
+	})
+}
+
+// In an IPv6 cluster a Node has the IPv6 address of its instance, and keeps its hostname.
+func TestInitialisesNodesOfIPv6(t *testing.T) {
+	runIn(t, cloudcontroller.Config{IPv6: true}, func(client *fake.Clientset, cloud *memory) {
+		cloud.set("i-1", ec2types.InstanceStateNameRunning)
+		i := cloud.instances["i-1"]
+		i.NetworkInterfaces = []ec2types.InstanceNetworkInterface{
+			{Status: ec2types.NetworkInterfaceStatusInUse, Ipv6Addresses: []ec2types.InstanceIpv6Address{{Ipv6Address: aws.String("2600:1f18::4")}}},
+			{Status: ec2types.NetworkInterfaceStatusInUse},
+		}
+		cloud.instances["i-1"] = i
+		n := node("node-i-1", "", corev1.ConditionFalse, corev1.Taint{Key: "node.cloudprovider.kubernetes.io/uninitialized", Value: "true", Effect: corev1.TaintEffectNoSchedule})
+		n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeHostName, Address: "node-i-1"}}
+		create(t, client, n)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		got, err := client.CoreV1().Nodes().Get(t.Context(), "node-i-1", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "2600:1f18::4"}, {Type: corev1.NodeHostName, Address: "node-i-1"}}
+		if !slices.Equal(got.Status.Addresses, want) {
+			t.Errorf("addresses %v, want %v", got.Status.Addresses, want)
 		}
 	})
 }

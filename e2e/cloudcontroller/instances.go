@@ -64,6 +64,7 @@ func (cloud) HasClusterID() bool { return true }
 type instances struct {
 	ec2    EC2
 	region string
+	ipv6   bool
 }
 
 // InstanceExists reports whether the Node's instance exists.
@@ -103,7 +104,7 @@ func (i instances) InstanceMetadata(ctx context.Context, node *corev1.Node) (*cl
 		InstanceType:  string(found.InstanceType),
 		Zone:          zone,
 		Region:        i.region,
-		NodeAddresses: addresses(found),
+		NodeAddresses: i.addresses(found),
 	}
 	if id := aws.ToString(placement.AvailabilityZoneId); id != "" {
 		out.AdditionalLabels = map[string]string{zoneIDLabel: id}
@@ -111,7 +112,22 @@ func (i instances) InstanceMetadata(ctx context.Context, node *corev1.Node) (*cl
 	return out, nil
 }
 
-func addresses(i *ec2types.Instance) []corev1.NodeAddress {
+// addresses returns those of one IP family. There is no DNS name for IPv6 (pkg/providers/v1/aws.go, extractIPv6NodeAddresses): the controller
+// keeps the Node's own hostname.
+func (i instances) addresses(of *ec2types.Instance) []corev1.NodeAddress {
+	if !i.ipv6 {
+		return ipv4Addresses(of)
+	}
+	var out []corev1.NodeAddress
+	for _, nic := range of.NetworkInterfaces {
+		if nic.Status == ec2types.NetworkInterfaceStatusInUse && len(nic.Ipv6Addresses) > 0 {
+			out = append(out, corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: aws.ToString(nic.Ipv6Addresses[0].Ipv6Address)})
+		}
+	}
+	return out
+}
+
+func ipv4Addresses(i *ec2types.Instance) []corev1.NodeAddress {
 	all := []corev1.NodeAddress{
 		{Type: corev1.NodeInternalIP, Address: aws.ToString(i.PrivateIpAddress)},
 		{Type: corev1.NodeExternalIP, Address: aws.ToString(i.PublicIpAddress)},

@@ -35,7 +35,7 @@ func (cp *ControlPlane) startAPI(ctx context.Context, cfg Config) error {
 	if cp.admin, err = cp.RESTConfig("admin", "system:masters"); err != nil {
 		return err
 	}
-	completed, err := cp.apiOptions(ctx, listener, cfg.EmulatedVersion)
+	completed, err := cp.apiOptions(ctx, listener, cfg)
 	if err != nil {
 		return err
 	}
@@ -58,14 +58,14 @@ func (cp *ControlPlane) startAPI(ctx context.Context, cfg Config) error {
 }
 
 // apiOptions returns the options that kube-apiserver would have read from its command line.
-func (cp *ControlPlane) apiOptions(ctx context.Context, listener net.Listener, emulated string) (options.CompletedOptions, error) {
+func (cp *ControlPlane) apiOptions(ctx context.Context, listener net.Listener, cfg Config) (options.CompletedOptions, error) {
 	opts := options.NewServerRunOptions()
 	flags := pflag.NewFlagSet("kube-apiserver", pflag.ContinueOnError)
 	for _, set := range opts.Flags().FlagSets {
 		flags.AddFlagSet(set)
 	}
 	opts.SecureServing.Listener = listener
-	if err := flags.Parse(cp.apiFlags(listener.Addr().(*net.TCPAddr).Port, emulated)); err != nil {
+	if err := flags.Parse(cp.apiFlags(listener.Addr().(*net.TCPAddr).Port, cfg)); err != nil {
 		return options.CompletedOptions{}, err
 	}
 	if err := opts.GenericServerRunOptions.ComponentGlobalsRegistry.Set(); err != nil {
@@ -78,7 +78,7 @@ func (cp *ControlPlane) apiOptions(ctx context.Context, listener net.Listener, e
 	return completed, utilerrors.NewAggregate(completed.Validate())
 }
 
-func (cp *ControlPlane) apiFlags(port int, emulated string) []string {
+func (cp *ControlPlane) apiFlags(port int, cfg Config) []string {
 	flags := []string{
 		"--bind-address=127.0.0.1",
 		"--advertise-address=127.0.0.1",
@@ -86,7 +86,7 @@ func (cp *ControlPlane) apiFlags(port int, emulated string) []string {
 		"--endpoint-reconciler-type=none",
 		fmt.Sprintf("--secure-port=%d", port),
 		"--etcd-servers=" + cp.etcd.endpoint,
-		"--service-cluster-ip-range=" + serviceNetwork,
+		"--service-cluster-ip-range=" + cfg.serviceCIDR(),
 		"--tls-cert-file=" + cp.authority.path("server.crt"),
 		"--tls-private-key-file=" + cp.authority.path("server.key"),
 		"--client-ca-file=" + cp.authority.path("ca.crt"),
@@ -111,8 +111,8 @@ func (cp *ControlPlane) apiFlags(port int, emulated string) []string {
 		"--max-requests-inflight=0",
 		"--max-mutating-requests-inflight=0",
 	}
-	if emulated != "" {
-		flags = append(flags, "--emulated-version=kube="+emulated)
+	if cfg.EmulatedVersion != "" {
+		flags = append(flags, "--emulated-version=kube="+cfg.EmulatedVersion)
 	}
 	return flags
 }

@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,12 +21,20 @@ type Config struct {
 	Folder string
 	// LogFile receives the logs of all three servers; empty means controlplane.log in the temporary folder.
 	LogFile string
+	// ServiceCIDR is the range of cluster IPs, and with it the cluster's IP family; empty means 10.100.0.0/16.
+	ServiceCIDR string
 	// EmulatedVersion is the version that kube-apiserver and kube-controller-manager emulate, for example "1.34"; empty
 	// means the version from which they were built.
 	EmulatedVersion string
 	// Progress is called after each step of Start with the step and its duration; nil means no call.
 	Progress func(step string, took time.Duration)
 }
+
+// serviceNetwork is the usual range of cluster IPs.
+const serviceNetwork = "10.100.0.0/16"
+
+// serviceCIDR returns the range of cluster IPs.
+func (c Config) serviceCIDR() string { return cmp.Or(c.ServiceCIDR, serviceNetwork) }
 
 // ControlPlane is a running control plane.
 type ControlPlane struct {
@@ -99,7 +108,7 @@ func (cp *ControlPlane) startFiles(_ context.Context, cfg Config) error {
 	if cp.logs, err = redirectLogs(logFile); err != nil {
 		return err
 	}
-	cp.authority, err = newAuthority(cp.folder)
+	cp.authority, err = newAuthority(cp.folder, cfg.serviceCIDR())
 	return err
 }
 

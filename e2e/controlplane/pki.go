@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"math/big"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"time"
@@ -18,29 +19,29 @@ import (
 	"k8s.io/client-go/util/keyutil"
 )
 
-// serviceNetwork is the range of cluster IPs. serviceIP is the API server's.
-const (
-	serviceNetwork = "10.100.0.0/16"
-	serviceIP      = "10.100.0.1"
-)
-
 // authority signs the certificates of one control plane and holds the files with which its servers start.
 type authority struct {
 	folder string
-	cert   *x509.Certificate
-	key    crypto.Signer
+	// serviceIP is the cluster IP of the API server, the first of the range.
+	serviceIP netip.Addr
+	cert      *x509.Certificate
+	key       crypto.Signer
 	// caPEM is the certificate that clients and servers trust.
 	caPEM []byte
 }
 
 // newAuthority generates the keys and writes ca.crt, ca.key, server.crt, server.key, proxy.crt, proxy.key, sa.key and
 // sa.pub into folder.
-func newAuthority(folder string) (*authority, error) {
+func newAuthority(folder, serviceCIDR string) (*authority, error) {
+	services, err := netip.ParsePrefix(serviceCIDR)
+	if err != nil {
+		return nil, fmt.Errorf("reading the range of cluster IPs: %w", err)
+	}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, err
 	}
-	a := &authority{folder: folder, key: key}
+	a := &authority{folder: folder, key: key, serviceIP: services.Masked().Addr().Next()}
 	template, err := certificateTemplate(pkix.Name{CommonName: "slipway-sandbox-ca"})
 	if err != nil {
 		return nil, err
@@ -65,7 +66,7 @@ func (a *authority) writeFiles() error {
 	}
 	serverCert, serverKey, err := a.serving("kube-apiserver",
 		[]string{"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"},
-		[]net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback, net.ParseIP(serviceIP)})
+		[]net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback, a.serviceIP.AsSlice()})
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package machines
 
 import (
+	"cmp"
 	"context"
 	"strings"
 
@@ -50,7 +51,7 @@ func (f fromAWS) Watch(ctx context.Context) <-chan instance.Instance {
 	return out
 }
 
-// convert returns an EC2 instance as a machine sees it.
+// convert returns an EC2 instance as a machine sees it. Only the subnets of IPv6 clusters have IPv6 addresses, and nodes report these there.
 func convert(i aws.Instance) instance.Instance {
 	out := instance.Instance{
 		ID:                 i.ID,
@@ -67,7 +68,7 @@ func convert(i aws.Instance) instance.Instance {
 		Region:             strings.TrimRight(i.Zone, "abcdefghijklmnopqrstuvwxyz"),
 		Zone:               i.Zone,
 		ZoneID:             i.ZoneID,
-		PrivateIP:          i.PrivateIP,
+		PrivateIP:          cmp.Or(i.IPv6, i.PrivateIP),
 		PrivateDNSName:     i.PrivateDNSName,
 		ImageID:            i.ImageID,
 		Windows:            i.Windows,

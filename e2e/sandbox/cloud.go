@@ -72,6 +72,7 @@ func (s *Sandbox) startAWS(ctx context.Context) (string, error) {
 	}
 	server, err := aws.New(aws.Config{
 		Listen: s.cfg.AWSListen, Region: Region, AccountID: accountID, ClusterName: ClusterName, Clock: clock.New(s.cfg.Speed),
+		IPv6: s.cfg.IPFamily == IPv6, ServiceCIDR: serviceCIDRs()[s.cfg.IPFamily],
 		Policies: map[string]policy.Policy{LauncherAccessKey: allowed}, Roles: []string{nodeRole},
 		LimitedKeys: []string{LauncherAccessKey}, TagsAfter: tagsAfter,
 		Seed: int64(s.cfg.Seed), SpotInterruptions: s.cfg.SpotInterruptionsPerHour,
@@ -87,7 +88,7 @@ func (s *Sandbox) startAWS(ctx context.Context) (string, error) {
 
 func (s *Sandbox) startMachines(ctx context.Context) (string, error) {
 	controller, err := cloudcontroller.New(cloudcontroller.Config{
-		Client: s.client, EC2: cloudcontroller.NewEC2(s.AWSEndpoint(), s.AWSRegion()), Region: s.AWSRegion(),
+		Client: s.client, EC2: cloudcontroller.NewEC2(s.AWSEndpoint(), s.AWSRegion()), Region: s.AWSRegion(), IPv6: s.cfg.IPFamily == IPv6,
 	})
 	if err != nil {
 		return "", err

@@ -33,6 +33,19 @@ const (
 	RealKubelets = "kubelet"
 )
 
+// The IP families of clusters, as EKS names them.
+const (
+	// IPv4 clusters give pods, Services and nodes IPv4 addresses.
+	IPv4 = "ipv4"
+	// IPv6 clusters give them IPv6 addresses.
+	IPv6 = "ipv6"
+)
+
+// serviceCIDRs are the ranges of Services by IP family; the one of IPv6 is a unique local range as EKS assigns it.
+func serviceCIDRs() map[string]string {
+	return map[string]string{IPv4: "10.100.0.0/16", IPv6: "fd30:1c53:5f8a::/108"}
+}
+
 // Config configures a sandbox. Only BinDir is required.
 type Config struct {
 	// BinDir is the folder of slipway-scheduler and slipway-launcher.
@@ -50,6 +63,8 @@ type Config struct {
 	// KubeconfigPath is the path of the administrator's kubeconfig. The file must not exist. Empty means a file in the
 	// sandbox's folder.
 	KubeconfigPath string
+	// IPFamily is that of the EKS cluster: IPv4, the default, or IPv6.
+	IPFamily string
 	// Machines is the kind of machines: Simulated, the default, or RealKubelets.
 	Machines string
 	// Kubelets configures machines of kind RealKubelets.
@@ -103,6 +118,9 @@ func (c *Config) complete() error {
 	if c.RestartBackoff == 0 {
 		c.RestartBackoff = time.Duration(float64(kubeletBackoff) / c.Speed)
 	}
+	if c.IPFamily == "" {
+		c.IPFamily = IPv4
+	}
 	if c.Machines == "" {
 		c.Machines = Simulated
 	}
@@ -123,6 +141,12 @@ func (c *Config) validate() error {
 	}
 	if c.Machines != Simulated && c.Machines != RealKubelets {
 		errs = append(errs, fmt.Errorf("validating machines %q: want %s or %s", c.Machines, Simulated, RealKubelets))
+	}
+	if serviceCIDRs()[c.IPFamily] == "" {
+		errs = append(errs, fmt.Errorf("validating IP family %q: want %s or %s", c.IPFamily, IPv4, IPv6))
+	}
+	if c.IPFamily == IPv6 && c.Machines == RealKubelets {
+		errs = append(errs, fmt.Errorf("validating IP family %s: only with machines %s", IPv6, Simulated))
 	}
 	if c.Replicas < 0 {
 		errs = append(errs, fmt.Errorf("validating replicas %d: is negative", c.Replicas))
@@ -151,7 +175,7 @@ func (c *Config) validate() error {
 func (c *Config) checkForeign() []error {
 	var errs []error
 	for what, asked := range map[string]bool{
-		"an address to listen on": c.AWSListen != "", "managed nodes": c.ManagedNodes > 0, "spot interruptions": c.SpotInterruptionsPerHour > 0,
+		"an address to listen on": c.AWSListen != "", "managed nodes": c.ManagedNodes > 0, "IP family ipv6": c.IPFamily == IPv6, "spot interruptions": c.SpotInterruptionsPerHour > 0,
 	} {
 		if asked {
 			errs = append(errs, fmt.Errorf("%s: only with the sandbox's own AWS, not with the one at %s", what, c.AWSEndpoint))

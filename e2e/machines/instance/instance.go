@@ -45,7 +45,7 @@ type Instance struct {
 	InstanceStoreGiB int64
 	// Region and Zone are where it runs, ZoneID the zone's id that is the same in every account.
 	Region, Zone, ZoneID string
-	// PrivateIP and PrivateDNSName name it; the latter is the Node's name.
+	// PrivateIP and PrivateDNSName name it; the latter is the Node's name. PrivateIP is an IPv6 address in an IPv6 cluster.
 	PrivateIP, PrivateDNSName string
 	// ImageID is the AMI, Windows whether it runs Windows.
 	ImageID string

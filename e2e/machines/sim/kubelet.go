@@ -43,7 +43,7 @@ type kubelet struct {
 	pods    cache.Indexer
 	slots   slots
 	log     logr.Logger
-	address func() string
+	address func() uint32
 	// wake receives when a pod of this node has changed.
 	wake chan struct{}
 

@@ -131,7 +131,7 @@ func (k *kubelet) addPod(ctx context.Context, pod *corev1.Pod, now time.Time) *p
 	if pod.Spec.HostNetwork {
 		state.view.podIP = k.host.instance.PrivateIP
 	} else {
-		state.view.podIP = k.address()
+		state.view.podIP = podAddress(k.host.instance.PrivateIP, k.address())
 	}
 	if tries := state.view.plan.mountTries; tries > 0 {
 		k.writer.event(newEvent(podReference(pod), k.name(), corev1.EventTypeWarning, "FailedMount",

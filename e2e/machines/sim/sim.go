@@ -252,8 +252,19 @@ func managedConfig(m instance.Instance) userdata.Config {
 	}}
 }
 
-// address returns a new pod address, of the range that EKS users add to their VPC for pods.
-func (s *Sim) address() string {
-	n := s.addresses.Add(1) & (1<<22 - 1)
-	return netip.AddrFrom4([4]byte{100, 64 + byte(n>>16), byte(n >> 8), byte(n)}).String()
+// address returns the number of a new pod address.
+func (s *Sim) address() uint32 { return s.addresses.Add(1) }
+
+// podAddress returns the n-th pod address in the IP family of the host: of the range that EKS users add to their VPC for pods, or of an IPv6 prefix.
+func podAddress(host string, n uint32) string {
+	n &= 1<<22 - 1
+	last := [4]byte{100, 64 + byte(n>>16), byte(n >> 8), byte(n)}
+	if ip, err := netip.ParseAddr(host); err == nil && ip.Is6() {
+		octets := ip.As16()
+		// The second /80 of the host's subnet.
+		octets[8], octets[9] = 0, 1
+		copy(octets[12:], last[:])
+		return netip.AddrFrom16(octets).String()
+	}
+	return netip.AddrFrom4(last).String()
 }
