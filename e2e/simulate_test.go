@@ -28,6 +28,14 @@ func TestSimulateFromClusterAlone(t *testing.T) {
 	if text := w.slipway("simulate", "--from-cluster", "-o", "json"); !planned(t, text, w.name+"/waits", w.AWSRegion()) {
 		t.Fatalf("no node of NodePool simulate for the pod in:\n%s", text)
 	}
+	for name, value := range map[string]string{
+		"AWS_ENDPOINT_URL": shared.AWSEndpoint(), "AWS_REGION": w.AWSRegion(), "AWS_ACCESS_KEY_ID": "somebody", "AWS_SECRET_ACCESS_KEY": "secret",
+	} {
+		t.Setenv(name, value)
+	}
+	if text := w.slipway("simulate", "--from-cluster", "--aws", "-o", "json"); !planned(t, text, w.name+"/waits", w.AWSRegion()) || !strings.Contains(text, `"spot"`) {
+		t.Errorf("with EC2's prices, want a spot node for the pod in:\n%s", text)
+	}
 	told := w.slipway("explain", "pod", w.name+"/waits")
 	for _, want := range []string{"Pod simulate/waits: pending", "If it were planned now", "on a new node, simulate-1", "NodePool simulate"} {
 		if !strings.Contains(told, want) {

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	awssdk "github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	"github.com/prometheus/client_golang/prometheus"
@@ -120,7 +121,8 @@ func startAWS(tb testing.TB, change ...func(*awsfake.Config)) *awsfake.Server {
 	return server
 }
 
-func newCloud(tb testing.TB, server *awsfake.Server, change ...func(*aws.Config)) *aws.Cloud {
+// awsConfig returns the launcher's configuration of the SDK for the server.
+func awsConfig(tb testing.TB, server *awsfake.Server) awssdk.Config {
 	tb.Helper()
 	tb.Setenv("AWS_ENDPOINT_URL", server.URL())
 	tb.Setenv("AWS_REGION", "us-east-1")
@@ -133,7 +135,12 @@ func newCloud(tb testing.TB, server *awsfake.Server, change ...func(*aws.Config)
 	client := &http.Client{Transport: &http.Transport{}}
 	cfg.HTTPClient = client
 	tb.Cleanup(client.CloseIdleConnections)
-	settings := aws.Config{AWS: cfg, ClusterName: "prod", InterruptionQueue: "prod", Metrics: prometheus.NewPedanticRegistry()}
+	return cfg
+}
+
+func newCloud(tb testing.TB, server *awsfake.Server, change ...func(*aws.Config)) *aws.Cloud {
+	tb.Helper()
+	settings := aws.Config{AWS: awsConfig(tb, server), ClusterName: "prod", InterruptionQueue: "prod", Metrics: prometheus.NewPedanticRegistry()}
 	for _, f := range change {
 		f(&settings)
 	}
@@ -192,6 +199,29 @@ func TestAliasesOnTheWire(t *testing.T) {
 		if got := slices.Sorted(maps.Keys(architectures)); !slices.Equal(got, want.architectures) {
 			t.Errorf("%s: instance types of the architectures %v, AMIs %+v", alias, got, status.AMIs)
 		}
+	}
+}
+
+// A region's offer has types with their zones, and prices of both kinds.
+func TestReadOffer(t *testing.T) {
+	server := startAWS(t)
+	offer, err := aws.ReadOffer(t.Context(), awsConfig(t, server))
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(offer.Types, func(f catalog.Facts) bool { return f.Name == "m5.large" })
+	if i < 0 || len(offer.Types[i].Zones) == 0 || offer.OnDemand["m5.large"] <= 0 {
+		t.Fatalf("%d types, m5.large at %d for %v", len(offer.Types), i, offer.OnDemand["m5.large"])
+	}
+	zone := offer.Types[i].Zones[0]
+	if spot := offer.Spot[zone]["m5.large"]; spot <= 0 || spot >= offer.OnDemand["m5.large"] {
+		t.Errorf("spot in %s for %v, on demand %v", zone, spot, offer.OnDemand["m5.large"])
+	}
+	server.Down(time.Hour)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if _, err := aws.ReadOffer(ctx, awsConfig(t, server)); err == nil {
+		t.Error("an offer without AWS")
 	}
 }
 
