@@ -68,7 +68,7 @@ func run(t *testing.T, server *aws.Server, types ...ec2types.InstanceType) {
 			arch = "arm64"
 		}
 		images, err := client(server).DescribeImages(t.Context(), &ec2.DescribeImagesInput{Filters: []ec2types.Filter{
-			{Name: awssdk.String("architecture"), Values: []string{arch}},
+			{Name: awssdk.String("architecture"), Values: []string{arch}}, {Name: awssdk.String("name"), Values: []string{"amazon-eks-node-al2023-*"}},
 		}})
 		if err != nil {
 			t.Fatal(err)
