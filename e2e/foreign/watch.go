@@ -127,7 +127,7 @@ func (w *watch) describe(ctx context.Context, i ec2types.Instance) (instance.Ins
 	out.ID, out.Type, out.Region = awssdk.ToString(i.InstanceId), string(i.InstanceType), w.cfg.Region
 	out.PrivateIP, out.PrivateDNSName = awssdk.ToString(i.PrivateIpAddress), awssdk.ToString(i.PrivateDnsName)
 	out.ImageID, out.Launched, out.UserData = awssdk.ToString(i.ImageId), awssdk.ToTime(i.LaunchTime), text
-	out.Spot = i.InstanceLifecycle == ec2types.InstanceLifecycleTypeSpot
+	out.Spot, out.Windows = i.InstanceLifecycle == ec2types.InstanceLifecycleTypeSpot, i.Platform == ec2types.PlatformValuesWindows
 	if i.Placement != nil {
 		out.Zone, out.ZoneID = awssdk.ToString(i.Placement.AvailabilityZone), awssdk.ToString(i.Placement.AvailabilityZoneId)
 	}
@@ -191,7 +191,7 @@ func machine(info ec2types.InstanceTypeInfo) instance.Instance {
 		if i := int(awssdk.ToInt32(info.NetworkInfo.DefaultNetworkCardIndex)); i < len(info.NetworkInfo.NetworkCards) {
 			interfaces = awssdk.ToInt32(info.NetworkInfo.NetworkCards[i].MaximumNetworkInterfaces)
 		}
-		out.PodLimit = int64(interfaces*(addresses-1) + 2)
+		out.PodLimit, out.InterfaceAddresses = int64(interfaces*(addresses-1)+2), int64(addresses)
 	}
 	out.GPUs, out.GPUResource = accelerators(info)
 	return out
