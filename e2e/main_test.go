@@ -29,7 +29,9 @@ const speed = 10
 const featureGates = "NodeRepair=true,StaticCapacity=true,CapacityBuffer=true,NodeOverlay=true"
 
 // launcherSettings is the launcher's configuration file.
-func launcherSettings(gates string) []byte { return fmt.Appendf(nil, "featureGates: %s\n", gates) }
+func launcherSettings(gates string) []byte {
+	return fmt.Appendf(nil, "featureGates: %s\nignoreDRARequests: false\n", gates)
+}
 
 // cluster is the sandbox that all tests of the process share. Each test has NodePools and a namespace of its own. Tests that disturb others, such
 // as by killing a process or denying an AWS service, have names that end in Alone and run one after the other. All others run beside each other.
@@ -124,7 +126,7 @@ func start(ctx context.Context, settings string) (*cluster, error) {
 		Speed:        speed,
 		BinDir:       binDir(),
 		ManagedNodes: 0,
-		PluginArgs:   map[string]any{"adopt": []string{theirScheduler}},
+		PluginArgs:   map[string]any{"adopt": []string{theirScheduler}, "ignoreDRARequests": false, "deviceTemplates": deviceTemplates()},
 		LauncherArgs: []string{"--config=" + settings},
 		Progress:     func(text string) { fmt.Fprintln(os.Stderr, text) },
 	})

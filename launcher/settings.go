@@ -79,6 +79,9 @@ type Settings struct {
 	// DisruptBarePods means that pods without a controller do not keep a node from being consolidated, or replaced when it has drifted or
 	// expires soon: they end with it, as with Karpenter. Default false.
 	DisruptBarePods bool `json:"disruptBarePods,omitempty"`
+	// IgnoreDRARequests means that nodes are initialized without the devices that were planned for ResourceClaims, as with Karpenter. The
+	// scheduler's argument of the same name decides whether such pods are planned for. Default true.
+	IgnoreDRARequests bool `json:"ignoreDRARequests"`
 	// CommitmentsConfigMap is NAMESPACE/NAME of the ConfigMap with the account's Savings Plans and Reserved Instances. Default
 	// kube-system/slipway-commitments; one that does not exist has none.
 	CommitmentsConfigMap string `json:"commitmentsConfigMap,omitempty"`
@@ -109,7 +112,7 @@ func Defaults() Settings {
 	return Settings{
 		Socket: "/run/slipway/launcher.sock", BindAt: bind.Auto, MinValuesPolicy: minValuesStrict,
 		JoinDeadline: metav1.Duration{Duration: 5 * time.Minute}, EmptyJoinDeadline: metav1.Duration{Duration: 15 * time.Minute},
-		VMMemoryOverheadPercent: 0.075, ExpiryWindow: metav1.Duration{Duration: 12 * time.Hour},
+		IgnoreDRARequests: true, VMMemoryOverheadPercent: 0.075, ExpiryWindow: metav1.Duration{Duration: 12 * time.Hour},
 		AMIRefreshInterval: metav1.Duration{Duration: time.Minute}, SubnetRefreshInterval: metav1.Duration{Duration: time.Minute},
 		ConsolidationPeriod: metav1.Duration{Duration: 10 * time.Second}, ConsolidationPayback: metav1.Duration{Duration: 2 * time.Hour},
 		ConsolidationMinSaving: 0.005, ConsolidationNodeAge: metav1.Duration{Duration: disruption.DefaultNodeAge},
@@ -158,6 +161,7 @@ func (s *Settings) FromEnvironment(getenv func(string) string) error {
 	}
 	parse("ISOLATED_VPC", func(text string) (err error) { s.IsolatedVPC, err = strconv.ParseBool(text); return err })
 	parse("ENABLE_ZONAL_SHIFT", func(text string) (err error) { s.EnableZonalShift, err = strconv.ParseBool(text); return err })
+	parse("IGNORE_DRA_REQUESTS", func(text string) (err error) { s.IgnoreDRARequests, err = strconv.ParseBool(text); return err })
 	parse("RESERVED_ENIS", func(text string) (err error) { s.ReservedENIs, err = strconv.Atoi(text); return err })
 	parse("VM_MEMORY_OVERHEAD_PERCENT", func(text string) (err error) {
 		s.VMMemoryOverheadPercent, err = strconv.ParseFloat(text, 64)

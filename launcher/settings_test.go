@@ -72,14 +72,15 @@ func TestFromEnvironment(t *testing.T) {
 	err := s.FromEnvironment(func(name string) string {
 		return map[string]string{
 			"CLUSTER_NAME": "env", "CLUSTER_ENDPOINT": "https://env", "INTERRUPTION_QUEUE": "queue", "CLUSTER_CA_BUNDLE": "ca", "ISOLATED_VPC": "true", "RESERVED_ENIS": "1", "ENABLE_ZONAL_SHIFT": "true",
-			"FEATURE_GATES": "NodeRepair=true", "VM_MEMORY_OVERHEAD_PERCENT": "0.05", "AMI_REFRESH_INTERVAL": "5m", "SUBNET_REFRESH_INTERVAL": "2m",
+			"IGNORE_DRA_REQUESTS": "false",
+			"FEATURE_GATES":       "NodeRepair=true", "VM_MEMORY_OVERHEAD_PERCENT": "0.05", "AMI_REFRESH_INTERVAL": "5m", "SUBNET_REFRESH_INTERVAL": "2m",
 		}[name]
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := fmt.Sprint(s.IsolatedVPC, s.EnableZonalShift, s.ReservedENIs, s.VMMemoryOverheadPercent, s.AMIRefreshInterval.Duration, s.SubnetRefreshInterval.Duration),
-		"true true 1 0.05 5m0s 2m0s"; got != want {
+	if got, want := fmt.Sprint(s.IsolatedVPC, s.EnableZonalShift, s.ReservedENIs, s.VMMemoryOverheadPercent, s.AMIRefreshInterval.Duration, s.SubnetRefreshInterval.Duration, s.IgnoreDRARequests),
+		"true true 1 0.05 5m0s 2m0s false"; got != want {
 		t.Errorf("settings %s, want %s", got, want)
 	}
 	if gates, err := launcher.ParseGates(s.FeatureGates); err != nil || !gates.NodeRepair || gates.SpotToSpotConsolidation {
@@ -138,7 +139,7 @@ func TestParseGates(t *testing.T) {
 
 // A value that cannot be read is named with its variable.
 func TestFromEnvironmentMistakes(t *testing.T) {
-	for _, name := range []string{"ISOLATED_VPC", "RESERVED_ENIS", "VM_MEMORY_OVERHEAD_PERCENT", "AMI_REFRESH_INTERVAL", "SUBNET_REFRESH_INTERVAL"} {
+	for _, name := range []string{"ISOLATED_VPC", "RESERVED_ENIS", "IGNORE_DRA_REQUESTS", "VM_MEMORY_OVERHEAD_PERCENT", "AMI_REFRESH_INTERVAL", "SUBNET_REFRESH_INTERVAL"} {
 		s := launcher.Defaults()
 		err := s.FromEnvironment(func(of string) string { return map[string]string{name: "much"}[of] })
 		if err == nil || !strings.Contains(err.Error(), name) {

@@ -212,6 +212,7 @@ func (l *Launcher) joining(p parts) error {
 		Binder: binder, Health: p.health, Guard: p.leader, Events: l.recorders.slipway, KarpenterEvents: l.recorders.karpenter, Ours: p.beside.ours, Failed: p.server.Failed, Registerer: l.registerer,
 		Settings: join.Settings{
 			BindAt: settings.BindAt, JoinDeadline: settings.JoinDeadline.Duration, EmptyDeadline: settings.EmptyJoinDeadline.Duration,
+			IgnoreDRARequests: settings.IgnoreDRARequests,
 		},
 	})
 	if err != nil {

@@ -66,6 +66,7 @@ func launcherNeeds() []need {
 		{"leases", "list", "launcher/karpenter.go", "karpenterLease"},
 		{"clusterroles", "list", "launcher/karpenterrights.go", "rbacv1.ClusterRoleList"},
 		{"clusterrolebindings", "list", "launcher/karpenterrights.go", "rbacv1.ClusterRoleBindingList"},
+		{"resourceslices", watched, "launcher/join/devices.go", "resourcev1.ResourceSliceList"},
 		{"leases", "get", "launcher/leadership/leadership.go", "coordinationv1.Lease"},
 		{"configmaps", "get", "launcher/commitments/commitments.go", "corev1.ConfigMap"},
 		{"leases", "list watch", "launcher/join/lease.go", "coordinationv1.Lease"},

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/slipway-k8s/slipway/plugin/batch"
+	"github.com/slipway-k8s/slipway/plugin/provision/devices"
 )
 
 // Args are the arguments of NodeLaunch in KubeSchedulerConfiguration, profiles[].pluginConfig[] with the name
@@ -61,6 +62,10 @@ type Args struct {
 	// PreferLaunch is the priority below which a pod gets a new node rather than preempt others; it takes effect where
 	// NodeLaunch comes before DefaultPreemption in the profile's postFilter. Default: none, every pod that can preempt does.
 	PreferLaunch *int32 `json:"preferLaunch,omitempty"`
+	// IgnoreDRARequests means that no node is launched for pods with ResourceClaims, as with Karpenter. Default true.
+	IgnoreDRARequests *bool `json:"ignoreDRARequests,omitempty"`
+	// DeviceTemplates declare the devices of instance types of which no node has published any, for IgnoreDRARequests false.
+	DeviceTemplates []devices.Template `json:"deviceTemplates,omitempty"`
 }
 
 const (
@@ -122,6 +127,9 @@ func (a *Args) setDefaults() {
 			*d.field = &metav1.Duration{Duration: d.value}
 		}
 	}
+	if a.IgnoreDRARequests == nil {
+		a.IgnoreDRARequests = new(true)
+	}
 	if a.Hooks == nil {
 		a.Hooks = new(true)
 	}
@@ -167,6 +175,7 @@ func (a *Args) Validate(path *field.Path) field.ErrorList {
 	errs = append(errs, between(path.Child("spotPremiumPercent"), a.SpotPremiumPercent, 1, 100)...)
 	errs = append(errs, between(path.Child("nodeSharePercent"), a.NodeSharePercent, 1, 100)...)
 	errs = append(errs, between(path.Child("planBudget"), a.PlanBudget, 1, 64)...)
+	errs = append(errs, devices.Validate(path.Child("deviceTemplates"), a.DeviceTemplates)...)
 	for i, name := range a.Adopt {
 		if name == "" || slices.Contains(a.Adopt[:i], name) {
 			errs = append(errs, field.Invalid(path.Child("adopt").Index(i), name, "must be the name of a scheduler, each once"))

@@ -20,7 +20,9 @@ func TestDecodeArgs(t *testing.T) {
 		{name: "defaults", text: "{}", check: isDefault},
 		{name: "all given", text: "socket: /s\nbatchIdle: 2s\nbatchMax: 3s\nplanTimeout: 4s\npromiseTimeout: 7m\nhooks: false\npreferLaunch: 100\n" +
 			"gangTimeout: 8s\npreferencePercent: 0\nminValuesPolicy: BestEffort\n" +
-			"spotSharePercent: 30\nspotPremiumPercent: 5\nnodeSharePercent: 20\nplanBudget: 4", check: isAllGiven},
+			"spotSharePercent: 30\nspotPremiumPercent: 5\nnodeSharePercent: 20\nplanBudget: 4\n" +
+			"ignoreDRARequests: false\ndeviceTemplates: [{instanceTypes: [g5.xlarge], driver: gpu.example.com, devices: [{name: gpu, count: 2, " +
+			"attributes: {model: {string: A10G}, slot: {int: 1}}, capacity: {memory: {value: 24Gi}}}]}]", check: isAllGiven},
 		{name: "more than everything", text: "preferencePercent: 101", wantErr: []string{"args.preferencePercent", "between 0 and 100"}},
 		{name: "less than nothing", text: "preferencePercent: -1", wantErr: []string{"args.preferencePercent"}},
 		{name: "no share", text: "spotSharePercent: 0", wantErr: []string{"args.spotSharePercent", "between 1 and 100"}},
@@ -38,6 +40,10 @@ func TestDecodeArgs(t *testing.T) {
 		{name: "relative socket", text: "socket: launcher.sock", wantErr: []string{"args.socket", "absolute"}},
 		{name: "all errors at once", text: "socket: x\nplanTimeout: 0s", wantErr: []string{"args.socket", "args.planTimeout"}},
 		{name: "adopted twice", text: "adopt: [default-scheduler, default-scheduler]", wantErr: []string{"args.adopt[1]", "once"}},
+		{name: "templates without devices", text: "deviceTemplates: [{instanceTypes: [g5.xlarge], driver: gpu.example.com}]", wantErr: []string{"args.deviceTemplates[0].devices", "1 to 128"}},
+		{name: "templates of nothing", text: "deviceTemplates: [{driver: GPU, devices: [{name: gpu, count: 200}]}]",
+			wantErr: []string{"args.deviceTemplates[0].instanceTypes", "args.deviceTemplates[0].driver", "args.deviceTemplates[0].devices[0].count"}},
+		{name: "two templates of one driver", text: "deviceTemplates: [{instanceTypes: [a, a], driver: gpu, devices: [{name: gpu}]}]", wantErr: []string{"args.deviceTemplates[0].instanceTypes", "Duplicate"}},
 		{name: "adopted none", text: "adopt: [\"\"]", wantErr: []string{"args.adopt[0]"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -61,12 +67,12 @@ func isDefault(a *plugin.Args) bool {
 	return a.Socket == "/run/slipway/launcher.sock" && *a.Hooks && a.PreferLaunch == nil &&
 		a.BatchIdle.Duration == time.Second && a.BatchMax.Duration == 10*time.Second &&
 		a.GangTimeout.Duration == 30*time.Second && *a.PreferencePercent == 10 && a.MinValuesPolicy == "Strict" &&
-		*a.SpotSharePercent == 50 && *a.SpotPremiumPercent == 10 && *a.NodeSharePercent == 100 && *a.PlanBudget == 1 &&
+		*a.SpotSharePercent == 50 && *a.SpotPremiumPercent == 10 && *a.IgnoreDRARequests && *a.NodeSharePercent == 100 && *a.PlanBudget == 1 &&
 		a.PlanTimeout.Duration == 5*time.Second && a.PromiseTimeout.Duration == 6*time.Minute
 }
 
 func isAllGiven(a *plugin.Args) bool {
 	return a.Socket == "/s" && a.BatchIdle.Duration == 2*time.Second && !*a.Hooks && *a.PreferLaunch == 100 &&
 		a.GangTimeout.Duration == 8*time.Second && *a.PreferencePercent == 0 && a.MinValuesPolicy == "BestEffort" &&
-		*a.SpotSharePercent == 30 && *a.SpotPremiumPercent == 5 && *a.NodeSharePercent == 20 && *a.PlanBudget == 4
+		!*a.IgnoreDRARequests && a.DeviceTemplates[0].Devices[0].Count == 2 && *a.SpotSharePercent == 30 && *a.SpotPremiumPercent == 5 && *a.NodeSharePercent == 20 && *a.PlanBudget == 4
 }

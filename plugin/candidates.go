@@ -27,6 +27,8 @@ type candidates struct {
 	delays   *delays
 	status   *podstatus.Writer
 	metrics  *metrics
+	// withClaims means that pods with ResourceClaims are planned for.
+	withClaims bool
 }
 
 // choose drops the pods that need no node any more, reports on those that no node can help, and returns the others as they are now.
@@ -49,7 +51,7 @@ func (c *candidates) choose(ctx context.Context, entries []intake.Entry, of purp
 			retry = append(retry, pod)
 			continue
 		}
-		if why := pinned(pod); why != "" {
+		if why := pinned(pod, c.withClaims && of.pending()); why != "" {
 			if of.pending() {
 				c.holdPinned(e, pod, why)
 			}

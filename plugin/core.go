@@ -171,7 +171,7 @@ func (p *plannerParts) provisioner(updates *catalogUpdates, adopter *adopter) *p
 	return &provisioner{
 		candidates: &candidates{
 			queue: p.queue, snapshot: p.snapshot, promises: p.promises, unplaced: p.unplaced, delays: p.delays, status: p.status,
-			metrics: p.metrics,
+			metrics: p.metrics, withClaims: !*p.args.IgnoreDRARequests,
 		},
 		queue: p.queue, snapshot: p.snapshot, needs: p.needs, view: p.view, promises: p.promises, reserved: p.reserved, buffers: p.buffers,
 		unplaced: p.unplaced, planning: p.planning, status: p.status, guard: p.guard, timeout: p.args.PlanTimeout.Duration,

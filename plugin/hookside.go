@@ -73,7 +73,7 @@ func (h *hookSide) Class(pod *corev1.Pod) (string, bool) {
 
 // Repeats collects a pod that no PostFilter will see, unless PostFilter would not have.
 func (h *hookSide) Repeats(pod *corev1.Pod) bool {
-	if pinned(pod) != "" {
+	if pinned(pod, false) != "" {
 		return false
 	}
 	h.collected.AddInCycle(intake.Entry{Pod: pod, At: time.Now()})

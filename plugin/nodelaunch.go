@@ -106,7 +106,7 @@ func (n *nodeLaunch) PostFilter(ctx context.Context, _ fwk.CycleState, pod *core
 	if node, waits := n.victimsLeave(ctx, pod); waits {
 		return nil, fwk.NewStatus(fwk.Unschedulable, fmt.Sprintf("no node is launched while the victims on node %s terminate", node))
 	}
-	if why := pinned(pod); why != "" {
+	if why := pinned(pod, !*n.args.IgnoreDRARequests); why != "" {
 		return nil, fwk.NewStatus(fwk.Unschedulable, "no node is launched: "+why)
 	}
 	n.collect(intake.Entry{

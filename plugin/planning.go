@@ -8,16 +8,28 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/plan"
 	"github.com/slipway-k8s/slipway/plugin/provision"
+	"github.com/slipway-k8s/slipway/plugin/provision/devices"
 	"github.com/slipway-k8s/slipway/plugin/verify"
 )
 
 // newPlanning returns a provision.Provisioner with filters of its own.
 func newPlanning(ctx context.Context, args *Args, filters verify.Config) (*provision.Provisioner, error) {
+	var claimed *devices.Planner
+	if !*args.IgnoreDRARequests && filters.DRA != nil {
+		var err error
+		claimed, err = devices.New(devices.Config{
+			DRA: filters.DRA, Nodes: filters.Informers.Core().V1().Nodes().Lister(), Declared: args.DeviceTemplates,
+		})
+		if err != nil {
+			return nil, err
+		}
+		filters.Slices = claimed.Slices
+	}
 	verifier, err := verify.New(ctx, filters)
 	if err != nil {
 		return nil, err
 	}
-	return provision.New(provision.Config{Verifier: verifier, Settings: provision.Settings{
+	return provision.New(provision.Config{Verifier: verifier, Devices: claimed, Settings: provision.Settings{
 		PreferenceShare: share(args.PreferencePercent), MinValuesBestEffort: args.MinValuesPolicy == minValuesBestEffort,
 		Plan: plan.Options{
 			Budget: float64(*args.PlanBudget), NodeShare: share(args.NodeSharePercent),

@@ -15,16 +15,16 @@ import (
 )
 
 // pinned returns why no new node can take the pod, by its spec alone. Empty if one might. A DaemonSet's pod belongs to a node
-// that exists.
-func pinned(pod *corev1.Pod) string {
+// that exists. withClaims means that pods with ResourceClaims are planned for.
+func pinned(pod *corev1.Pod, withClaims bool) string {
 	if ownedByDaemonSet(pod) {
 		return "a DaemonSet's pod runs on the node it was made for"
 	}
 	if name, ok := nodeByName(pod); ok {
 		return "the pod is pinned to node " + name
 	}
-	if len(pod.Spec.ResourceClaims) > 0 {
-		return "pods with resourceClaims run on existing nodes only, so far"
+	if len(pod.Spec.ResourceClaims) > 0 && !withClaims {
+		return "pods with resourceClaims run on existing nodes only unless ignoreDRARequests is false"
 	}
 	return ""
 }

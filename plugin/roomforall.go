@@ -139,7 +139,7 @@ func (d *displacer) leftOut(entries, planned []intake.Entry) string {
 	}
 	for _, e := range entries {
 		if pod := d.queue.objects.current(e.Pod); !have[e.Pod.UID] && pod != nil && pod.DeletionTimestamp == nil {
-			return fmt.Sprintf("pod %s can run nowhere else: %s", klog.KObj(pod), pinned(pod))
+			return fmt.Sprintf("pod %s can run nowhere else: %s", klog.KObj(pod), pinned(pod, false))
 		}
 	}
 	return ""

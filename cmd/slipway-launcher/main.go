@@ -96,6 +96,7 @@ SDK's usual places.`,
 	set.DurationVar(&s.ConsolidationPodAge.Duration, "consolidation-pod-age", s.ConsolidationPodAge.Duration, "how long pods have to have run to be moved almost as readily as old ones: at this age, moving one counts twice")
 	set.BoolVar(&s.DisruptBarePods, "disrupt-bare-pods", s.DisruptBarePods, "pods without a controller do not keep their node: they end with it and nothing creates them again")
 	set.StringVar(&s.CommitmentsConfigMap, "commitments-config-map", s.CommitmentsConfigMap, "NAMESPACE/NAME of the ConfigMap with Savings Plans and Reserved Instances")
+	set.BoolVar(&s.IgnoreDRARequests, "ignore-dra-requests", s.IgnoreDRARequests, "initialize nodes without the devices that were planned for resource claims (IGNORE_DRA_REQUESTS)")
 	set.StringVar(&s.HandoverSelector, "handover-selector", s.HandoverSelector, "label selector of the NodePools that are slipway's although a live Karpenter runs")
 	set.IntVar(&s.KubeClientQPS, "kube-client-qps", s.KubeClientQPS, "requests per second to the API server")
 	set.IntVar(&s.KubeClientBurst, "kube-client-burst", s.KubeClientBurst, "requests in a burst to the API server")
@@ -187,6 +188,7 @@ func (f *flags) effective(cmd *cobra.Command) (launcher.Settings, error) {
 		"empty-join-deadline":        func() { out.EmptyJoinDeadline = f.settings.EmptyJoinDeadline },
 		"disrupt-bare-pods":          func() { out.DisruptBarePods = f.settings.DisruptBarePods },
 		"commitments-config-map":     func() { out.CommitmentsConfigMap = f.settings.CommitmentsConfigMap },
+		"ignore-dra-requests":        func() { out.IgnoreDRARequests = f.settings.IgnoreDRARequests },
 		"handover-selector":          func() { out.HandoverSelector = f.settings.HandoverSelector },
 		"kube-client-qps":            func() { out.KubeClientQPS = f.settings.KubeClientQPS },
 		"kube-client-burst":          func() { out.KubeClientBurst = f.settings.KubeClientBurst },

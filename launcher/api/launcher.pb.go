@@ -1683,7 +1683,9 @@ type Claim struct {
 	// Names of the nodes that terminate whose pods this claim is for, sorted; empty where it is for pending pods.
 	Replaces []string `protobuf:"bytes,8,rep,name=replaces,proto3" json:"replaces,omitempty"`
 	// Claims and placements of one group hold the pods of a gang: all of them are recorded or none. Empty for none.
-	Group         string `protobuf:"bytes,9,opt,name=group,proto3" json:"group,omitempty"`
+	Group string `protobuf:"bytes,9,opt,name=group,proto3" json:"group,omitempty"`
+	// DRA drivers whose devices the pods' ResourceClaims need, sorted: the node is initialized once each has published them.
+	DraDrivers    []string `protobuf:"bytes,10,rep,name=dra_drivers,json=draDrivers,proto3" json:"dra_drivers,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1779,6 +1781,13 @@ func (x *Claim) GetGroup() string {
 		return x.Group
 	}
 	return ""
+}
+
+func (x *Claim) GetDraDrivers() []string {
+	if x != nil {
+		return x.DraDrivers
+	}
+	return nil
 }
 
 // Expected is the offering that the plan counts on: shown in events, and the base of the bill.
@@ -3990,7 +3999,7 @@ const file_launcher_api_launcher_proto_rawDesc = "" +
 	"placements\x18\x03 \x03(\v2&.slipway.launcher.v1.InFlightPlacementR\n" +
 	"placements\x126\n" +
 	"\apurpose\x18\x04 \x01(\x0e2\x1c.slipway.launcher.v1.PurposeR\apurpose\x126\n" +
-	"\aversion\x18\x05 \x01(\v2\x1c.slipway.launcher.v1.VersionR\aversion\"\xc6\x03\n" +
+	"\aversion\x18\x05 \x01(\v2\x1c.slipway.launcher.v1.VersionR\aversion\"\xe7\x03\n" +
 	"\x05Claim\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1b\n" +
 	"\tnode_pool\x18\x02 \x01(\tR\bnodePool\x12D\n" +
@@ -4000,7 +4009,10 @@ const file_launcher_api_launcher_proto_rawDesc = "" +
 	"\x04pods\x18\x06 \x03(\v2\x1b.slipway.launcher.v1.PodRefR\x04pods\x129\n" +
 	"\bexpected\x18\a \x01(\v2\x1d.slipway.launcher.v1.ExpectedR\bexpected\x12\x1a\n" +
 	"\breplaces\x18\b \x03(\tR\breplaces\x12\x14\n" +
-	"\x05group\x18\t \x01(\tR\x05group\x1a;\n" +
+	"\x05group\x18\t \x01(\tR\x05group\x12\x1f\n" +
+	"\vdra_drivers\x18\n" +
+	" \x03(\tR\n" +
+	"draDrivers\x1a;\n" +
 	"\rRequestsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xcc\x01\n" +

@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
@@ -128,9 +129,13 @@ func New(c Config) (*Controller, error) {
 
 // SetupWithManager adds the reconciler to a manager.
 func (c *Controller) SetupWithManager(mgr manager.Manager) error {
-	return builder.ControllerManagedBy(mgr).Named("nodeclaim.join").
+	joins := builder.ControllerManagedBy(mgr).Named("nodeclaim.join").
 		For(&karpv1.NodeClaim{}).
-		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(c.claimsOfNode)).
+		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(c.claimsOfNode))
+	if !c.config.Settings.IgnoreDRARequests {
+		joins = joins.Watches(&resourcev1.ResourceSlice{}, handler.EnqueueRequestsFromMapFunc(c.claimsOfSlice))
+	}
+	return joins.
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: workers,
 			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](50*time.Millisecond, 10*time.Second),

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
@@ -45,6 +46,8 @@ type Observed struct {
 	SwitchedOff string
 	// DaemonKeptOff names a DaemonSet that fits the node and that only the launcher's taint blocks; empty if there is none.
 	DaemonKeptOff string
+	// Slices are the ResourceSlices of the node; read only if the claim names DRA drivers to wait for.
+	Slices []*resourcev1.ResourceSlice
 	// Settings of the launcher.
 	Settings Settings
 }
@@ -65,6 +68,8 @@ type Settings struct {
 	BindAt bind.Setting
 	// JoinDeadline is how long a node may take to become Ready while pods are promised to it; EmptyDeadline while none are.
 	JoinDeadline, EmptyDeadline time.Duration
+	// IgnoreDRARequests means that a node is initialized whether or not its DRA drivers have published its devices.
+	IgnoreDRARequests bool
 }
 
 // The times of joining.
@@ -279,6 +284,8 @@ func (d *Decision) initialize(o Observed, ready, registered bool) {
 		d.Waiting, d.Message = "KnownEphemeralTaintsExist", fmt.Sprintf("KnownEphemeralTaint %q still exists", ephemeral(o.Node))
 	case missing(o) != "":
 		d.Waiting, d.Message = "ResourceNotRegistered", fmt.Sprintf("Resource %q was requested but not registered", missing(o))
+	case unpublished(o) != "":
+		d.Waiting, d.Message = "DRADriverPoolsNotPublished", fmt.Sprintf("DRA driver %q has not published a complete resource pool", unpublished(o))
 	default:
 		d.Initialize = true
 		d.After = 0

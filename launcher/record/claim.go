@@ -134,6 +134,9 @@ func annotate(out *karpv1.NodeClaim, claim *api.Claim, pool *karpv1.NodePool) {
 	if use, ok := pool.Annotations[catalog.BurstUseAnnotation]; ok {
 		out.Annotations[catalog.BurstUseAnnotation] = use
 	}
+	if drivers := claim.GetDraDrivers(); len(drivers) > 0 {
+		out.Annotations[karpv1.DRADriversAnnotationKey] = strings.Join(drivers, ",")
+	}
 	if nodes := claim.GetReplaces(); len(nodes) > 0 {
 		out.Annotations[catalog.ReplacesAnnotation] = strings.Join(nodes, ",")
 	}

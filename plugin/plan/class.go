@@ -133,7 +133,7 @@ func (d dims) newClass(c Class, w want) class {
 	if w.pod != nil {
 		out.own, _ = nodematch.PodRequirements(c.Pod) // An error of it is one of the stricter pod, too.
 	}
-	if out.broken = unsupported(c.Pod, requests); out.broken == nil {
+	if out.broken = unsupported(&c, requests); out.broken == nil {
 		d.addVolumes(&out, c.Volumes)
 		out.shared = d.sharedVolumes(&out, c.Volumes)
 	}

@@ -11,9 +11,14 @@ import (
 	"github.com/slipway-k8s/slipway/plugin/plan/nodematch"
 )
 
-// unsupported is why no node is launched for the pod, whatever its shape; nil where one may be.
-func unsupported(pod *corev1.Pod, requests corev1.ResourceList) *Reason {
-	if claims := pod.Spec.ResourceClaims; len(claims) > 0 {
+// unsupported is why no node is launched for the class's pods, whatever their shape; nil where one may be.
+func unsupported(c *Class, requests corev1.ResourceList) *Reason {
+	pod := c.Pod
+	switch claims := pod.Spec.ResourceClaims; {
+	case len(claims) == 0:
+	case c.Claims != nil && c.Claims.Problem != nil:
+		return c.Claims.Problem
+	case c.Claims == nil:
 		return &Reason{Code: "NotSupported", Message: fmt.Sprintf("asks for the ResourceClaim %q: which devices a new node will have is known only once its DRA driver runs, so no node is launched for it", claims[0].Name)}
 	}
 	if why := invalidRequest(&pod.Spec, requests); why != "" {

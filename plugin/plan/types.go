@@ -61,6 +61,14 @@ type Class struct {
 	DefaultSpread []corev1.TopologySpreadConstraint
 	// Volumes are the persistent ones of one pod, generic ephemeral ones included.
 	Volumes []Volume
+	// Claims says whether the pods' ResourceClaims can be planned for; nil if they are not looked at.
+	Claims *Claims
+}
+
+// Claims is what is known of the ResourceClaims of a class's pods.
+type Claims struct {
+	// Problem is why no node can be launched for them; nil if the resources that the class requests stand for their devices.
+	Problem *Reason
 }
 
 // Volume is a persistent volume of a pod, as far as it says where the pod can run.
@@ -177,6 +185,8 @@ type Claim struct {
 	Members []Member
 	// Replaces are the names of the nodes whose pods this claim is for; empty for pending pods.
 	Replaces []string
+	// DRADrivers are the drivers whose devices the members' ResourceClaims need, sorted; empty for none.
+	DRADrivers []string
 }
 
 // Offer is an instance type in one offering.

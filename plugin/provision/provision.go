@@ -10,6 +10,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/plugin/plan"
 	"github.com/slipway-k8s/slipway/plugin/provision/clusterview"
+	"github.com/slipway-k8s/slipway/plugin/provision/devices"
 	"github.com/slipway-k8s/slipway/plugin/verify"
 )
 
@@ -31,6 +32,8 @@ type Config struct {
 	Verifier *verify.Verifier
 	// Settings of all plans.
 	Settings Settings
+	// Devices plans for pods with ResourceClaims; nil if none is planned for.
+	Devices *devices.Planner
 	// Make makes a plan; nil for plan.Maker's Make. Tests replace it.
 	Make func(context.Context, plan.Input) plan.Plan
 }
@@ -39,6 +42,7 @@ type Config struct {
 type Provisioner struct {
 	verifier *verify.Verifier
 	settings Settings
+	devices  *devices.Planner
 	make     func(context.Context, plan.Input) plan.Plan
 }
 
@@ -47,7 +51,7 @@ func New(cfg Config) (*Provisioner, error) {
 	if cfg.Verifier == nil {
 		return nil, errors.New("provision: Verifier is required")
 	}
-	p := &Provisioner{verifier: cfg.Verifier, settings: cfg.Settings, make: cfg.Make}
+	p := &Provisioner{verifier: cfg.Verifier, settings: cfg.Settings, devices: cfg.Devices, make: cfg.Make}
 	if p.make == nil {
 		p.make = new(plan.Maker).Make
 	}
@@ -87,16 +91,32 @@ type Result struct {
 
 // Provision plans the pods of the request until the plan passes the filters.
 func (p *Provisioner) Provision(ctx context.Context, req Request) (Result, error) {
+	var prepared *devices.Prepared
+	if p.devices != nil {
+		var err error
+		if prepared, err = p.devices.Prepare(ctx, req.Classes, req.Cluster.Catalog); err != nil {
+			return Result{}, err
+		}
+	}
+	if prepared != nil {
+		req.Classes, req.Cluster.Catalog = prepared.Classes, prepared.Catalog
+	}
 	view, err := clusterview.New(klog.FromContext(ctx), req.Cluster)
 	if err != nil {
 		return Result{}, err
 	}
 	in := p.input(view, req)
+	if prepared != nil {
+		in.Rejected = prepared.Rejected
+	}
 	s := newRounds(p, view, req, in)
 	if err := s.run(ctx); err != nil {
 		return Result{}, err
 	}
 	s.Input = in
+	if prepared != nil {
+		prepared.Finish(&s.Plan, in.Catalog.NodePools)
+	}
 	return s.Result, nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	clientset "k8s.io/client-go/kubernetes"
@@ -42,6 +43,8 @@ type Config struct {
 	Client clientset.Interface
 	// DRA is the scheduler's own manager; nil leaves out the plugin DynamicResources.
 	DRA fwk.SharedDRAManager
+	// Slices returns the ResourceSlices that a node of an EC2NodeClass and instance type would have under a name; nil for none.
+	Slices func(nodeClass, instanceType, node string) []*resourcev1.ResourceSlice
 	// CSI is the scheduler's own manager; nil if it has none.
 	CSI fwk.CSIManager
 }
@@ -49,6 +52,7 @@ type Config struct {
 // Verifier asks the profiles' filters about plans.
 type Verifier struct {
 	lister   *swappable
+	devices  *virtualDevices
 	profiles map[string]profile
 	// extenders are asked after the filters.
 	extenders []*extender
@@ -76,7 +80,11 @@ func New(ctx context.Context, cfg Config) (*Verifier, error) {
 	}
 	v.lister.target = newOverlay(emptyLister{}, nil)
 	leave := slices.Clone(cfg.Without)
-	if cfg.DRA == nil {
+	var dra fwk.SharedDRAManager
+	if cfg.DRA != nil {
+		v.devices = &virtualDevices{SharedDRAManager: cfg.DRA, of: cfg.Slices}
+		dra = v.devices
+	} else {
 		leave = append(leave, names.DynamicResources)
 	}
 	build := func(of *config.KubeSchedulerProfile) (framework.Framework, error) {
@@ -84,7 +92,7 @@ func New(ctx context.Context, cfg Config) (*Verifier, error) {
 			frameworkruntime.WithSnapshotSharedLister(v.lister),
 			frameworkruntime.WithInformerFactory(cfg.Informers),
 			frameworkruntime.WithClientSet(cfg.Client),
-			frameworkruntime.WithSharedDRAManager(cfg.DRA),
+			frameworkruntime.WithSharedDRAManager(dra),
 			frameworkruntime.WithSharedCSIManager(attachLimits{cfg.CSI, v.lister}),
 			frameworkruntime.WithWaitingPods(frameworkruntime.NewWaitingPodsMap()),
 			frameworkruntime.WithPodsInPreBind(frameworkruntime.NewPodsInPreBindMap()),
@@ -136,7 +144,11 @@ func (v *Verifier) Check(ctx context.Context, view *clusterview.View, classes []
 	all := newOverlay(view.Base(), scene.nodes())
 	all.attach = attachLimitsOf(cat, p.Claims)
 	v.lister.target = all
-	defer func() { v.lister.target = newOverlay(emptyLister{}, nil) }()
+	v.devices.put(p.Claims, classes, cat)
+	defer func() {
+		v.lister.target = newOverlay(emptyLister{}, nil)
+		v.devices.put(nil, nil, cat)
+	}()
 	var out Result
 	asked, among := map[int]*trial{}, shared{}
 	for _, c := range heavyLast(scene.order, classes) {

@@ -37,7 +37,7 @@ func (v podView) statusAt(now time.Time) corev1.PodStatus {
 		return corev1.PodStatus{
 			Phase: corev1.PodFailed, Reason: v.rejected.reason, Message: "Pod was rejected: " + v.rejected.message,
 			QOSClass: v1qos.GetPodQOS(v.pod), Conditions: slices.Clone(v.pod.Status.Conditions), StartTime: v.pod.Status.StartTime,
-			ObservedGeneration: v.pod.Generation,
+			ObservedGeneration: v.pod.Generation, ResourceClaimStatuses: v.pod.Status.ResourceClaimStatuses,
 		}
 	}
 	started := metav1.NewTime(v.plan.admitted)
@@ -48,6 +48,8 @@ func (v podView) statusAt(now time.Time) corev1.PodStatus {
 		HostIP:             v.hostIP,
 		HostIPs:            []corev1.HostIP{{IP: v.hostIP}},
 		Conditions:         slices.Clone(v.pod.Status.Conditions),
+		// A kubelet may not change them (NodeRestriction).
+		ResourceClaimStatuses: v.pod.Status.ResourceClaimStatuses,
 	}
 	for _, c := range v.plan.inits {
 		status.InitContainerStatuses = append(status.InitContainerStatuses, v.containerStatus(c, now))

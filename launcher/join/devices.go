@@ -1,0 +1,111 @@
+package join
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+)
+
+// requestedDrivers returns the DRA drivers that the claim was planned for; none if they are ignored.
+func requestedDrivers(claim *karpv1.NodeClaim, s Settings) []string {
+	if s.IgnoreDRARequests {
+		return nil
+	}
+	var out []string
+	for name := range strings.SplitSeq(claim.Annotations[karpv1.DRADriversAnnotationKey], ",") {
+		if name = strings.TrimSpace(name); name != "" {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// unpublished returns a driver that the claim was planned for and that has no complete pool on the node yet. A pool is complete once
+// all slices of its latest generation are there.
+func unpublished(o Observed) string {
+	drivers := requestedDrivers(o.Claim, o.Settings)
+	if len(drivers) == 0 {
+		return ""
+	}
+	type pool struct{ driver, name string }
+	type seen struct{ generation, want, have int64 }
+	pools := map[pool]seen{}
+	for _, s := range o.Slices {
+		key, of := pool{s.Spec.Driver, s.Spec.Pool.Name}, s.Spec.Pool
+		at, known := pools[key]
+		switch {
+		case !known || of.Generation > at.generation:
+			pools[key] = seen{of.Generation, of.ResourceSliceCount, 1}
+		case of.Generation == at.generation:
+			at.have++
+			pools[key] = at
+		}
+	}
+	complete := sets.New[string]()
+	for key, at := range pools {
+		if at.want > 0 && at.have == at.want {
+			complete.Insert(key.driver)
+		}
+	}
+	if i := slices.IndexFunc(drivers, func(d string) bool { return !complete.Has(d) }); i >= 0 {
+		return drivers[i]
+	}
+	return ""
+}
+
+// nodeOfSlice returns the name of the Node that the slice's devices are on: the one that it names, or else its owner; "" for devices of
+// several nodes.
+func nodeOfSlice(s *resourcev1.ResourceSlice) string {
+	if name := ptr.Deref(s.Spec.NodeName, ""); name != "" {
+		return name
+	}
+	for _, owner := range s.OwnerReferences {
+		if owner.Kind == "Node" {
+			return owner.Name
+		}
+	}
+	return ""
+}
+
+// slicesOf returns the ResourceSlices of the claim's node, if the claim waits for any.
+func (c *Controller) slicesOf(ctx context.Context, claim *karpv1.NodeClaim, node *corev1.Node) ([]*resourcev1.ResourceSlice, error) {
+	if len(requestedDrivers(claim, c.config.Settings)) == 0 {
+		return nil, nil
+	}
+	var list resourcev1.ResourceSliceList
+	if err := c.config.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, err
+	}
+	var out []*resourcev1.ResourceSlice
+	for i := range list.Items {
+		if nodeOfSlice(&list.Items[i]) == node.Name {
+			out = append(out, &list.Items[i])
+		}
+	}
+	return out, nil
+}
+
+// claimsOfSlice returns the claim of the Node that a ResourceSlice is on.
+func (c *Controller) claimsOfSlice(ctx context.Context, obj client.Object) []reconcile.Request {
+	slice, ok := obj.(*resourcev1.ResourceSlice)
+	if !ok {
+		return nil
+	}
+	name := nodeOfSlice(slice)
+	if name == "" {
+		return nil
+	}
+	node := &corev1.Node{}
+	if err := c.config.Client.Get(ctx, client.ObjectKey{Name: name}, node); err != nil {
+		return nil // The Node is gone, or its own event comes.
+	}
+	return c.claimsOfNode(ctx, node)
+}
