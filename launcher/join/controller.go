@@ -133,7 +133,7 @@ func (c *Controller) SetupWithManager(mgr manager.Manager) error {
 		For(&karpv1.NodeClaim{}).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(c.claimsOfNode))
 	if !c.config.Settings.IgnoreDRARequests {
-		joins = joins.Watches(&resourcev1.ResourceSlice{}, handler.EnqueueRequestsFromMapFunc(c.claimsOfSlice))
+		joins = joins.Watches(&resourcev1.ResourceSlice{}, handler.EnqueueRequestsFromMapFunc(onSlices(c.config.Client, c.claimsOfNode)))
 	}
 	return joins.
 		WithOptions(controller.Options{

@@ -284,8 +284,8 @@ func (d *Decision) initialize(o Observed, ready, registered bool) {
 		d.Waiting, d.Message = "KnownEphemeralTaintsExist", fmt.Sprintf("KnownEphemeralTaint %q still exists", ephemeral(o.Node))
 	case missing(o) != "":
 		d.Waiting, d.Message = "ResourceNotRegistered", fmt.Sprintf("Resource %q was requested but not registered", missing(o))
-	case unpublished(o) != "":
-		d.Waiting, d.Message = "DRADriverPoolsNotPublished", fmt.Sprintf("DRA driver %q has not published a complete resource pool", unpublished(o))
+	case lacksDriver(o) != "":
+		d.Waiting, d.Message = "DRADriverPoolsNotPublished", fmt.Sprintf("DRA driver %q has not published a complete resource pool", lacksDriver(o))
 	default:
 		d.Initialize = true
 		d.After = 0
@@ -326,4 +326,12 @@ func missing(o Observed) string {
 		}
 	}
 	return ""
+}
+
+// lacksDriver returns a DRA driver that the claim was planned for and that has not published the node's devices.
+func lacksDriver(o Observed) string {
+	if o.Settings.IgnoreDRARequests {
+		return ""
+	}
+	return unpublished(requestedDrivers(o.Claim), o.Slices)
 }

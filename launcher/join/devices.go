@@ -10,15 +10,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 )
 
-// requestedDrivers returns the DRA drivers that the claim was planned for; none if they are ignored.
-func requestedDrivers(claim *karpv1.NodeClaim, s Settings) []string {
-	if s.IgnoreDRARequests {
-		return nil
-	}
+// requestedDrivers returns the DRA drivers that the claim was planned for.
+func requestedDrivers(claim *karpv1.NodeClaim) []string {
 	var out []string
 	for name := range strings.SplitSeq(claim.Annotations[karpv1.DRADriversAnnotationKey], ",") {
 		if name = strings.TrimSpace(name); name != "" {
@@ -28,17 +26,16 @@ func requestedDrivers(claim *karpv1.NodeClaim, s Settings) []string {
 	return out
 }
 
-// unpublished returns a driver that the claim was planned for and that has no complete pool on the node yet. A pool is complete once
-// all slices of its latest generation are there.
-func unpublished(o Observed) string {
-	drivers := requestedDrivers(o.Claim, o.Settings)
+// unpublished returns one of the drivers that has no complete pool on the node yet. A pool is complete once all slices of its latest
+// generation are there.
+func unpublished(drivers []string, list []*resourcev1.ResourceSlice) string {
 	if len(drivers) == 0 {
 		return ""
 	}
 	type pool struct{ driver, name string }
 	type seen struct{ generation, want, have int64 }
 	pools := map[pool]seen{}
-	for _, s := range o.Slices {
+	for _, s := range list {
 		key, of := pool{s.Spec.Driver, s.Spec.Pool.Name}, s.Spec.Pool
 		at, known := pools[key]
 		switch {
@@ -75,37 +72,32 @@ func nodeOfSlice(s *resourcev1.ResourceSlice) string {
 	return ""
 }
 
-// slicesOf returns the ResourceSlices of the claim's node, if the claim waits for any.
-func (c *Controller) slicesOf(ctx context.Context, claim *karpv1.NodeClaim, node *corev1.Node) ([]*resourcev1.ResourceSlice, error) {
-	if len(requestedDrivers(claim, c.config.Settings)) == 0 {
-		return nil, nil
-	}
+// slicesOf returns the ResourceSlices of the node.
+func slicesOf(ctx context.Context, from client.Reader, node string) ([]*resourcev1.ResourceSlice, error) {
 	var list resourcev1.ResourceSliceList
-	if err := c.config.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+	if err := from.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, err
 	}
 	var out []*resourcev1.ResourceSlice
 	for i := range list.Items {
-		if nodeOfSlice(&list.Items[i]) == node.Name {
+		if nodeOfSlice(&list.Items[i]) == node {
 			out = append(out, &list.Items[i])
 		}
 	}
 	return out, nil
 }
 
-// claimsOfSlice returns the claim of the Node that a ResourceSlice is on.
-func (c *Controller) claimsOfSlice(ctx context.Context, obj client.Object) []reconcile.Request {
-	slice, ok := obj.(*resourcev1.ResourceSlice)
-	if !ok {
-		return nil
+// onSlices returns what of returns for the Node that a ResourceSlice is on.
+func onSlices(from client.Reader, of handler.MapFunc) handler.MapFunc {
+	return func(ctx context.Context, obj client.Object) []reconcile.Request {
+		slice, ok := obj.(*resourcev1.ResourceSlice)
+		if !ok || nodeOfSlice(slice) == "" {
+			return nil
+		}
+		node := &corev1.Node{}
+		if err := from.Get(ctx, client.ObjectKey{Name: nodeOfSlice(slice)}, node); err != nil {
+			return nil // The Node is gone, or its own event comes.
+		}
+		return of(ctx, node)
 	}
-	name := nodeOfSlice(slice)
-	if name == "" {
-		return nil
-	}
-	node := &corev1.Node{}
-	if err := c.config.Client.Get(ctx, client.ObjectKey{Name: name}, node); err != nil {
-		return nil // The Node is gone, or its own event comes.
-	}
-	return c.claimsOfNode(ctx, node)
 }

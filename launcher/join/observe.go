@@ -42,8 +42,10 @@ func (c *Controller) observe(ctx context.Context, claim *karpv1.NodeClaim) (Obse
 	for i := range pods.Items {
 		o.OnNode = append(o.OnNode, &pods.Items[i])
 	}
-	if o.Slices, err = c.slicesOf(ctx, claim, o.Node); err != nil {
-		return o, err
+	if !o.Settings.IgnoreDRARequests && len(requestedDrivers(claim)) > 0 {
+		if o.Slices, err = slicesOf(ctx, c.config.Client, o.Node.Name); err != nil {
+			return o, err
+		}
 	}
 	o.Known = c.memory.known(claim.UID, o.Node.Name, o.Slots, o.Now)
 	o.ReadySince, o.Answered = c.memory.ready(claim.UID, conditions.NodeReady(o.Node), o.Now)
