@@ -47,7 +47,6 @@ func overCircle() map[string]int {
 		"launcher/aws":          28,
 		"launcher/convert":      5,
 		"launcher/interrupt":    4,
-		"launcher/join":         7,
 		"launcher/server":       12,
 		"launcher/terminate":    10,
 		"plugin/simulate/input": 7,
