@@ -112,15 +112,23 @@ func newReleaseCommand(at *target) *cobra.Command {
 }
 
 func newReserveCommand(at *target) *cobra.Command {
-	var tags map[string]string
+	var of aws.CapacityReservation
+	var endsIn time.Duration
 	cmd := newDoCommand(at, "reserve TYPE ZONE N", "Reserve capacity for N instances and print the reservation's id",
 		func(ctx context.Context, c *aws.Client, args []string) (string, error) {
 			n, err := strconv.Atoi(args[2])
 			if err != nil {
 				return "", fmt.Errorf("%q: want a number of instances", args[2])
 			}
-			return c.Reserve(ctx, args[0], args[1], n, tags)
+			of.InstanceType, of.Zone, of.Total = args[0], args[1], n
+			if endsIn != 0 {
+				of.Ends = time.Now().Add(endsIn)
+			}
+			return c.Reserve(ctx, of)
 		})
-	cmd.Flags().StringToStringVar(&tags, "tag", nil, "tags by which an EC2NodeClass selects it, KEY=VALUE")
+	cmd.Flags().StringToStringVar(&of.Tags, "tag", nil, "tags by which an EC2NodeClass selects it, KEY=VALUE")
+	cmd.Flags().StringVar(&of.Type, "type", "default", "default or capacity-block")
+	cmd.Flags().BoolVar(&of.Interruptible, "interruptible", false, "its owner may take the instances back: aws interrupt INSTANCE")
+	cmd.Flags().DurationVar(&endsIn, "ends-in", 0, "when it ends, such as 1h on your clock; nodes of a Capacity Block drain 40 minutes before (default never)")
 	return cmd
 }

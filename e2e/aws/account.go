@@ -2,6 +2,7 @@ package aws
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -116,7 +117,7 @@ func (s *Server) accountVerbs() map[string]func(Command) (Reply, error) {
 				return Reply{}, err
 			}
 			return Reply{Reservation: s.AddCapacityReservation(CapacityReservation{
-				InstanceType: c.InstanceType, Zone: c.Zone, Total: c.Count, Tags: c.Tags,
+				InstanceType: c.InstanceType, Zone: c.Zone, Total: c.Count, Tags: c.Tags, Type: c.ReservationType, Interruptible: c.Interruptible, Ends: c.Ends,
 			})}, nil
 		},
 		"cancel-reservation": simple(func(c Command) error {
@@ -138,6 +139,17 @@ func (s *Server) checkReservation(c Command) error {
 	}
 	if c.Count < 1 {
 		return fmt.Errorf("field count: %d is not positive", c.Count)
+	}
+	block := c.ReservationType == marketBlock
+	switch {
+	case !block && c.ReservationType != "" && c.ReservationType != "default":
+		return fmt.Errorf("field reservationType: %q is neither default nor %s", c.ReservationType, marketBlock)
+	case block && c.Interruptible:
+		return errors.New("field interruptible: a Capacity Block is not interruptible")
+	case block && c.Ends.IsZero():
+		return errors.New("field ends: a Capacity Block has an end")
+	case !c.Ends.IsZero() && !c.Ends.After(time.Now()):
+		return fmt.Errorf("field ends: %s is over", c.Ends.Format(time.RFC3339))
 	}
 	return nil
 }

@@ -46,7 +46,7 @@ func TestAccountFromOutside(t *testing.T) {
 	}
 	do(tell.DeprecateImage(ctx, old))
 
-	id, err := tell.Reserve(ctx, "m5.large", server.Resources().Subnets[0].Zone, 2, map[string]string{"team": "a"})
+	id, err := tell.Reserve(ctx, reserve("m5.large", server.Resources().Subnets[0].Zone, 2, func(r *aws.CapacityReservation) { r.Tags = map[string]string{"team": "a"} }))
 	do(err)
 	found, err := client.DescribeCapacityReservations(ctx, &ec2.DescribeCapacityReservationsInput{Filters: []ec2types.Filter{filter("tag:team", "a")}})
 	if err != nil || len(found.CapacityReservations) != 1 || awssdk.ToString(found.CapacityReservations[0].CapacityReservationId) != id {
@@ -62,8 +62,13 @@ func TestAccountFromOutside(t *testing.T) {
 	}
 
 	for what, err := range map[string]error{
-		"capacityType": tell.SetQuota(ctx, "free", 1), "instanceType": second(tell.Reserve(ctx, "m5.lagre", "us-east-1a", 1, nil)),
-		"zone": second(tell.Reserve(ctx, "m5.large", "us-east-1z", 1, nil)), "count": second(tell.Reserve(ctx, "m5.large", "us-east-1a", 0, nil)),
+		"capacityType": tell.SetQuota(ctx, "free", 1), "instanceType": second(tell.Reserve(ctx, reserve("m5.lagre", "us-east-1a", 1, nil))),
+		"zone": second(tell.Reserve(ctx, reserve("m5.large", "us-east-1z", 1, nil))), "count": second(tell.Reserve(ctx, reserve("m5.large", "us-east-1a", 0, nil))),
+		"reservationType": second(tell.Reserve(ctx, reserve("m5.large", "us-east-1a", 1, func(r *aws.CapacityReservation) { r.Type = "block" }))),
+		"ends":            second(tell.Reserve(ctx, reserve("m5.large", "us-east-1a", 1, func(r *aws.CapacityReservation) { r.Type = "capacity-block" }))),
+		"interruptible": second(tell.Reserve(ctx, reserve("m5.large", "us-east-1a", 1, func(r *aws.CapacityReservation) {
+			r.Type, r.Interruptible = "capacity-block", true
+		}))),
 		"reservation": tell.CancelReservation(ctx, "cr-1"), "does not exist": tell.DeprecateImage(ctx, "ami-1"),
 		"is not positive": tell.SetPrice(ctx, "all", 0), "no instance type": tell.SetPrice(ctx, "m5.lagre", 2), "field for": tell.SetTagsAfter(ctx, -1),
 	} {
@@ -147,4 +152,12 @@ func TestLateTagsFromOutside(t *testing.T) {
 	if !told() {
 		t.Error("a tag is not told at once although it should be again")
 	}
+}
+
+func reserve(instanceType, zone string, n int, change func(*aws.CapacityReservation)) aws.CapacityReservation {
+	r := aws.CapacityReservation{InstanceType: instanceType, Zone: zone, Total: n}
+	if change != nil {
+		change(&r)
+	}
+	return r
 }

@@ -51,9 +51,11 @@ func (c *Client) SetTagsAfter(ctx context.Context, d time.Duration) error {
 	return err
 }
 
-// Reserve reserves capacity for n instances and returns the reservation's id.
-func (c *Client) Reserve(ctx context.Context, instanceType, zone string, n int, tags map[string]string) (string, error) {
-	reply, err := c.do(ctx, "reserve", Command{InstanceType: instanceType, Zone: zone, Count: n, Tags: tags})
+// Reserve reserves capacity and returns the reservation's id. Starts and Open are not read.
+func (c *Client) Reserve(ctx context.Context, r CapacityReservation) (string, error) {
+	reply, err := c.do(ctx, "reserve", Command{
+		InstanceType: r.InstanceType, Zone: r.Zone, Count: r.Total, Tags: r.Tags, ReservationType: r.Type, Interruptible: r.Interruptible, Ends: r.Ends,
+	})
 	return reply.Reservation, err
 }
 

@@ -37,6 +37,12 @@ type Command struct {
 	Image string `json:"image,omitempty"`
 	// Reservation of capacity: cancel-reservation.
 	Reservation string `json:"reservation,omitempty"`
+	// ReservationType is default or capacity-block, Interruptible whether its owner may reclaim it, Ends when it ends, if ever: reserve.
+	ReservationType string `json:"reservationType,omitempty"`
+	// Interruptible reservations are lent.
+	Interruptible bool `json:"interruptible,omitempty"`
+	// Ends is the end of the reservation.
+	Ends time.Time `json:"ends,omitzero"`
 	// Tags of what is made: reserve.
 	Tags map[string]string `json:"tags,omitempty"`
 	// Body of a message: send.

@@ -119,6 +119,9 @@ func (s *Server) instanceShape(m machine) instanceXML {
 	if m.CapacityType == Spot {
 		out.Lifecycle = "spot"
 	}
+	if m.market != "" {
+		out.Lifecycle = m.market
+	}
 	place, group := s.placements.Of(m.ID)
 	out.Placement.Group, out.Placement.GroupID, out.Placement.Partition = group, place.Group, place.Partition
 	out.Reservation, out.Wanted = s.reservations.of(m.ID, m.reserved)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 
@@ -27,11 +28,13 @@ type override struct {
 // fleet is a CreateFleet call that was read and validated.
 type fleet struct {
 	capacityType, strategy string
-	target, minimum        int
-	overrides              []override
-	candidates             []candidate
-	tags, volumeTags       map[string]string
-	context                string
+	// market is the market type of the reserved capacity that the fleet buys; empty for other capacity.
+	market           string
+	target, minimum  int
+	overrides        []override
+	candidates       []candidate
+	tags, volumeTags map[string]string
+	context          string
 	// denied returns the authorization error of launching from an override; nil allows everything.
 	denied func(o override, capacityType string) *wire.Error
 }
@@ -68,7 +71,11 @@ func (s *Server) launchFleet(r request) (any, error) {
 		return nil, err
 	}
 	// 2. Choose pools among those with capacity.
-	picks, failed := allocate(f.candidates, f.target, s.quotaLeft(f.capacityType), f.strategy)
+	quota := math.MaxInt
+	if f.market == "" {
+		quota = s.quotaLeft(f.capacityType)
+	}
+	picks, failed := allocate(f.candidates, f.target, quota, f.strategy)
 	total := 0
 	for _, p := range picks {
 		total += p.count
@@ -90,7 +97,7 @@ func (s *Server) launchFleet(r request) (any, error) {
 			}
 		}
 		if len(ids) > 0 {
-			out.Instances.Items = append(out.Instances.Items, fleetInstanceXML{o.shape(), f.capacityType, wire.NewSet(ids...), o.info.Name})
+			out.Instances.Items = append(out.Instances.Items, fleetInstanceXML{o.shape(), cmp.Or(f.market, f.capacityType), wire.NewSet(ids...), o.info.Name})
 			launched += len(ids)
 		}
 	}
@@ -101,7 +108,7 @@ func (s *Server) launchFleet(r request) (any, error) {
 		if c.code == codeQuota && f.capacityType == Spot {
 			c.code, c.message = codeSpotQuota, "Max spot instance count exceeded"
 		}
-		out.Errors.Items = append(out.Errors.Items, fleetErrorXML{f.overrides[i].shape(), f.capacityType, c.code, c.message})
+		out.Errors.Items = append(out.Errors.Items, fleetErrorXML{f.overrides[i].shape(), cmp.Or(f.market, f.capacityType), c.code, c.message})
 	}
 	return out, nil
 }
@@ -181,20 +188,14 @@ func (s *Server) readFleet(r request) (fleet, error) {
 	if f.target < 1 {
 		return f, wire.Errorf("InvalidTargetCapacitySpecification", "TotalTargetCapacity should be greater than or equal to 1.")
 	}
-	options, absent := p.At("OnDemandOptions"), lowestPrice
-	f.capacityType = p.Get("TargetCapacitySpecification.DefaultTargetCapacityType")
-	switch f.capacityType {
-	case "", OnDemand:
-		f.capacityType = OnDemand
-	case Spot:
-		options = p.At("SpotOptions")
-	default:
-		return f, wire.Errorf("InvalidParameterValue", "The default target capacity type %q is not supported", f.capacityType)
+	options, err := f.readTarget(p)
+	if err != nil {
+		return f, err
 	}
 	if f.minimum, err = options.Int("MinTargetCapacity", 0); err != nil {
 		return f, err
 	}
-	f.strategy = cmp.Or(options.Get("AllocationStrategy"), absent)
+	f.strategy = cmp.Or(options.Get("AllocationStrategy"), lowestPrice)
 	known := []string{lowestPrice, lowestPriceOld, prioritized}
 	if f.capacityType == Spot {
 		known = []string{lowestPrice, lowestPriceOld, diversified, capacityOptimized, capacityOptimizedPrio, priceCapacityOptimized}
@@ -231,7 +232,7 @@ func (s *Server) readConfigs(p wire.Params, f *fleet) error {
 	if len(f.candidates) > most {
 		return wire.Errorf("InvalidFleetConfig", "A fleet can have %d overrides at most, here are %d.", most, len(f.candidates))
 	}
-	return nil
+	return f.checkMarket()
 }
 
 // candidate completes an override and returns whether it could be launched now.
@@ -282,4 +283,54 @@ func (s *Server) noCapacity(instanceType, zone, capacityType string) *wire.Error
 		return wire.Errorf(code, "There is no Spot capacity available that matches your request.")
 	}
 	return wire.Errorf(code, "We currently do not have sufficient %s capacity in the Availability Zone you requested (%s). Our system will be working on provisioning additional capacity.", instanceType, zone)
+}
+
+// readTarget reads what a fleet buys, and returns the options for it.
+func (f *fleet) readTarget(p wire.Params) (options wire.Params, err error) {
+	options, reserved := p.At("OnDemandOptions"), p.At("ReservedCapacityOptions")
+	target := p.Get("TargetCapacitySpecification.DefaultTargetCapacityType")
+	f.capacityType = OnDemand
+	switch target {
+	case "", OnDemand:
+	case Spot:
+		f.capacityType, options = Spot, p.At("SpotOptions")
+	case marketBlock:
+		f.market = marketBlock
+	case "reserved-capacity":
+		f.market = marketInterruptible
+		if types := reserved.Strings("ReservationType"); !slices.Equal(types, []string{marketInterruptible}) {
+			return options, wire.Errorf("InvalidParameterValue", "ReservedCapacityOptions.ReservationTypes %q is not supported here: only %s is", types, marketInterruptible)
+		}
+	default:
+		return options, wire.Errorf("InvalidParameterValue", "The default target capacity type %q is not supported", target)
+	}
+	if reserved.Given() && f.market != marketInterruptible {
+		return options, wire.Errorf("InvalidParameterCombination", "ReservedCapacityOptions requires the default target capacity type reserved-capacity.")
+	}
+	if f.market != "" && (p.At("OnDemandOptions").Given() || p.At("SpotOptions").Given()) {
+		return options, wire.Errorf("InvalidParameterCombination", "OnDemandOptions and SpotOptions cannot be used with the default target capacity type %s.", target)
+	}
+	return options, nil
+}
+
+// checkMarket returns why the launch templates of a fleet are not of its market, or are of several Capacity Blocks (EC2 user guide, "Launch
+// instances into Capacity Blocks").
+func (f *fleet) checkMarket() error {
+	blocks := map[string]bool{}
+	for _, o := range f.overrides {
+		market := o.template.data.Get("InstanceMarketOptions.MarketType")
+		if market == Spot {
+			market = ""
+		}
+		if market != f.market {
+			return wire.Errorf("InvalidFleetConfig", "The market type '%s' of launch template %s does not match the default target capacity type.", market, o.template.name)
+		}
+		if market == marketBlock {
+			blocks[o.template.data.Get("CapacityReservationSpecification.CapacityReservationTarget.CapacityReservationId")] = true
+		}
+	}
+	if len(blocks) > 1 {
+		return wire.Errorf("InvalidFleetConfig", "A fleet can launch into one Capacity Block, here are %d.", len(blocks))
+	}
+	return nil
 }

@@ -17,7 +17,9 @@ type machine struct {
 	placement
 	reservation, spotRequest string
 	// reserved is the capacity reservation for which it was launched; empty for none.
-	reserved                string
+	reserved string
+	// market is the market type of that reservation; empty for none.
+	market                  string
 	launchIndex             int
 	visibleAt, terminatedAt time.Time
 	// shown are the tags that EC2 lists until tagsAt.

@@ -23,13 +23,18 @@ func (s *Server) Interrupt(id string) error {
 	if err != nil {
 		return err
 	}
-	if m.CapacityType != Spot {
-		return fmt.Errorf("interrupting instance %s: it is %s, and only spot instances are interrupted", id, m.CapacityType)
+	warning, reason := "EC2 Spot Instance Interruption Warning", stateReason{"Server.SpotInstanceTermination", "Server.SpotInstanceTermination: Spot instance termination"}
+	switch {
+	case m.market == marketInterruptible:
+		warning = "EC2 Capacity Reservation Instance Interruption Warning"
+		reason = stateReason{"Server.CapacityReservationInterruption", "Server.CapacityReservationInterruption: the owner takes the capacity back"}
+	case m.CapacityType != Spot:
+		return fmt.Errorf("interrupting instance %s: it is %s, and only spot instances and those in interruptible capacity reservations are interrupted", id, m.CapacityType)
 	}
 	s.instances.change(id, func(m *machine) { m.interrupting = true })
-	s.notify("aws.ec2", "EC2 Spot Instance Interruption Warning", id, interruptionDetail{id, "terminate"})
+	s.notify("aws.ec2", warning, id, interruptionDetail{id, "terminate"})
 	s.after(s.cfg.SpotNotice, func() {
-		s.end(id, stateReason{"Server.SpotInstanceTermination", "Server.SpotInstanceTermination: Spot instance termination"})
+		s.end(id, reason)
 	})
 	return nil
 }

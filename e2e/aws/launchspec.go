@@ -91,10 +91,8 @@ func (s *Server) launchOf(data wire.Params, info instancetypes.Type, subnet Subn
 	if l.place, err = s.placements.Read(data.At("Placement"), info.Name, strategies(info)); err != nil {
 		return l, err
 	}
-	if l.reserved = data.Get("CapacityReservationSpecification.CapacityReservationTarget.CapacityReservationId"); l.reserved != "" {
-		if err := s.reservations.hasRoom(l.reserved, info.Name, subnet.Zone); err != nil {
-			return l, err
-		}
+	if l.reserved, l.market, err = s.reservations.read(data, info, subnet.Zone); err != nil {
+		return l, err
 	}
 	if name := data.Get("IamInstanceProfile.Name"); name != "" {
 		if !s.iam.hasProfile(name) {
@@ -118,15 +116,6 @@ func (s *Server) launchOf(data wire.Params, info instancetypes.Type, subnet Subn
 	}
 	l.userData = string(text)
 	return l, nil
-}
-
-// hasRoom returns the error of a launch into a reservation without room for an instance of the type in the zone.
-func (r *reservations) hasRoom(reservation, instanceType, zone string) *wire.Error {
-	free, err := r.free(reservation, instanceType, zone)
-	if err == nil && free < 1 {
-		err = errReservationFull(reservation)
-	}
-	return err
 }
 
 // runInstances launches instances of one type in one subnet, with or without a launch template.

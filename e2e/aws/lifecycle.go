@@ -25,6 +25,8 @@ type launch struct {
 	reservation  string
 	// reserved is the capacity reservation in which it runs; empty for none.
 	reserved string
+	// market is the market type of that reservation; empty for none.
+	market string
 	// context is the fleet's.
 	context string
 	index   int
@@ -60,7 +62,7 @@ func (s *Server) start(l launch) (Instance, error) {
 			State: StatePending, Context: l.context, FailJoin: !l.visible && s.faults.takeFailJoin(), LaunchTime: now,
 			Tags: maps.Clone(l.tags), Price: l.price,
 		},
-		placement: l.placement, reservation: l.reservation, reserved: l.reserved, launchIndex: l.index,
+		placement: l.placement, reservation: l.reservation, reserved: l.reserved, market: l.market, launchIndex: l.index,
 		visibleAt: now,
 	}
 	for _, n := range nics {

@@ -29,7 +29,7 @@ func (s *Server) quotaLeft(capacityType string) int {
 	if !ok {
 		return math.MaxInt
 	}
-	for _, m := range s.instances.list(func(m *machine) bool { return m.CapacityType == capacityType && m.Live() }) {
+	for _, m := range s.instances.list(func(m *machine) bool { return m.CapacityType == capacityType && m.market == "" && m.Live() }) {
 		quota -= m.VCPU
 	}
 	return max(0, quota)

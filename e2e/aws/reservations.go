@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/slipway-k8s/slipway/e2e/aws/instancetypes"
 	"github.com/slipway-k8s/slipway/e2e/aws/wire"
 )
 
@@ -23,6 +24,10 @@ type CapacityReservation struct {
 	Open bool
 	// Type is default or capacity-block; the default is default.
 	Type string
+	// Interruptible means that its owner lends it and may reclaim the instances in it: Server.Interrupt.
+	Interruptible bool
+	// Starts is when instances can be launched into it; zero means at once.
+	Starts time.Time
 	// Ends is when the reservation ends; zero means never.
 	Ends time.Time
 	// Tags are its tags.
@@ -45,6 +50,13 @@ func (s *Server) AddCapacityReservation(c CapacityReservation) string {
 	defer s.reservations.mu.Unlock()
 	s.reservations.all = append(s.reservations.all, c)
 	s.reservations.used[c.ID] = map[string]bool{}
+	if c.market() == marketBlock && !c.Ends.IsZero() {
+		s.agenda.add(c.Ends.Add(-blockTerminates), func() {
+			for _, m := range s.instances.list(func(m *machine) bool { return m.reserved == c.ID && m.Live() }) {
+				s.end(m.ID, stateReason{"Server.CapacityBlockExpired", "Server.CapacityBlockExpired: the Capacity Block ends"})
+			}
+		})
+	}
 	return c.ID
 }
 
@@ -58,22 +70,7 @@ func (s *Server) CancelCapacityReservation(id string) {
 func (r *reservations) list(now time.Time) []CapacityReservation {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(r.all), func(c CapacityReservation) bool { return !c.Ends.IsZero() && c.Ends.Before(now) })
-}
-
-// free returns how many more instances of the type the reservation has capacity for. It fails where there is no reservation
-// of that id, type and zone.
-func (r *reservations) free(id, instanceType, zone string) (int, *wire.Error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	i := slices.IndexFunc(r.all, func(c CapacityReservation) bool { return c.ID == id })
-	switch {
-	case i < 0:
-		return 0, wire.Errorf("InvalidCapacityReservationId.NotFound", "The capacity reservation '%s' does not exist", id)
-	case r.all[i].InstanceType != instanceType, r.all[i].Zone != zone:
-		return 0, wire.Errorf("InvalidParameterCombination", "The capacity reservation '%s' is for %s in %s", id, r.all[i].InstanceType, r.all[i].Zone)
-	}
-	return r.all[i].Total - len(r.used[id]), nil
+	return slices.DeleteFunc(slices.Clone(r.all), func(c CapacityReservation) bool { return c.over(now) })
 }
 
 // use records that an instance runs in a reservation. It returns false if the reservation is full.
@@ -144,22 +141,25 @@ type reservedXML struct {
 	Total     int              `xml:"totalInstanceCount"`
 	Available int              `xml:"availableInstanceCount"`
 	State     string           `xml:"state"`
+	StartDate string           `xml:"startDate,omitempty"`
 	EndDate   string           `xml:"endDate,omitempty"`
 	EndType   string           `xml:"endDateType"`
 	Match     string           `xml:"instanceMatchCriteria"`
 	Kind      string           `xml:"reservationType"`
+	Lent      bool             `xml:"interruptible"`
 	Tags      wire.Set[tagXML] `xml:"tagSet"`
 }
 
 func (s *Server) describeCapacityReservations(_ context.Context, r request) (any, error) {
+	now := time.Now()
 	page, next, err := listOf[CapacityReservation]{
-		items: s.reservations.list(time.Now()), key: func(c CapacityReservation) string { return c.ID }, idParam: "CapacityReservationId",
+		items: s.reservations.list(now), key: func(c CapacityReservation) string { return c.ID }, idParam: "CapacityReservationId",
 		notFound: func(id string) error {
 			return wire.Errorf("InvalidCapacityReservationId.NotFound", "The capacity reservation '%s' does not exist.", id)
 		},
 		attributes: func(c CapacityReservation) wire.Attribute {
 			return wire.Tagged(c.Tags, fixed(map[string]string{
-				"instance-type": c.InstanceType, "availability-zone": c.Zone, "owner-id": s.cfg.AccountID, "state": "active",
+				"instance-type": c.InstanceType, "availability-zone": c.Zone, "owner-id": s.cfg.AccountID, "state": c.state(now),
 				"instance-match-criteria": match(c), "tenancy": "default", "instance-platform": "Linux/UNIX",
 				"available-instance-count": strconv.Itoa(s.reservations.available(c)), "reservation-type": c.Type,
 			}))
@@ -176,8 +176,11 @@ func (s *Server) describeCapacityReservations(_ context.Context, r request) (any
 	for _, c := range page {
 		x := reservedXML{
 			ID: c.ID, ARN: s.ec2ARN("capacity-reservation", c.ID), OwnerID: s.cfg.AccountID, Type: c.InstanceType, Platform: "Linux/UNIX",
-			Zone: c.Zone, Tenancy: "default", Total: c.Total, Available: s.reservations.available(c), State: "active", EndType: "unlimited",
-			Match: match(c), Kind: c.Type, Tags: tagSet(c.Tags),
+			Zone: c.Zone, Tenancy: "default", Total: c.Total, Available: s.reservations.available(c), State: c.state(now), EndType: "unlimited",
+			Match: match(c), Kind: c.Type, Lent: c.Interruptible, Tags: tagSet(c.Tags),
+		}
+		if !c.Starts.IsZero() {
+			x.StartDate = wire.Timestamp(c.Starts)
 		}
 		if !c.Ends.IsZero() {
 			x.EndDate, x.EndType = wire.Timestamp(c.Ends), "limited"
@@ -193,3 +196,77 @@ func match(c CapacityReservation) string {
 	}
 	return "targeted"
 }
+
+// The market types of reserved capacity, which are the lifecycles of its instances as well. Other reservations have none.
+const (
+	marketBlock         = "capacity-block"
+	marketInterruptible = "interruptible-capacity-reservation"
+)
+
+// blockTerminates is how long before the end of a Capacity Block EC2 begins to terminate its instances (EC2 user guide, "Capacity Blocks for
+// ML").
+const blockTerminates = 30 * time.Minute
+
+// market returns the market type that a launch into the reservation must request; empty for none.
+func (c CapacityReservation) market() string {
+	switch {
+	case c.Interruptible:
+		return marketInterruptible
+	case c.Type == marketBlock:
+		return marketBlock
+	}
+	return ""
+}
+
+// state returns EC2's name of the reservation's state.
+func (c CapacityReservation) state(now time.Time) string {
+	if now.Before(c.Starts) {
+		return "scheduled"
+	}
+	return "active"
+}
+
+// reservedFor reads the capacity reservation that a launch targets, and its market.
+func (r *reservations) read(data wire.Params, info instancetypes.Type, zone string) (id, market string, err *wire.Error) {
+	id = data.Get("CapacityReservationSpecification.CapacityReservationTarget.CapacityReservationId")
+	switch market = data.Get("InstanceMarketOptions.MarketType"); {
+	case market == Spot:
+		market = ""
+	case !slices.Contains([]string{"", marketBlock, marketInterruptible}, market):
+		return id, market, wire.Errorf("InvalidParameterValue", "Value (%s) for parameter InstanceMarketOptions.MarketType is invalid.", market)
+	}
+	switch {
+	case id != "":
+		return id, market, r.admits(id, market, [2]string{info.Name, zone}, time.Now())
+	case market != "":
+		return id, market, wire.Errorf("InvalidParameterCombination", "The market type '%s' requires a target Capacity Reservation.", market)
+	}
+	return id, market, nil
+}
+
+// admits returns why an instance cannot be launched into a reservation: there is none of that ID, type, zone and market, it is full, or it is
+// not active.
+func (r *reservations) admits(id, market string, pool [2]string, now time.Time) *wire.Error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	i := slices.IndexFunc(r.all, func(c CapacityReservation) bool { return c.ID == id && !c.over(now) })
+	if i < 0 {
+		return wire.Errorf("InvalidCapacityReservationId.NotFound", "The capacity reservation '%s' does not exist", id)
+	}
+	c := r.all[i]
+	terminates := c.market() == marketBlock && !c.Ends.IsZero() && !now.Before(c.Ends.Add(-blockTerminates))
+	switch {
+	case pool != [2]string{c.InstanceType, c.Zone}:
+		return wire.Errorf("InvalidParameterCombination", "The capacity reservation '%s' is for %s in %s", id, c.InstanceType, c.Zone)
+	case c.market() != market:
+		return wire.Errorf("InvalidParameterCombination", "The capacity reservation '%s' cannot be used with the market type '%s'.", id, market)
+	case c.state(now) != "active" || terminates:
+		return wire.Errorf("InsufficientInstanceCapacity", "The capacity reservation '%s' is not active.", id)
+	case len(r.used[id]) >= c.Total:
+		return errReservationFull(id)
+	}
+	return nil
+}
+
+// over reports whether the reservation has ended.
+func (c CapacityReservation) over(now time.Time) bool { return !c.Ends.IsZero() && c.Ends.Before(now) }

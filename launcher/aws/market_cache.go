@@ -187,13 +187,20 @@ func (c *Cloud) Refresh(ctx context.Context) error {
 	return nil
 }
 
-// expire drops unavailable offerings when their time is over.
+// expire drops unavailable offerings when their time is over, and announces that a Capacity Block ends: its offering becomes unavailable.
 func (c *Cloud) expire(ctx context.Context) {
 	for {
 		// An offering that becomes unavailable meanwhile may be the next to expire.
 		changed := c.changed.wait()
 		var timer <-chan time.Time
-		if next := c.without.expire(time.Now()); !next.IsZero() {
+		next, ending := c.reserved.drained(time.Now())
+		if ending {
+			c.changed.fire()
+		}
+		if again := c.without.expire(time.Now()); next.IsZero() || !again.IsZero() && again.Before(next) {
+			next = again
+		}
+		if !next.IsZero() {
 			timer = time.After(max(time.Until(next), 10*time.Millisecond))
 		}
 		select {

@@ -1,10 +1,12 @@
 package aws
 
 import (
+	"context"
 	"net/http"
 	"net/url"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
@@ -221,4 +223,39 @@ func TestBlockEnd(t *testing.T) {
 	if _, err := c.BlockEnd(t.Context(), "cr-new"); err == nil || !strings.Contains(err.Error(), "capacity reservation cr-new") {
 		t.Errorf("a block that EC2 never described: %v", err)
 	}
+}
+
+// When the drain of a block begins, its offering is announced as unavailable without another answer of EC2.
+func TestBlockDrainIsAnnounced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &Cloud{changed: newSignal()}
+		c.without = newUnavailable(time.Minute, c.changed)
+		end := metav1.NewTime(time.Now().Add(catalog.BlockDrains + time.Hour))
+		c.reserved.set(map[string]int64{"cr-1": 1})
+		c.reserved.drainAt("cr-1", end.Add(-catalog.BlockDrains))
+		ctx, stop := context.WithCancel(t.Context())
+		go c.expire(ctx)
+		synctest.Wait()
+		begun := time.Now()
+		<-c.changed.wait()
+		if waited := time.Since(begun); waited != time.Hour {
+			t.Errorf("announced after %s, want 1h", waited)
+		}
+		of := offerInput{
+			facts: catalog.Facts{Name: "m7g.large"}, onDemand: 1, now: time.Now(), zones: map[string]offerZone{"us-east-1a": {}}, left: c.reserved.of,
+			refused: func(string, string) mark { return mark{} }, full: func(string) mark { return mark{} },
+			reservations: []awsv1.CapacityReservation{{
+				ID: "cr-1", InstanceType: "m7g.large", AvailabilityZone: "us-east-1a", EndTime: &end, State: awsv1.CapacityReservationStateActive,
+				ReservationType: awsv1.CapacityReservationTypeCapacityBlock,
+			}},
+		}
+		if got := of.offerReserved(); len(got) != 1 || got[0].Available {
+			t.Errorf("offered %+v", got)
+		}
+		of.now = of.now.Add(-time.Second)
+		if got := of.offerReserved(); len(got) != 1 || !got[0].Available {
+			t.Errorf("a second before: offered %+v", got)
+		}
+		stop()
+	})
 }
