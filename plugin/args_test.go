@@ -41,8 +41,10 @@ func TestDecodeArgs(t *testing.T) {
 		{name: "all errors at once", text: "socket: x\nplanTimeout: 0s", wantErr: []string{"args.socket", "args.planTimeout"}},
 		{name: "adopted twice", text: "adopt: [default-scheduler, default-scheduler]", wantErr: []string{"args.adopt[1]", "once"}},
 		{name: "templates without devices", text: "deviceTemplates: [{instanceTypes: [g5.xlarge], driver: gpu.example.com}]", wantErr: []string{"args.deviceTemplates[0].devices", "1 to 128"}},
-		{name: "templates of nothing", text: "deviceTemplates: [{driver: GPU, devices: [{name: gpu, count: 200}]}]",
-			wantErr: []string{"args.deviceTemplates[0].instanceTypes", "args.deviceTemplates[0].driver", "args.deviceTemplates[0].devices[0].count"}},
+		{
+			name: "templates of nothing", text: "deviceTemplates: [{driver: GPU, devices: [{name: gpu, count: 200}]}]",
+			wantErr: []string{"args.deviceTemplates[0].instanceTypes", "args.deviceTemplates[0].driver", "args.deviceTemplates[0].devices[0].count"},
+		},
 		{name: "two templates of one driver", text: "deviceTemplates: [{instanceTypes: [a, a], driver: gpu, devices: [{name: gpu}]}]", wantErr: []string{"args.deviceTemplates[0].instanceTypes", "Duplicate"}},
 		{name: "adopted none", text: "adopt: [\"\"]", wantErr: []string{"args.adopt[0]"}},
 	} {

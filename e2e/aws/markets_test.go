@@ -49,6 +49,35 @@ func marketFleet(t *testing.T, server *aws.Server, reservation, market, target s
 	return out
 }
 
+// marketCase is a launch into a reservation with a market type and a target capacity type, and the code with which EC2 refuses it.
+type marketCase struct{ reservation, market, target, failure string }
+
+func (tc marketCase) check(t *testing.T, client *ec2.Client, out *ec2.CreateFleetOutput, err error) {
+	t.Helper()
+	switch {
+	case tc.failure == "InvalidFleetConfig":
+		if err == nil || errorCode(err) != tc.failure {
+			t.Errorf("%+v: %v", tc, err)
+		}
+	case err != nil:
+		t.Errorf("%+v: %v", tc, err)
+	case tc.failure != "":
+		if len(out.Errors) != 1 || awssdk.ToString(out.Errors[0].ErrorCode) != tc.failure {
+			t.Errorf("%+v: %+v", tc, out.Errors)
+		}
+	case len(out.Instances) != 1:
+		t.Errorf("%+v: %+v", tc, out.Errors)
+	default:
+		described, err := client.DescribeInstances(t.Context(), &ec2.DescribeInstancesInput{InstanceIds: out.Instances[0].InstanceIds})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i := described.Reservations[0].Instances[0]; string(i.InstanceLifecycle) != tc.market || awssdk.ToString(i.CapacityReservationId) != tc.reservation {
+			t.Errorf("%+v: lifecycle %q, reservation %q", tc, i.InstanceLifecycle, awssdk.ToString(i.CapacityReservationId))
+		}
+	}
+}
+
 // Each kind of reservation has its market type and target capacity type; all else is refused. Instances have it as their lifecycle.
 func TestMarkets(t *testing.T) {
 	server := start(t, nil)
@@ -67,7 +96,7 @@ func TestMarkets(t *testing.T) {
 		r.Type, r.Starts, r.Ends = "capacity-block", hour, hour.Add(24*time.Hour)
 	})
 	const lentMarket = "interruptible-capacity-reservation"
-	for _, tc := range []struct{ reservation, market, target, failure string }{
+	for _, tc := range []marketCase{
 		{block, "capacity-block", "capacity-block", ""},
 		{lent, lentMarket, "reserved-capacity", ""},
 		{ordinary, "", "on-demand", ""},
@@ -79,28 +108,7 @@ func TestMarkets(t *testing.T) {
 		{later, "capacity-block", "capacity-block", "InsufficientInstanceCapacity"},
 	} {
 		out, err := client.CreateFleet(t.Context(), marketFleet(t, server, tc.reservation, tc.market, tc.target))
-		switch {
-		case tc.failure == "InvalidFleetConfig":
-			if err == nil || errorCode(err) != tc.failure {
-				t.Errorf("%+v: %v", tc, err)
-			}
-		case err != nil:
-			t.Errorf("%+v: %v", tc, err)
-		case tc.failure != "":
-			if len(out.Errors) != 1 || awssdk.ToString(out.Errors[0].ErrorCode) != tc.failure {
-				t.Errorf("%+v: %+v", tc, out.Errors)
-			}
-		case len(out.Instances) != 1:
-			t.Errorf("%+v: %+v", tc, out.Errors)
-		default:
-			described, err := client.DescribeInstances(t.Context(), &ec2.DescribeInstancesInput{InstanceIds: out.Instances[0].InstanceIds})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if i := described.Reservations[0].Instances[0]; string(i.InstanceLifecycle) != tc.market || awssdk.ToString(i.CapacityReservationId) != tc.reservation {
-				t.Errorf("%+v: lifecycle %q, reservation %q", tc, i.InstanceLifecycle, awssdk.ToString(i.CapacityReservationId))
-			}
-		}
+		tc.check(t, client, out, err)
 	}
 	two := marketFleet(t, server, block, "capacity-block", "capacity-block")
 	two.LaunchTemplateConfigs = append(two.LaunchTemplateConfigs, marketFleet(t, server, later, "capacity-block", "capacity-block").LaunchTemplateConfigs...)

@@ -142,11 +142,8 @@ func (c *Config) validate() error {
 	if c.Machines != Simulated && c.Machines != RealKubelets {
 		errs = append(errs, fmt.Errorf("validating machines %q: want %s or %s", c.Machines, Simulated, RealKubelets))
 	}
-	if serviceCIDRs()[c.IPFamily] == "" {
-		errs = append(errs, fmt.Errorf("validating IP family %q: want %s or %s", c.IPFamily, IPv4, IPv6))
-	}
-	if c.IPFamily == IPv6 && c.Machines == RealKubelets {
-		errs = append(errs, fmt.Errorf("validating IP family %s: only with machines %s", IPv6, Simulated))
+	if err := c.checkFamily(); err != nil {
+		errs = append(errs, err)
 	}
 	if c.Replicas < 0 {
 		errs = append(errs, fmt.Errorf("validating replicas %d: is negative", c.Replicas))
@@ -169,6 +166,17 @@ func (c *Config) validate() error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// checkFamily returns an error for an IP family that there is not, or not with these machines.
+func (c *Config) checkFamily() error {
+	switch {
+	case serviceCIDRs()[c.IPFamily] == "":
+		return fmt.Errorf("validating IP family %q: want %s or %s", c.IPFamily, IPv4, IPv6)
+	case c.IPFamily == IPv6 && c.Machines == RealKubelets:
+		return fmt.Errorf("validating IP family %s: only with machines %s", IPv6, Simulated)
+	}
+	return nil
 }
 
 // checkForeign lists what needs the sandbox's own AWS.

@@ -35,7 +35,7 @@ func TestLinesHaveKarpentersKeys(t *testing.T) {
 		{"level": "ERROR", "logger": "launch", "message": "Failed", "NodeClaim": claim, "NodePool": map[string]any{"name": "default"}, "error": "no"},
 	}
 	var got []map[string]any
-	for _, line := range bytes.Split(bytes.TrimSpace(out.Bytes()), []byte("\n")) {
+	for line := range bytes.SplitSeq(bytes.TrimSpace(out.Bytes()), []byte("\n")) {
 		var fields map[string]any
 		if err := json.Unmarshal(line, &fields); err != nil {
 			t.Fatalf("%v: %s", err, line)
