@@ -172,6 +172,11 @@ func nodeLabels(pool catalog.NodePool, it catalog.InstanceType, o catalog.Offeri
 		corev1.LabelInstanceType:         it.Name, "beta.kubernetes.io/arch": it.Labels[corev1.LabelArchStable],
 		"beta.kubernetes.io/os": it.Labels[corev1.LabelOSStable],
 	})
+	for _, key := range catalog.ReservationLabelKeys() {
+		if value, ok := o.ReservationLabel(key); ok {
+			out[key] = value
+		}
+	}
 	return out
 }
 
