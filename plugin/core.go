@@ -151,9 +151,10 @@ func (p *plannerParts) planner() (*planner, error) {
 		inbox: p.inbox, connection: p.connection, collected: p.collected, batch: open, unplaced: p.unplaced, view: p.view,
 		promises: p.promises, reserved: p.reserved, delays: p.delays, objects: p.objects, metrics: p.metrics,
 		updates: updates, adopter: adopter, provisioner: provisioner, consolidator: p.consolidator, keptOff: keptOff,
-		reports: &batchReports{batch: open, status: p.status, socket: p.args.Socket, reported: map[types.UID]time.Time{}},
-		gate:    &questionGate{inbox: p.inbox, view: p.view},
-		buffers: newBufferPlacer(p, provisioner),
+		reports:     &batchReports{batch: open, status: p.status, socket: p.args.Socket, reported: map[types.UID]time.Time{}},
+		gate:        &questionGate{inbox: p.inbox, view: p.view},
+		nominations: &nominations{queue: p.queue, unplaced: p.unplaced, snapshot: p.snapshot, status: p.status},
+		buffers:     newBufferPlacer(p, provisioner),
 		displacer: &displacer{displacerConfig{
 			provisioner: provisioner, view: p.view, reserved: p.reserved, buffers: p.buffers, queue: p.queue, snapshot: p.snapshot, link: p.link,
 			metrics: p.metrics, publish: keptOff.publish,

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	fwk "k8s.io/kube-scheduler/framework"
 
@@ -84,6 +86,37 @@ func TestGangIsBoundTogether(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A nomination that the scheduler has left on a pod of an incomplete gang keeps its room from no other pod: the API server showed it only
+// after the pod was rejected at Permit.
+func TestGangLeavesNoNomination(t *testing.T) {
+	t.Parallel()
+	h := start(t, harnessOptions{
+		objects: []runtime.Object{newNode("free", "1700m", nil)}, args: []string{"gangTimeout: 300ms", "batchIdle: 50ms"},
+	})
+	h.pod("g-0", inGang(3))
+	h.eventually("the pod to give its room back", func() bool {
+		return h.waiting() == 0 && strings.Contains(h.message("g-0"), "gang default/g waits for its pods: 1 of 3")
+	})
+	pods := h.client.CoreV1().Pods("default")
+	pod, err := pods.Get(t.Context(), "g-0", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod.Status.NominatedNodeName = "free"
+	if _, err := pods.UpdateStatus(t.Context(), pod, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	h.pod("other", func(p *corev1.Pod) {
+		p.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("1500m")
+		p.Spec.NodeSelector = map[string]string{corev1.LabelHostname: "free"}
+	})
+	h.eventually("the nomination to be gone", func() bool {
+		pod, err := pods.Get(t.Context(), "g-0", metav1.GetOptions{})
+		return err == nil && pod.Status.NominatedNodeName == ""
+	})
+	h.eventually("the other pod to be bound", func() bool { return h.bound() == 1 })
 }
 
 // A pod that takes the place of a failed one is bound beside those that have succeeded.

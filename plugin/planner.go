@@ -43,6 +43,7 @@ type plannerConfig struct {
 	consolidator *consolidator
 	keptOff      *keptOffPods
 	buffers      *bufferPlacer
+	nominations  *nominations
 }
 
 // planner does what is due, step by step, in one goroutine. What it works with belongs to that goroutine; others reach it through
@@ -219,6 +220,7 @@ func (p *planner) overdue(now time.Time) {
 	p.delays.tidy(now)
 	p.reserved.Tidy(now)
 	p.keptOff.lapsed(now)
+	p.nominations.tidy(now)
 	for _, e := range p.unplaced.Tidy(now, p.objects.placed) {
 		p.batch.Add(e, now)
 	}

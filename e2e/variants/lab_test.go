@@ -175,7 +175,7 @@ func (l *lab) await(what string, done func() bool) {
 	if err := l.recorder.Await(ctx, what, done); err != nil {
 		for _, p := range l.recorder.Pods() {
 			if !p.Deleted.Seen() && p.Object.Status.Phase != corev1.PodRunning {
-				l.t.Logf("pod %s on node %q: %+v", p.Object.Name, p.Object.Spec.NodeName, p.Object.Status.Conditions)
+				l.t.Logf("pod %s on node %q, nominated %q: %+v", p.Object.Name, p.Object.Spec.NodeName, p.Object.Status.NominatedNodeName, p.Object.Status.Conditions)
 			}
 		}
 		l.t.Fatal(err)

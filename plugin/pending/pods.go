@@ -32,6 +32,13 @@ func (p *Pods) Take(uid types.UID) intake.Entry {
 	return e
 }
 
+// Each calls visit for each pod for which nothing could be planned.
+func (p *Pods) Each(visit func(intake.Entry)) {
+	for _, e := range p.unplaced {
+		visit(e)
+	}
+}
+
 // Held returns the number of pods for which nothing could be planned.
 func (p *Pods) Held() int { return len(p.unplaced) }
 

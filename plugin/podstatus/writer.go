@@ -1,6 +1,7 @@
 package podstatus
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"maps"
@@ -51,6 +52,8 @@ type Note struct {
 	Warning bool
 	// NominatedNode is the nominatedNodeName that an adopted pod is to have. Empty leaves it as it is.
 	NominatedNode string
+	// NotNominated is the nominatedNodeName that a pod is to lose, if it still has it. Empty leaves it as it is.
+	NotNominated string
 
 	tries int
 }
@@ -118,6 +121,7 @@ func (w *Writer) Report(n Note) {
 		} else if n.EventReason == "" {
 			n.EventReason, n.Warning = old.EventReason, old.Warning
 		}
+		n.NotNominated = cmp.Or(n.NotNominated, old.NotNominated)
 	} else {
 		w.order.add(n.Pod.Namespace, n.Pod.UID)
 	}
@@ -203,7 +207,10 @@ func (w *Writer) write(ctx context.Context, n Note) {
 		w.writeAdopted(ctx, pod, n)
 		return
 	}
-	if w.reported(pod, n) {
+	if n.NotNominated != "" && pod.Status.NominatedNodeName == n.NotNominated && w.limit.Wait(ctx) == nil {
+		w.nominate(ctx, pod, nil)
+	}
+	if n.Message.IsZero() || w.reported(pod, n) {
 		return
 	}
 	bound := pod.Spec.NodeName != ""
@@ -242,16 +249,21 @@ func (w *Writer) writeAdopted(ctx context.Context, pod *corev1.Pod, n Note) {
 	if n.NominatedNode == "" || pod.Spec.NodeName != "" || pod.Status.NominatedNodeName == n.NominatedNode {
 		return
 	}
+	w.nominate(ctx, pod, &n.NominatedNode)
+}
+
+// nominate writes the name of the pod's nominated node if the pod has not changed since it was read; nil removes it.
+func (w *Writer) nominate(ctx context.Context, pod *corev1.Pod, node *string) {
 	body, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"uid": pod.UID, "resourceVersion": pod.ResourceVersion},
-		"status":   map[string]any{"nominatedNodeName": n.NominatedNode},
+		"status":   map[string]any{"nominatedNodeName": node},
 	})
 	if err == nil {
 		_, err = w.Client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, body, metav1.PatchOptions{}, "status")
 	}
 	// A write that failed is repeated a second later.
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) && ctx.Err() == nil {
-		klog.FromContext(ctx).V(2).Info("Pod was not nominated", "pod", klog.KObj(pod), "err", err)
+		klog.FromContext(ctx).V(2).Info("Nomination of the pod was not written", "pod", klog.KObj(pod), "err", err)
 	}
 }
 
