@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	logsapi "k8s.io/component-base/logs/api/v1"
+	"k8s.io/component-base/logs/json"
 )
 
 // Name is the format's name for the flag --logging-format.
@@ -26,7 +27,7 @@ func (factory) Create(c logsapi.LoggingConfiguration, o logsapi.LoggingOptions) 
 		MessageKey: "message", LevelKey: "level", TimeKey: "time", NameKey: "logger",
 		EncodeLevel: encodeLevel, EncodeTime: zapcore.ISO8601TimeEncoder, EncodeDuration: zapcore.StringDurationEncoder,
 	})
-	core := zapcore.NewCore(encoder, zapcore.Lock(zapcore.AddSync(unsynced{o.ErrorStream})), level)
+	core := zapcore.NewCore(encoder, zapcore.Lock(json.AddNopSync(o.ErrorStream)), level)
 	logger := zapr.NewLoggerWithOptions(zap.New(core), zapr.ErrorKey("error"))
 	return logger.WithSink(sink{logger.GetSink()}), logsapi.RuntimeControl{
 		SetVerbosityLevel: func(v uint32) error {
@@ -44,14 +45,6 @@ func levelOf(verbosity uint32) zapcore.Level { return -zapcore.Level(min(verbosi
 func encodeLevel(l zapcore.Level, to zapcore.PrimitiveArrayEncoder) {
 	zapcore.CapitalLevelEncoder(max(l, zapcore.DebugLevel), to)
 }
-
-// unsynced is a stream whose lines are written at once: the process does not wait for the disk.
-type unsynced struct {
-	to interface{ Write(b []byte) (int, error) }
-}
-
-// Write implements io.Writer.
-func (u unsynced) Write(b []byte) (int, error) { return u.to.Write(b) }
 
 // sink gives keys Karpenter's names.
 type sink struct{ logr.LogSink }
