@@ -179,19 +179,11 @@ type withdrawing struct {
 //  3. delete the NodeClaims that promise nothing any more and whose nodes are not initialized: no pod waits for their instances.
 func (w withdrawing) Withdraw(ctx context.Context, in *api.WithdrawRequest) (*api.WithdrawResponse, error) {
 	s := w.server
-	if err := s.config.Peer.check(ctx, in.GetVersion()); err != nil {
-		return nil, err
-	}
-	done, err := s.takeTurn(ctx)
+	effects, end, err := s.enter(ctx, in.GetVersion())
 	if err != nil {
 		return nil, err
 	}
-	defer done()
-	effects, cancel, err := s.leading(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer cancel()
+	defer end()
 	out := &api.WithdrawResponse{}
 	for _, p := range in.GetPromises() {
 		deleted, err := w.giveBack(effects, p, in.GetMessage())

@@ -39,19 +39,11 @@ func (r *refusal) Error() string { return r.message }
 //  6. enqueue the NodeClaims for launch;
 //  7. wait until the cache has them, and answer, unless the API server left any write unanswered: then the request must be sent again.
 func (s *Server) Launch(ctx context.Context, in *api.LaunchRequest) (*api.LaunchResponse, error) {
-	if err := s.config.Peer.check(ctx, in.GetVersion()); err != nil {
-		return nil, err
-	}
-	done, err := s.takeTurn(ctx)
+	effects, end, err := s.enter(ctx, in.GetVersion())
 	if err != nil {
 		return nil, err
 	}
-	defer done()
-	effects, cancel, err := s.leading(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer cancel()
+	defer end()
 	over, err := s.admit(effects, in.GetClaims())
 	if err != nil {
 		return nil, err
@@ -86,17 +78,37 @@ func names(claims []*api.Claim) []string {
 	return out
 }
 
+// enter refuses a scheduler of another major version, waits for its turn and returns a context for effects while we lead. The caller calls end.
+func (s *Server) enter(ctx context.Context, of *api.Version) (effects context.Context, end func(), err error) {
+	if err := s.config.Peer.check(ctx, of); err != nil {
+		return nil, nil, err
+	}
+	done, err := s.takeTurn(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	effects, cancel, err := leading(ctx, s.config.Leader)
+	if err != nil {
+		done()
+		return nil, nil, err
+	}
+	return effects, func() {
+		cancel()
+		done()
+	}, nil
+}
+
 // leading returns a context for effects, or the refusal that the contract requires.
-func (s *Server) leading(ctx context.Context) (context.Context, context.CancelFunc, error) {
-	effects, cancel, ok := s.config.Leader.Context(ctx)
+func leading(ctx context.Context, leader Leader) (context.Context, context.CancelFunc, error) {
+	effects, cancel, ok := leader.Context(ctx)
 	if ok {
 		return effects, cancel, nil
 	}
 	// The scheduler may have won its election a moment ago.
-	if err := s.config.Leader.Refresh(ctx); err != nil {
+	if err := leader.Refresh(ctx); err != nil {
 		return nil, nil, status.Errorf(codes.FailedPrecondition, "the Lease cannot be read: %v", err)
 	}
-	if effects, cancel, ok = s.config.Leader.Context(ctx); ok {
+	if effects, cancel, ok = leader.Context(ctx); ok {
 		return effects, cancel, nil
 	}
 	return nil, nil, status.Error(codes.FailedPrecondition, "the Lease names another leader")
