@@ -75,7 +75,7 @@ func (ex *explainer) reason(ci, pi int) Reason {
 	}
 	// What the pod itself decides against the pool comes before the pool's own state, which then does not concern it.
 	if set, ok := excluded(c.terms, p.Name); ok {
-		return say("RequirementsConflict", "requires %s %s; nodes of the pool have %s=%s", labelNodePool, setText(set), labelNodePool, p.Name)
+		return say("RequirementsConflict", "requires %s %s; %s", labelNodePool, setText(set), ex.market.allows(p, labelNodePool, set))
 	}
 	if taint, ok := nodematch.Tolerates(c.pod.Spec.Tolerations, p.Taints); !ok {
 		return say("TaintNotTolerated", "does not tolerate the pool's taint %s", taint.ToString())
