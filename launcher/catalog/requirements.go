@@ -253,3 +253,11 @@ func ListText(values []string) string {
 	}
 	return "[" + strings.Join(values, " ") + "]"
 }
+
+// CountText formats a number of things for people. The plural of the noun has an s.
+func CountText(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

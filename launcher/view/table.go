@@ -97,7 +97,7 @@ func (o Overview) nodes(out *printer, wide bool) {
 
 // bill writes how many nodes there are and what they cost.
 func (o Overview) bill(out *printer, wide bool) {
-	out.printf("%s, %.4f USD per hour", count(o.Launched, "node"), o.CostPerHour)
+	out.printf("%s, %.4f USD per hour", catalog.CountText(o.Launched, "node"), o.CostPerHour)
 	if o.CostPerHour > 0 {
 		out.printf(" (%.0f per month), %.0f %% of it spot", o.CostPerHour*catalog.HoursPerMonth, o.SpotShare*100)
 	}
@@ -105,7 +105,7 @@ func (o Overview) bill(out *printer, wide bool) {
 		out.printf("; %d more not launched yet", n)
 	}
 	if o.Others > 0 {
-		out.printf("; %s that slipway does not manage", count(o.Others, "node"))
+		out.printf("; %s that slipway does not manage", catalog.CountText(o.Others, "node"))
 	}
 	out.printf("\n")
 	if o.Cost.Total() > o.Cost.Instance && wide {
@@ -153,13 +153,6 @@ func commonRegion(nodes []NodeRow) string {
 		}
 	}
 	return common
-}
-
-func count(n int, of string) string {
-	if n == 1 {
-		return "1 " + of
-	}
-	return fmt.Sprintf("%d %ss", n, of)
 }
 
 // pods returns the number of a node's pods, and after a plus that of pods which wait for it.

@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
 // How many plans are made to find out which preferences can be kept: fewer where a plan takes long.
@@ -210,7 +212,7 @@ func (pc *preferenceCosts) rank(budget spending) *ranking {
 		}
 		if more := len(preferences) - maxPreferences; more > 0 {
 			r.omitted = append(r.omitted, IgnoredPreference{
-				Class: ci, Preference: plural(more, "more preference"), Reason: fmt.Sprintf("only the %d heaviest preferences of a pod count", maxPreferences),
+				Class: ci, Preference: catalog.CountText(more, "more preference"), Reason: fmt.Sprintf("only the %d heaviest preferences of a pod count", maxPreferences),
 			})
 			preferences = preferences[:maxPreferences]
 		}

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
 // tierSteps is into how many parts the pods of one priority are cut to find how many the limits leave room for.
@@ -155,7 +157,7 @@ func addPriorities(in Input, p *Plan) {
 			}
 			if n > 0 {
 				r.Code = "PriorityTooLow"
-				r.Message += fmt.Sprintf("; %s of higher priority (up to %d, this one has %d) come first", plural(n, "pod"), highest, own)
+				r.Message += fmt.Sprintf("; %s of higher priority (up to %d, this one has %d) come first", catalog.CountText(n, "pod"), highest, own)
 			}
 		}
 	}

@@ -281,13 +281,6 @@ func resourceText(name corev1.ResourceName) string {
 	return string(name)
 }
 
-func plural(n int, word string) string {
-	if n == 1 {
-		return "1 " + word
-	}
-	return itoa(int64(n)) + " " + word + "s"
-}
-
 // explainer says why pods have no node.
 type explainer struct {
 	in        *Input

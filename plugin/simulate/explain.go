@@ -52,7 +52,7 @@ func (o *Outcome) explainAll(w io.Writer) {
 	for _, p := range o.Plan.Placements {
 		placed += len(podsOf(p.Members))
 	}
-	fmt.Fprintf(w, "%s placed: slipway explain pod NAMESPACE/NAME says where one goes and why\n", count(placed, "pod"))
+	fmt.Fprintf(w, "%s placed: slipway explain pod NAMESPACE/NAME says where one goes and why\n", catalog.CountText(placed, "pod"))
 }
 
 func nameOf(ref catalog.PodRef) string { return ref.Namespace + "/" + ref.Name }
@@ -152,7 +152,7 @@ func (o *Outcome) whyNode(ctx context.Context, w io.Writer, c *plan.Claim, class
 	case 1:
 		fmt.Fprintf(w, "  It has the node to itself")
 	default:
-		fmt.Fprintf(w, "  It shares the node with %s", count(n-1, "more pod"))
+		fmt.Fprintf(w, "  It shares the node with %s", catalog.CountText(n-1, "more pod"))
 	}
 	g := newGroup()
 	g.add(c)
@@ -166,7 +166,7 @@ func (o *Outcome) whyNode(ctx context.Context, w io.Writer, c *plan.Claim, class
 		}
 	}
 	if others := slices.DeleteFunc(slices.Clone(c.Alternatives), func(t string) bool { return t == c.Expected.InstanceType }); len(others) > 0 {
-		fmt.Fprintf(w, "  If EC2 has none, %s would do: %s\n", count(len(others), "other instance type"), someOf(others))
+		fmt.Fprintf(w, "  If EC2 has none, %s would do: %s\n", catalog.CountText(len(others), "other instance type"), someOf(others))
 	}
 }
 

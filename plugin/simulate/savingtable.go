@@ -40,7 +40,7 @@ func (s *Saving) table(w io.Writer) error {
 // bill prints what the nodes cost now and could cost, what the moves take, and what the figures leave out.
 func (r *SavingResult) bill(w io.Writer) error {
 	saving := r.CostPerHour - r.CostPerHourThen
-	fmt.Fprintf(w, "Now   %s, %s\n", count(r.Nodes, "node"), usd(r.CostPerHour, r.Unpriced, r.Nodes))
+	fmt.Fprintf(w, "Now   %s, %s\n", catalog.CountText(r.Nodes, "node"), usd(r.CostPerHour, r.Unpriced, r.Nodes))
 	switch {
 	case len(r.Moves) == 0 && r.Unpriced == r.Nodes:
 		fmt.Fprintln(w, "What could be gained is not known: no node has a known price.")
@@ -51,25 +51,25 @@ func (r *SavingResult) bill(w io.Writer) error {
 		if r.CostPerHour > 0 {
 			share = 100 * saving / r.CostPerHour
 		}
-		fmt.Fprintf(w, "Then  %s, %s", count(r.NodesThen, "node"), usd(r.CostPerHourThen, r.Unpriced-r.unpricedRemoved(), r.NodesThen))
+		fmt.Fprintf(w, "Then  %s, %s", catalog.CountText(r.NodesThen, "node"), usd(r.CostPerHourThen, r.Unpriced-r.unpricedRemoved(), r.NodesThen))
 		if saving > 0 {
 			fmt.Fprintf(w, ": saves %.4f (%.0f %%), %.0f USD per month of %d hours", saving, share, saving*catalog.HoursPerMonth, catalog.HoursPerMonth)
 		}
 		if n := r.unpricedRemoved(); n > 0 {
-			fmt.Fprintf(w, "; and what %s without a known price cost", count(n, "node"))
+			fmt.Fprintf(w, "; and what %s without a known price cost", catalog.CountText(n, "node"))
 		}
 		fmt.Fprintln(w)
-		fmt.Fprintf(w, "By    %s in %s with %s%s\n", count(len(r.Moves), "move"), count(r.Steps, "step"), count(r.Evictions, "eviction"), r.of())
+		fmt.Fprintf(w, "By    %s in %s with %s%s\n", catalog.CountText(len(r.Moves), "move"), catalog.CountText(r.Steps, "step"), catalog.CountText(r.Evictions, "eviction"), r.of())
 		if r.Evictions > r.EvictedPods {
-			fmt.Fprintf(w, "      of %s, %d of which move more than once\n", count(r.EvictedPods, "pod"), r.again())
+			fmt.Fprintf(w, "      of %s, %d of which move more than once\n", catalog.CountText(r.EvictedPods, "pod"), r.again())
 		}
 		fmt.Fprintf(w, "New   %.4f USD per hour, if every pod that may move were planned at once\n", r.CostPerHourAnew)
 	}
 	if r.Unpriced > 0 {
-		fmt.Fprintf(w, "Not counted: %s without a known price (--aws asks EC2 for spot prices, --prices reads them)\n", count(r.Unpriced, "node"))
+		fmt.Fprintf(w, "Not counted: %s without a known price (--aws asks EC2 for spot prices, --prices reads them)\n", catalog.CountText(r.Unpriced, "node"))
 	}
 	if r.Outside > 0 {
-		fmt.Fprintf(w, "Not counted: %s of no NodePool\n", count(r.Outside, "node"))
+		fmt.Fprintf(w, "Not counted: %s of no NodePool\n", catalog.CountText(r.Outside, "node"))
 	}
 	if r.Pending > 0 {
 		fmt.Fprintf(w, "Not counted: %s no node there is (see slipway simulate for what would be launched)\n", fits(r.Pending))
@@ -183,8 +183,8 @@ func (r *SavingResult) moves(w io.Writer) error {
 				saves, removed, launched, evicts = saves+m.SavingPerHour, removed+len(m.Nodes), launched+len(m.Replacements), evicts+len(m.Evictions)
 			}
 		}
-		fmt.Fprintf(w, "Step %d: %s, -%d +%s, %s, saves %.4f USD per hour\n", step, count(len(of), "move"), removed, count(launched, "node"),
-			count(evicts, "eviction"), saves)
+		fmt.Fprintf(w, "Step %d: %s, -%d +%s, %s, saves %.4f USD per hour\n", step, catalog.CountText(len(of), "move"), removed, catalog.CountText(launched, "node"),
+			catalog.CountText(evicts, "eviction"), saves)
 		for i := range of {
 			if printed >= listed {
 				fmt.Fprintf(w, "  and %d more (-o json has all)\n", len(of)-i)
@@ -226,11 +226,11 @@ func (m *MoveResult) table(w io.Writer) error {
 		line("-", n, "removed")
 	}
 	for _, n := range m.Replacements {
-		line("+", n, "launched for "+count(to[n.Name], "pod"))
+		line("+", n, "launched for "+catalog.CountText(to[n.Name], "pod"))
 		delete(to, n.Name)
 	}
 	for _, node := range slices.Sorted(maps.Keys(to)) {
-		fmt.Fprintf(tw, "    = %s\t\t\t\t\t\thas room for %s\n", node, count(to[node], "pod"))
+		fmt.Fprintf(tw, "    = %s\t\t\t\t\t\thas room for %s\n", node, catalog.CountText(to[node], "pod"))
 	}
 	return tw.Flush()
 }
@@ -242,7 +242,7 @@ func minutes(seconds float64) string {
 	case d < time.Minute:
 		return "less than a minute"
 	case d < 2*time.Hour:
-		return count(int(d.Minutes()), "minute")
+		return catalog.CountText(int(d.Minutes()), "minute")
 	}
 	return strings.TrimSuffix(d.String(), "0s")
 }

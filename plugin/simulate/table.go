@@ -24,7 +24,7 @@ const listed = 40
 func (o *Outcome) table(ctx context.Context, w io.Writer) error {
 	r := o.Result(ctx)
 	if len(r.Nodes) > 0 {
-		fmt.Fprintf(w, "%s to launch for %s:\n\n", count(len(r.Nodes), "node"), count(podsOn(r.Nodes), "pod"))
+		fmt.Fprintf(w, "%s to launch for %s:\n\n", catalog.CountText(len(r.Nodes), "node"), catalog.CountText(podsOn(r.Nodes), "pod"))
 		if err := errors.Join(o.totals(w), o.nodeList(w)); err != nil {
 			return err
 		}
@@ -156,7 +156,7 @@ func (o *Outcome) nodeList(w io.Writer) error {
 		return err
 	}
 	if n := len(o.Plan.Claims) - listed; n > 0 {
-		fmt.Fprintf(w, "... and %s more: -o json lists all\n", count(n, "node"))
+		fmt.Fprintf(w, "... and %s more: -o json lists all\n", catalog.CountText(n, "node"))
 	}
 	fmt.Fprintln(w)
 	return nil
@@ -166,14 +166,14 @@ func existingList(w io.Writer, list []Existing) error {
 	if len(list) == 0 {
 		return nil
 	}
-	fmt.Fprintf(w, "Room on %s of the input:\n\n", count(len(list), "node"))
+	fmt.Fprintf(w, "Room on %s of the input:\n\n", catalog.CountText(len(list), "node"))
 	tw := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(tw, "NODE\tPODS")
 	for _, e := range list[:min(len(list), listed)] {
 		fmt.Fprintf(tw, "%s\t%s\n", e.Name, someOf(e.Pods))
 	}
 	if n := len(list) - listed; n > 0 {
-		fmt.Fprintf(tw, "... and %s more: -o json lists all\n", count(n, "node"))
+		fmt.Fprintf(tw, "... and %s more: -o json lists all\n", catalog.CountText(n, "node"))
 	}
 	fmt.Fprintln(tw)
 	return tw.Flush()
@@ -184,7 +184,7 @@ func unschedulableList(w io.Writer, list []Unschedulable) {
 	if len(list) == 0 {
 		return
 	}
-	fmt.Fprintf(w, "%s cannot be placed:\n\n", count(len(list), "pod"))
+	fmt.Fprintf(w, "%s cannot be placed:\n\n", catalog.CountText(len(list), "pod"))
 	var order []string
 	pods, reasons := map[string][]string{}, map[string][]Reason{}
 	for _, u := range list {
@@ -233,7 +233,7 @@ func (o *Outcome) bill(w io.Writer, r Result) {
 			fmt.Fprintf(w, "  without the pods' preferences it were %.4f\n", p)
 		}
 	}
-	fmt.Fprintf(w, "Planned and verified in %.3f s, %s, with at most %.0f MiB of memory\n", r.PlanSeconds, count(o.Rounds, "round"), r.PeakRSSMiB)
+	fmt.Fprintf(w, "Planned and verified in %.3f s, %s, with at most %.0f MiB of memory\n", r.PlanSeconds, catalog.CountText(o.Rounds, "round"), r.PeakRSSMiB)
 }
 
 func over(cost, bound float64) string {
@@ -258,13 +258,6 @@ func podsOn(nodes []Node) int {
 		n += len(node.Pods)
 	}
 	return n
-}
-
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // someOf returns the first names of a list and the number of the others.
