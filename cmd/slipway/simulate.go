@@ -168,7 +168,7 @@ func (s *simulation) market(ctx context.Context) (*market.Market, error) {
 		if err != nil {
 			return nil, fmt.Errorf("--aws: %w", err)
 		}
-		from.Offer = &market.Offer{Types: offer.Types, OnDemand: offer.OnDemand, Spot: offer.Spot, Rates: offer.Rates}
+		from.Offer = &offer
 	}
 	return market.Read(from)
 }

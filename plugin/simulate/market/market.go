@@ -20,14 +20,9 @@ import (
 
 // Market holds what can be bought.
 type Market struct {
-	// Types are the facts, sorted by name.
-	Types []catalog.Facts
-	// OnDemand is USD per hour by instance type, the same in each zone.
-	OnDemand map[string]float64
-	// Spot is USD per hour by zone and instance type.
-	Spot map[string]map[string]float64
-	// Rates are the prices of what nodes use beside their instances; nil for the built-in ones.
-	Rates *catalog.Rates
+	// RegionOffer holds the types and prices, of the files or of EC2.
+	catalog.RegionOffer
+
 	// Zones are those in which every type is offered; empty if no file lists them and the objects have to (see Catalog).
 	Zones []string
 	// Commitments are the Savings Plans and Reserved Instances of the account.
@@ -49,21 +44,9 @@ type Files struct {
 	// Commitments is a list of Savings Plans and Reserved Instances (commitment.Entry); without it there are none.
 	Commitments []byte
 	// Offer is what EC2 described; nil for the files above.
-	Offer *Offer
+	Offer *catalog.RegionOffer
 	// Now is the time at which commitments must not have ended.
 	Now time.Time
-}
-
-// Offer is what EC2 described.
-type Offer struct {
-	// Types with the zones that have them, sorted by name.
-	Types []catalog.Facts
-	// OnDemand is USD per hour by instance type.
-	OnDemand map[string]float64
-	// Spot is USD per hour by zone and instance type.
-	Spot map[string]map[string]float64
-	// Rates are the prices of what nodes use beside their instances; nil for the built-in ones.
-	Rates *catalog.Rates
 }
 
 // Read reads the files. The error names the file that cannot be read.
@@ -76,8 +59,8 @@ func Read(f Files) (*Market, error) {
 }
 
 // readOffer takes what EC2 described.
-func (m *Market) readOffer(o *Offer) error {
-	m.Types, m.OnDemand, m.Spot, m.Rates, m.Zones = o.Types, o.OnDemand, o.Spot, o.Rates, slices.Sorted(maps.Keys(o.Spot))
+func (m *Market) readOffer(o *catalog.RegionOffer) error {
+	m.RegionOffer, m.Zones = *o, slices.Sorted(maps.Keys(o.Spot))
 	m.Notes = append(m.Notes, fmt.Sprintf("instance types and prices: those of EC2 now, %d types in %d zones", len(m.Types), len(m.Zones)))
 	return fewZones("EC2", m.Zones)
 }
