@@ -2,11 +2,12 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
@@ -32,7 +33,7 @@ func newCommand() *cobra.Command {
 	flags.StringVar(&o.suite, "suite", "regression", "suite to run: regression or performance")
 	flags.StringVar(&o.focus, "focus", "", "run the cases whose names, after that of the suite, match this regular expression")
 	flags.StringVar(&o.skip, "skip", "", "run no case whose full name matches this regular expression")
-	flags.Float64Var(&o.speed, "speed", 10, "divide the delays of AWS and of machines by this; 1 is the speed of EC2")
+	flags.Float64Var(&o.speed, "speed", 10, "divide the delays of AWS and of machines by this, except in cases that measure real seconds; 1 is the speed of EC2")
 	flags.StringVar(&o.binDir, "bin-dir", "bin", "folder of slipway's binaries")
 	flags.StringVar(&o.out, "out", "bin/karpenter-suite", "folder of the suite's binary, its output, its report and slipway's logs")
 	flags.DurationVar(&o.timeout, "timeout", 3*time.Hour, "end the suite after this")
@@ -40,7 +41,7 @@ func newCommand() *cobra.Command {
 }
 
 // run builds one suite, runs it and prints the table.
-func run(ctx context.Context, o options) (err error) {
+func run(ctx context.Context, o options) error {
 	if o.suite != regression && o.suite != performance {
 		return fmt.Errorf("validating --suite %q: want %s or %s", o.suite, regression, performance)
 	}
@@ -56,8 +57,11 @@ func run(ctx context.Context, o options) (err error) {
 	if err != nil {
 		return err
 	}
-	if unknown := unknownNames(all, leftOut(o.suite)); len(unknown) > 0 {
+	if unknown := unknown(all, slices.Collect(maps.Keys(leftOut(o.suite)))); len(unknown) > 0 {
 		return fmt.Errorf("reading the list of cases that are left out: suite %s has no case named %q", o.suite, unknown)
+	}
+	if unknown := unknown(all, realTime(o.suite)); len(unknown) > 0 {
+		return fmt.Errorf("reading the list of cases that need EC2's speed: suite %s has no case named %q", o.suite, unknown)
 	}
 	needed, err := listens(o.suite, all, o.focus)
 	if err == nil && needed {
@@ -66,20 +70,23 @@ func run(ctx context.Context, o options) (err error) {
 	if err != nil {
 		return err
 	}
-	c, err := startCluster(ctx, o, out)
+	rounds, err := roundsOf(all, o, out)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, c.stop()) }()
-	if err := c.prepare(ctx, o.suite); err != nil {
-		return err
+	var cases []result
+	for _, r := range rounds {
+		results, err := r.run(ctx, binary, all)
+		if err != nil {
+			return err
+		}
+		cases = merged(cases, results)
 	}
-	suite := &suiteRun{binary: binary, folder: out, cluster: c, options: o}
-	cases, err := suite.all(ctx, all)
-	if err != nil {
-		return err
+	title := fmt.Sprintf("Karpenter's suite %s against slipway, machines at %g times EC2's speed", o.suite, o.speed)
+	if len(rounds) > 1 {
+		title += ", at EC2's own where a case measures real seconds"
 	}
-	printTable(os.Stdout, fmt.Sprintf("Karpenter's suite %s against slipway, machines at %g times EC2's speed", o.suite, o.speed), cases)
+	printTable(os.Stdout, title, cases)
 	if ran(cases) == 0 {
 		return fmt.Errorf("running suite %s: no case matches --focus %q", o.suite, o.focus)
 	}

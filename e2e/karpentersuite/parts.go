@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -29,17 +28,17 @@ type part struct {
 
 // partsOf divides the selected cases of a suite by the NodePool that they need.
 func partsOf(c *cluster, names []string, o options) ([]part, error) {
-	selected, err := regexp.Compile(o.focus)
+	selected, err := selection(o)
 	if err != nil {
-		return nil, fmt.Errorf("validating --focus: %w", err)
+		return nil, err
 	}
 	var buffers []string
 	others := false
 	for _, name := range names {
 		switch {
-		case !selected.MatchString(suiteNode(o.suite) + name):
+		case !selected(name):
 		case strings.HasPrefix(name, bufferCases):
-			buffers = append(buffers, `^\S+ `+regexp.QuoteMeta(name)+"$")
+			buffers = append(buffers, caseName(name))
 		default:
 			others = true
 		}
@@ -47,18 +46,14 @@ func partsOf(c *cluster, names []string, o options) ([]part, error) {
 	skip := skipPattern(leftOut(o.suite), o.skip)
 	var out []part
 	if others || len(buffers) == 0 {
-		without := `^\S+ ` + bufferCases
-		if skip != "" {
-			without = skip + "|" + without
-		}
-		out = append(out, part{name: o.suite, nodePool: c.nodePool, focus: o.focus, skip: without})
+		out = append(out, part{name: o.suite, nodePool: c.nodePool, focus: o.focus, skip: either(skip, `^\S+ `+bufferCases)})
 	}
 	if len(buffers) > 0 {
 		narrow, err := c.narrowPool()
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, part{name: o.suite + "-buffers", nodePool: narrow, focus: strings.Join(buffers, "|"), skip: skip})
+		out = append(out, part{name: o.suite + "-buffers", nodePool: narrow, focus: either(buffers...), skip: skip})
 	}
 	return out, nil
 }

@@ -121,14 +121,9 @@ func firstLines(text string) string {
 	return text
 }
 
-// unknownNames returns the listed names that no case has.
-func unknownNames(cases []string, leftOut map[string]string) []string {
-	var out []string
-	for name := range leftOut {
-		if !slices.Contains(cases, name) {
-			out = append(out, name)
-		}
-	}
+// unknown returns the listed names that no case has, sorted.
+func unknown(cases, listed []string) []string {
+	out := slices.DeleteFunc(slices.Clone(listed), func(name string) bool { return slices.Contains(cases, name) })
 	slices.Sort(out)
 	return out
 }

@@ -111,16 +111,13 @@ func (s *suiteRun) run(ctx context.Context, p part) ([]result, error) {
 	return cases, nil
 }
 
-// skipPattern returns the regular expression of the cases that are not run. Ginkgo puts the suite's name before that of a case.
+// skipPattern returns the regular expression of the cases that are not run.
 func skipPattern(leftOut map[string]string, skip string) string {
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(leftOut)) {
-		parts = append(parts, `^\S+ `+regexp.QuoteMeta(name)+"$")
+		parts = append(parts, caseName(name))
 	}
-	if skip != "" {
-		parts = append(parts, skip)
-	}
-	return strings.Join(parts, "|")
+	return either(append(parts, skip)...)
 }
 
 // readReport reads the file that Ginkgo wrote.
