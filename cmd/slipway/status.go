@@ -119,5 +119,5 @@ func objects(ctx context.Context, c client.Client) (view.Objects, error) {
 	var nodes corev1.NodeList
 	var claims karpv1.NodeClaimList
 	err := errors.Join(c.List(ctx, &pods), c.List(ctx, &nodes), c.List(ctx, &claims))
-	return view.Objects{Pods: pods.Items, Nodes: nodes.Items, NodeClaims: claims.Items}, err
+	return view.Objects{Pods: view.Pointers(pods.Items), Nodes: view.Pointers(nodes.Items), NodeClaims: view.Pointers(claims.Items)}, err
 }

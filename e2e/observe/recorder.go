@@ -164,17 +164,17 @@ func (r *Recorder) Overview(namespace string) view.Overview {
 	in := view.Objects{Now: time.Now(), Namespace: namespace}
 	for _, p := range r.Pods() {
 		if !p.Deleted.Seen() {
-			in.Pods = append(in.Pods, *p.Object)
+			in.Pods = append(in.Pods, p.Object)
 		}
 	}
 	for _, n := range r.Nodes() {
 		if !n.Deleted.Seen() {
-			in.Nodes = append(in.Nodes, *n.Object)
+			in.Nodes = append(in.Nodes, n.Object)
 		}
 	}
 	for _, c := range r.Claims() {
 		if !c.Deleted.Seen() {
-			in.NodeClaims = append(in.NodeClaims, *c.Object)
+			in.NodeClaims = append(in.NodeClaims, c.Object)
 		}
 	}
 	return view.New(in)

@@ -77,7 +77,7 @@ func Measure(pods []Pod, nodes []Node, claims []Claim, calls map[string]time.Tim
 // PromisedTo returns the UIDs of the pods promised to a claim.
 func PromisedTo(c Claim) []string {
 	var out []string
-	for uid := range view.Promises(claimList(c)) {
+	for uid := range view.Promises([]*karpv1.NodeClaim{c.Object}) {
 		out = append(out, uid)
 	}
 	return out
@@ -100,5 +100,3 @@ func Distribute(seconds []float64) Distribution {
 	rank := func(p float64) float64 { return sorted[int(math.Ceil(p*float64(len(sorted))))-1] }
 	return Distribution{P50: rank(0.50), P99: rank(0.99), N: len(sorted)}
 }
-
-func claimList(c Claim) []karpv1.NodeClaim { return []karpv1.NodeClaim{*c.Object} }

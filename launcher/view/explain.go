@@ -51,7 +51,7 @@ func podState(pod *corev1.Pod) string {
 // explainClaim describes the NodeClaim on which the pod has its place, by promise or by its node.
 func explainClaim(w io.Writer, pod *corev1.Pod, in Objects, now time.Time) {
 	name := Promises(in.NodeClaims)[string(pod.UID)]
-	i := slices.IndexFunc(in.NodeClaims, func(c karpv1.NodeClaim) bool {
+	i := slices.IndexFunc(in.NodeClaims, func(c *karpv1.NodeClaim) bool {
 		return c.Name == name || pod.Spec.NodeName != "" && c.Status.NodeName == pod.Spec.NodeName
 	})
 	if i < 0 {
@@ -60,7 +60,7 @@ func explainClaim(w io.Writer, pod *corev1.Pod, in Objects, now time.Time) {
 		}
 		return
 	}
-	claim := &in.NodeClaims[i]
+	claim := in.NodeClaims[i]
 	node := nodeOf(claim, in.Nodes)
 	row := newRow(claim, node)
 	fmt.Fprintf(w, "NodeClaim %s: %s\n", claim.Name, row.State)
@@ -99,10 +99,10 @@ func explainBinding(w io.Writer, pod *corev1.Pod, claim *karpv1.NodeClaim) {
 	}
 }
 
-func nodeOf(claim *karpv1.NodeClaim, nodes []corev1.Node) *corev1.Node {
-	for i := range nodes {
-		if claim.Status.NodeName != "" && nodes[i].Name == claim.Status.NodeName {
-			return &nodes[i]
+func nodeOf(claim *karpv1.NodeClaim, nodes []*corev1.Node) *corev1.Node {
+	for _, node := range nodes {
+		if claim.Status.NodeName != "" && node.Name == claim.Status.NodeName {
+			return node
 		}
 	}
 	return nil

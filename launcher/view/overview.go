@@ -11,20 +11,21 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/record"
 )
 
-// Objects are the input of a view: lists as the API server returns them.
+// Objects are the input of a view, which changes none of them.
 type Objects struct {
 	// Pods of all namespaces.
-	Pods []corev1.Pod
+	Pods []*corev1.Pod
 	// Namespace is that of the pods to count; empty for all.
 	Namespace string
 	// Nodes of the cluster, slipway's and others.
-	Nodes []corev1.Node
+	Nodes []*corev1.Node
 	// NodeClaims of the cluster.
-	NodeClaims []karpv1.NodeClaim
+	NodeClaims []*karpv1.NodeClaim
 	// NodePools of the cluster; may be empty.
 	NodePools []karpv1.NodePool
 	// Events about NodeClaims; may be empty.
@@ -132,20 +133,28 @@ type PodCounts struct {
 	Running int `json:"running"`
 }
 
+// Pointers returns pointers to the items of a list, as Objects has them.
+func Pointers[T any](items []T) []*T {
+	out := make([]*T, len(items))
+	for i := range items {
+		out[i] = &items[i]
+	}
+	return out
+}
+
 // New builds the overview of the given objects.
 func New(in Objects) Overview {
 	pods := countPods(in)
 	nodes := make(map[string]*corev1.Node, len(in.Nodes))
-	for i := range in.Nodes {
-		nodes[in.Nodes[i].Name] = &in.Nodes[i]
+	for _, node := range in.Nodes {
+		nodes[node.Name] = node
 	}
 	out := Overview{
 		Now: in.Now, Pods: pods.PodCounts, Others: len(nodes), Pending: groupPending(pods.pending, in.Why), NotReady: notReady(in.NodePools),
 		Troubles: troubles(in),
 	}
 	spot := 0.0
-	for i := range in.NodeClaims {
-		claim := &in.NodeClaims[i]
+	for _, claim := range in.NodeClaims {
 		node := nodes[claim.Status.NodeName]
 		row := newRow(claim, node)
 		row.Pods, row.Promised = pods.perNode[row.Node], pods.perClaim[claim.Name]
@@ -175,8 +184,8 @@ func New(in Objects) Overview {
 func notReady(pools []karpv1.NodePool) []NotReady {
 	var out []NotReady
 	for i := range pools {
-		conditions := pools[i].StatusConditions()
-		ready := conditions.Root()
+		set := pools[i].StatusConditions()
+		ready := set.Root()
 		if ready.IsTrue() {
 			continue
 		}
@@ -184,7 +193,7 @@ func notReady(pools []karpv1.NodePool) []NotReady {
 		if ready != nil {
 			message = cmp.Or(ready.Message, message)
 		}
-		for _, c := range conditions.List() {
+		for _, c := range set.List() {
 			if c.IsFalse() && c.Type != ready.Type {
 				message = fmt.Sprintf("%s: %s: %s", c.Type, c.Reason, c.Message)
 				break
@@ -220,9 +229,9 @@ func stateOf(claim *karpv1.NodeClaim, node *corev1.Node) State {
 	switch {
 	case !claim.DeletionTimestamp.IsZero():
 		return StateTerminating
-	case isTrue(claim, karpv1.ConditionTypeInitialized):
+	case conditions.ClaimIs(claim, karpv1.ConditionTypeInitialized):
 		return StateReady
-	case isTrue(claim, karpv1.ConditionTypeRegistered):
+	case conditions.ClaimIs(claim, karpv1.ConditionTypeRegistered):
 		return StateJoined
 	case node != nil:
 		return StateBooting
@@ -234,14 +243,10 @@ func stateOf(claim *karpv1.NodeClaim, node *corev1.Node) State {
 
 // whyTerminating returns the reason for which slipway disrupted a NodeClaim, empty for others.
 func whyTerminating(claim *karpv1.NodeClaim) string {
-	if c := claim.StatusConditions().Get(karpv1.ConditionTypeDisruptionReason); !claim.DeletionTimestamp.IsZero() && c.IsTrue() {
+	if c := conditions.Claim(claim, karpv1.ConditionTypeDisruptionReason); !claim.DeletionTimestamp.IsZero() && c.IsTrue() {
 		return c.Reason
 	}
 	return ""
-}
-
-func isTrue(claim *karpv1.NodeClaim, condition string) bool {
-	return claim.StatusConditions().Get(condition).IsTrue()
 }
 
 // Expected is the offering that a NodeClaim's annotation names.
@@ -266,15 +271,15 @@ func ParseExpected(value string) Expected {
 }
 
 // Promises maps the UID of each promised pod to the name of its NodeClaim.
-func Promises(claims []karpv1.NodeClaim) map[string]string {
+func Promises(claims []*karpv1.NodeClaim) map[string]string {
 	out := map[string]string{}
-	for i := range claims {
-		pods, err := record.Pods(&claims[i])
+	for _, claim := range claims {
+		pods, err := record.Pods(claim)
 		if err != nil {
 			continue // The annotation is missing or not slipway's: the claim has no promised pods.
 		}
 		for _, p := range pods {
-			out[p.UID] = claims[i].Name
+			out[p.UID] = claim.Name
 		}
 	}
 	return out

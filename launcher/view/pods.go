@@ -53,8 +53,7 @@ func (r requests) shareOf(node *corev1.Node) (cpu, memory *float64) {
 func countPods(in Objects) podsOf {
 	promises := Promises(in.NodeClaims)
 	out := podsOf{perNode: map[string]int{}, perClaim: map[string]int{}, requested: map[string]requests{}}
-	for i := range in.Pods {
-		pod := &in.Pods[i]
+	for _, pod := range in.Pods {
 		if disruption.Terminal(pod) {
 			continue
 		}

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
 	"github.com/slipway-k8s/slipway/launcher/catalog/ec2error"
 )
 
@@ -49,10 +50,9 @@ func troubles(in Objects) []Trouble {
 			out[i].NodeClaims = append(out[i].NodeClaims, claim)
 		}
 	}
-	for i := range in.NodeClaims {
-		claim := &in.NodeClaims[i]
-		c := claim.StatusConditions().Get(karpv1.ConditionTypeLaunched)
-		if c.IsUnknown() && c.Reason == ec2error.ReasonLaunchPending {
+	for _, claim := range in.NodeClaims {
+		c := conditions.Claim(claim, karpv1.ConditionTypeLaunched)
+		if c != nil && c.IsUnknown() && c.Reason == ec2error.ReasonLaunchPending {
 			add(Trouble{Waiting: true, Reason: c.Reason, Message: c.Message}, claim.Name)
 		}
 	}

@@ -20,8 +20,8 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/view"
 )
 
-func claim(name, node string, conditions ...string) karpv1.NodeClaim {
-	c := karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{karpv1.NodePoolLabelKey: "default"}}}
+func claim(name, node string, conditions ...string) *karpv1.NodeClaim {
+	c := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{karpv1.NodePoolLabelKey: "default"}}}
 	c.Annotations = map[string]string{
 		catalog.ExpectedAnnotation: "m7g.large/us-east-1a/spot/0.0300",
 		catalog.CostAnnotation:     `{"instance":0.028,"volumes":0.002}`,
@@ -37,8 +37,8 @@ func claim(name, node string, conditions ...string) karpv1.NodeClaim {
 // created is when pods were.
 func created() time.Time { return time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC) }
 
-func pod(name, uid, node string, phase corev1.PodPhase) corev1.Pod {
-	p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(uid), CreationTimestamp: metav1.NewTime(created())}}
+func pod(name, uid, node string, phase corev1.PodPhase) *corev1.Pod {
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(uid), CreationTimestamp: metav1.NewTime(created())}}
 	p.Spec.Containers = []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
 		corev1.ResourceCPU: resource.MustParse("500m"), corev1.ResourceMemory: resource.MustParse("512Mi"),
 	}}}}
@@ -52,11 +52,11 @@ func TestOverview(t *testing.T) {
 	malformed := karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "broken"}}
 	malformed.StatusConditions().SetFalse(karpv1.ConditionTypeValidationSucceeded, "Malformed", "spec.limits")
 	in := view.Objects{
-		NodeClaims: []karpv1.NodeClaim{
+		NodeClaims: []*karpv1.NodeClaim{
 			claim("default-b", "n1", karpv1.ConditionTypeLaunched, karpv1.ConditionTypeRegistered, karpv1.ConditionTypeInitialized),
 			claim("default-a", ""),
 		},
-		Nodes: []corev1.Node{
+		Nodes: []*corev1.Node{
 			{ObjectMeta: metav1.ObjectMeta{Name: "n1"}, Status: corev1.NodeStatus{Allocatable: corev1.ResourceList{
 				corev1.ResourceCPU: resource.MustParse("3"), corev1.ResourceMemory: resource.MustParse("6Gi"),
 			}}},
@@ -67,7 +67,7 @@ func TestOverview(t *testing.T) {
 			return "no node can be launched: NodePool default: limit cpu of 4 reached"
 		},
 		NodePools: []karpv1.NodePool{malformed, {ObjectMeta: metav1.ObjectMeta{Name: "new"}}},
-		Pods: []corev1.Pod{
+		Pods: []*corev1.Pod{
 			pod("web-1", "u1", "", corev1.PodPending),
 			pod("web-3", "u3", "", corev1.PodPending),
 			pod("web-4", "u4", "n1", corev1.PodPending),
@@ -164,7 +164,7 @@ func TestTableFits80Columns(t *testing.T) {
 // What launches wait for and what EC2 refused is listed once for each code, with the latest message; what is old is not.
 func TestTroubles(t *testing.T) {
 	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
-	waits := func(name string) karpv1.NodeClaim {
+	waits := func(name string) *karpv1.NodeClaim {
 		c := claim(name, "")
 		c.StatusConditions().SetUnknownWithReason(karpv1.ConditionTypeLaunched, ec2error.ReasonLaunchPending, "InternalError from CreateFleet since 11:58:00 UTC, attempt 7: no")
 		return c
@@ -178,7 +178,7 @@ func TestTroubles(t *testing.T) {
 	quota := ec2error.NoInstance + "VcpuLimitExceeded in 2 of 2 offerings, attempt "
 	var out bytes.Buffer
 	err := view.New(view.Objects{
-		NodeClaims: []karpv1.NodeClaim{waits("w-1"), waits("w-2"), claim("default-a", "")},
+		NodeClaims: []*karpv1.NodeClaim{waits("w-1"), waits("w-2"), claim("default-a", "")},
 		Events: []corev1.Event{
 			event("q-1", ec2error.EventInsufficientCapacity, quota+"1", 10*time.Minute),
 			event("q-2", ec2error.EventInsufficientCapacity, quota+"2", time.Minute),
@@ -219,20 +219,20 @@ func TestExplainPod(t *testing.T) {
 	broken.Annotations[catalog.BindingsAnnotation] = "{"
 	tests := []struct {
 		name   string
-		pod    corev1.Pod
-		claims []karpv1.NodeClaim
+		pod    *corev1.Pod
+		claims []*karpv1.NodeClaim
 		want   []string
 	}{
-		{"promised", waiting, []karpv1.NodeClaim{claim("default-a", "")}, []string{
+		{"promised", waiting, []*karpv1.NodeClaim{claim("default-a", "")}, []string{
 			"default/web-1: pending", "Unschedulable, for 5s:", "launching m7g.large", "NodeClaim default-a: recorded",
 			"m7g.large, spot in us-east-1a, 0.0300 USD per hour", "its price: instance 0.0280 + volumes 0.0020", "Nominated        first\n        1s ago  PreBound",
 		}},
-		{"bound when", waiting, []karpv1.NodeClaim{told}, []string{
+		{"bound when", waiting, []*karpv1.NodeClaim{told}, []string{
 			"the pod is bound the moment the node is ready: volume kube-api-access (NetworkNotReady)",
 		}},
-		{"nobody can read when", waiting, []karpv1.NodeClaim{broken}, []string{"cannot be read: NodeClaim default-a: annotation slipway.dev/bindings"}},
+		{"nobody can read when", waiting, []*karpv1.NodeClaim{broken}, []string{"cannot be read: NodeClaim default-a: annotation slipway.dev/bindings"}},
 		{"nothing on its way", pod("x", "u9", "", corev1.PodPending), nil, []string{"No node is on its way"}},
-		{"bound", pod("x", "u9", "n1", corev1.PodPending), []karpv1.NodeClaim{claim("default-a", "n1")}, []string{
+		{"bound", pod("x", "u9", "n1", corev1.PodPending), []*karpv1.NodeClaim{claim("default-a", "n1")}, []string{
 			"bound to node n1, not running yet", "NodeClaim default-a",
 		}},
 		{"running", pod("x", "u9", "n2", corev1.PodRunning), nil, []string{"Running on node n2"}},
@@ -240,7 +240,7 @@ func TestExplainPod(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			var out bytes.Buffer
-			view.ExplainPod(&out, &tt.pod, view.Objects{NodeClaims: tt.claims}, events, now)
+			view.ExplainPod(&out, tt.pod, view.Objects{NodeClaims: tt.claims}, events, now)
 			for _, want := range tt.want {
 				if !strings.Contains(out.String(), want) {
 					t.Errorf("lacks %q:\n%s", want, out.String())
