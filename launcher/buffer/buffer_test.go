@@ -19,25 +19,24 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	autoscalingv1beta1 "sigs.k8s.io/karpenter/pkg/apis/autoscaling/v1beta1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/api"
 	"github.com/slipway-k8s/slipway/launcher/buffer"
 	"github.com/slipway-k8s/slipway/launcher/leadership/leadershiptest"
+	"github.com/slipway-k8s/slipway/launcher/scenariotest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // scene is a Controller over an API server in memory, and a scheduler that has room for a number of pods.
 type scene struct {
+	*scenariotest.Scene
+
 	t       *testing.T
-	api     client.Client
 	subject *buffer.Controller
-	trace   strings.Builder
 	room    int
 	silent  bool
 	stream  uint64
@@ -67,26 +66,16 @@ func TestScenarios(t *testing.T) {
 
 func newScene(t *testing.T) *scene {
 	t.Helper()
-	s := &scene{t: t}
-	s.api = fake.NewClientBuilder().WithScheme(scheme.Scheme).WithStatusSubresource(&autoscalingv1beta1.CapacityBuffer{}).Build()
+	s := &scene{Scene: scenariotest.New(t, &autoscalingv1beta1.CapacityBuffer{}), t: t}
 	var err error
-	s.subject, err = buffer.New(buffer.Config{Client: s.api, Guard: leadershiptest.Always{}, Asker: s, Events: s, Registerer: prometheus.NewRegistry()})
-	s.must(err)
+	s.subject, err = buffer.New(buffer.Config{Client: s.API, Guard: leadershiptest.Always{}, Asker: s, Events: s, Registerer: prometheus.NewRegistry()})
+	s.Must(err)
 	return s
 }
 
-func (s *scene) must(err error) {
-	s.t.Helper()
-	if err != nil {
-		s.t.Fatal(err)
-	}
-}
-
-func (s *scene) log(format string, args ...any) { fmt.Fprintf(&s.trace, format+"\n", args...) }
-
 // Eventf implements announce.EventRecorder.
 func (s *scene) Eventf(o runtime.Object, _, reason, format string, args ...any) {
-	s.log("event %s %s: %s", o.(client.Object).GetName(), reason, fmt.Sprintf(format, args...))
+	s.Log("event %s %s: %s", o.(client.Object).GetName(), reason, fmt.Sprintf(format, args...))
 }
 
 // PlaceBuffers implements buffer.Asker.
@@ -95,7 +84,7 @@ func (s *scene) PlaceBuffers(_ context.Context, q *api.PlaceBuffers) (*api.Place
 	answer, left := &api.PlaceBuffersAnswer{}, int32(s.room)
 	for _, b := range q.GetBuffers() {
 		template := corev1.PodTemplateSpec{}
-		s.must(template.Unmarshal(b.GetTemplate()))
+		s.Must(template.Unmarshal(b.GetTemplate()))
 		asked = append(asked, fmt.Sprintf("%d of %s (cpu %s)", b.GetPods(), b.GetName(), template.Spec.Containers[0].Resources.Requests.Cpu()))
 		p := &api.BufferPlaces{Uid: b.GetUid(), Existing: min(left, b.GetPods())}
 		if left -= p.GetExisting(); p.GetExisting() > 0 {
@@ -106,7 +95,7 @@ func (s *scene) PlaceBuffers(_ context.Context, q *api.PlaceBuffers) (*api.Place
 		}
 		answer.Buffers = append(answer.Buffers, p)
 	}
-	s.log("asked for %s of %s: %s", q.GetNamespace(), q.GetNamespaces(), strings.Join(asked, ", "))
+	s.Log("asked for %s of %s: %s", q.GetNamespace(), q.GetNamespaces(), strings.Join(asked, ", "))
 	if s.silent {
 		return nil, errors.New("the scheduler did not answer")
 	}
@@ -117,7 +106,6 @@ func (s *scene) PlaceBuffers(_ context.Context, q *api.PlaceBuffers) (*api.Place
 func (s *scene) Stream() uint64 { return s.stream }
 
 func (s *scene) command(d *datadriven.TestData) string {
-	s.trace.Reset()
 	switch d.Cmd {
 	case "template":
 		s.template(d)
@@ -127,14 +115,14 @@ func (s *scene) command(d *datadriven.TestData) string {
 		s.buffer(d)
 	case "delete":
 		namespace, name, _ := strings.Cut(d.CmdArgs[0].Key, "/")
-		s.must(s.api.Delete(s.t.Context(), &autoscalingv1beta1.CapacityBuffer{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}))
+		s.Must(s.API.Delete(s.t.Context(), &autoscalingv1beta1.CapacityBuffer{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}))
 	case "pod":
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: d.CmdArgs[0].Key, UID: types.UID(d.CmdArgs[0].Key)}}
 		pod.Spec.NodeName = "n-0"
-		s.must(s.api.Create(s.t.Context(), pod))
+		s.Must(s.API.Create(s.t.Context(), pod))
 	case "room":
 		_, err := fmt.Sscan(d.CmdArgs[0].Key, &s.room)
-		s.must(err)
+		s.Must(err)
 	case "restart":
 		s.stream++
 	case "silent", "heard":
@@ -145,12 +133,12 @@ func (s *scene) command(d *datadriven.TestData) string {
 		s.status()
 	case "needed":
 		for _, claim := range []*karpv1.NodeClaim{named("c-1", "n-0"), named("c-0", ""), named("c-2", "n-2")} {
-			s.log("%s on %q: %s", claim.Name, claim.Status.NodeName, s.subject.Needed(claim))
+			s.Log("%s on %q: %s", claim.Name, claim.Status.NodeName, s.subject.Needed(claim))
 		}
 	default:
 		s.t.Fatalf("unknown command %s", d.Cmd)
 	}
-	return s.trace.String()
+	return s.TakeTrace()
 }
 
 func named(claim, node string) *karpv1.NodeClaim {
@@ -162,13 +150,11 @@ func named(claim, node string) *karpv1.NodeClaim {
 func (s *scene) pass(d *datadriven.TestData) {
 	wait := time.Second
 	if len(d.CmdArgs) > 0 {
-		var err error
-		wait, err = time.ParseDuration(d.CmdArgs[0].Key)
-		s.must(err)
+		wait = s.Duration(d.CmdArgs[0].Key)
 	}
 	time.Sleep(wait)
 	if err := s.subject.Pass(s.t.Context()); err != nil {
-		s.log("error: %v", err)
+		s.Log("error: %v", err)
 	}
 }
 
@@ -181,14 +167,14 @@ func podSpec(cpu string) corev1.PodSpec {
 func (s *scene) put(o client.Object) {
 	o.SetUID(types.UID(o.GetNamespace() + "/" + o.GetName()))
 	existing := o.DeepCopyObject().(client.Object)
-	if s.api.Get(s.t.Context(), client.ObjectKeyFromObject(o), existing) == nil {
+	if s.API.Get(s.t.Context(), client.ObjectKeyFromObject(o), existing) == nil {
 		o.SetResourceVersion(existing.GetResourceVersion())
 		o.SetCreationTimestamp(existing.GetCreationTimestamp())
-		s.must(s.api.Update(s.t.Context(), o))
+		s.Must(s.API.Update(s.t.Context(), o))
 		return
 	}
 	o.SetCreationTimestamp(metav1.Now())
-	s.must(s.api.Create(s.t.Context(), o))
+	s.Must(s.API.Create(s.t.Context(), o))
 }
 
 func text(d *datadriven.TestData, key, otherwise string) string {
@@ -206,7 +192,7 @@ func (s *scene) number(d *datadriven.TestData, key string) *int32 {
 	}
 	n := new(int32)
 	_, err := fmt.Sscan(text(d, key, ""), n)
-	s.must(err)
+	s.Must(err)
 	return n
 }
 
@@ -229,7 +215,7 @@ func (s *scene) buffer(d *datadriven.TestData) {
 	namespace, name, _ := strings.Cut(d.CmdArgs[0].Key, "/")
 	cb := &autoscalingv1beta1.CapacityBuffer{}
 	key := client.ObjectKey{Namespace: namespace, Name: name}
-	_ = s.api.Get(s.t.Context(), key, cb) // A new one is empty.
+	_ = s.API.Get(s.t.Context(), key, cb) // A new one is empty.
 	cb.Namespace, cb.Name = namespace, name
 	cb.Spec = autoscalingv1beta1.CapacityBufferSpec{Replicas: s.number(d, "replicas"), Percentage: s.number(d, "percentage")}
 	if of := text(d, "template", ""); of != "" {
@@ -249,7 +235,7 @@ func (s *scene) buffer(d *datadriven.TestData) {
 
 func (s *scene) status() {
 	list := &autoscalingv1beta1.CapacityBufferList{}
-	s.must(s.api.List(s.t.Context(), list))
+	s.Must(s.API.List(s.t.Context(), list))
 	slices.SortFunc(list.Items, func(a, b autoscalingv1beta1.CapacityBuffer) int {
 		return strings.Compare(a.Namespace+a.Name, b.Namespace+b.Name)
 	})
@@ -258,9 +244,9 @@ func (s *scene) status() {
 		if cb.Status.Replicas != nil {
 			replicas = fmt.Sprint(*cb.Status.Replicas)
 		}
-		s.log("%s/%s: replicas %s", cb.Namespace, cb.Name, replicas)
+		s.Log("%s/%s: replicas %s", cb.Namespace, cb.Name, replicas)
 		for _, c := range cb.Status.Conditions {
-			s.log("  %s=%s %s: %s", c.Type, c.Status, c.Reason, c.Message)
+			s.Log("  %s=%s %s: %s", c.Type, c.Status, c.Reason, c.Message)
 		}
 	}
 }

@@ -18,14 +18,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/budget"
-	"github.com/slipway-k8s/slipway/launcher/index"
 	"github.com/slipway-k8s/slipway/launcher/leadership/leadershiptest"
+	"github.com/slipway-k8s/slipway/launcher/scenariotest"
 	"github.com/slipway-k8s/slipway/launcher/static"
 	"github.com/slipway-k8s/slipway/launcher/voluntary"
 )
@@ -34,11 +32,10 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // scene is a Keeper over an API server in memory and the real ledger.
 type scene struct {
+	*scenariotest.Scene
+
 	t       *testing.T
-	api     client.Client
 	subject *static.Keeper
-	trace   strings.Builder
-	start   time.Time
 	held    bool
 	foreign bool
 }
@@ -64,34 +61,24 @@ func TestScenarios(t *testing.T) {
 
 func newScene(t *testing.T) *scene {
 	t.Helper()
-	s := &scene{t: t, start: time.Now()}
-	b := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithStatusSubresource(&karpv1.NodeClaim{})
-	index.Each(func(o client.Object, field string, value client.IndexerFunc) { b.WithIndex(o, field, value) })
-	s.api = b.Build()
-	ledger, err := budget.New(voluntary.Observe(s.api))
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := &scene{Scene: scenariotest.New(t, &karpv1.NodeClaim{}), t: t}
+	ledger, err := budget.New(voluntary.Observe(s.API))
+	s.Must(err)
 	counted, err := voluntary.NewMetrics(prometheus.NewRegistry(), ledger, func() bool { return true })
-	if err != nil {
-		t.Fatal(err)
-	}
+	s.Must(err)
 	s.subject, err = static.New(static.Config{
-		Client: s.api, Guard: leadershiptest.Always{}, Ender: s, Ledger: ledger, Metrics: counted, Events: s,
+		Client: s.API, Guard: leadershiptest.Always{}, Ender: s, Ledger: ledger, Metrics: counted, Events: s,
 		Manages: func(*karpv1.NodePool) (bool, string) { return !s.foreign, "" },
 		Own:     func(*karpv1.NodeClaim) {},
 		Held:    func(*karpv1.NodePool) bool { return s.held },
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s.Must(err)
 	s.create(&awsv1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Name: "default"}})
 	return s
 }
 
 func (s *scene) log(format string, args ...any) {
-	fmt.Fprintf(&s.trace, "%3.0fs ", time.Since(s.start).Seconds())
-	fmt.Fprintf(&s.trace, format+"\n", args...)
+	s.Log("%3.0fs %s", time.Since(s.Start).Seconds(), fmt.Sprintf(format, args...))
 }
 
 // Begin implements static.Ender.
@@ -99,7 +86,7 @@ func (s *scene) Begin(_ context.Context, claim *karpv1.NodeClaim, reason string)
 	s.log("end a node: %s", reason)
 	current := s.get(claim.Name)
 	current.Annotations = map[string]string{"ending": reason}
-	s.must(s.api.Update(s.t.Context(), current))
+	s.Must(s.API.Update(s.t.Context(), current))
 	return nil
 }
 
@@ -108,37 +95,29 @@ func (s *scene) Eventf(o runtime.Object, _, reason, format string, args ...any) 
 	s.log("event %s %s: %s", o.(client.Object).GetName(), reason, fmt.Sprintf(format, args...))
 }
 
-func (s *scene) must(err error) {
-	s.t.Helper()
-	if err != nil {
-		s.t.Fatal(err)
-	}
-}
-
 func (s *scene) create(objects ...client.Object) {
 	s.t.Helper()
 	for _, o := range objects {
 		o.SetUID(types.UID(o.GetName()))
-		s.must(s.api.Create(s.t.Context(), o))
+		s.Must(s.API.Create(s.t.Context(), o))
 	}
 }
 
 func (s *scene) get(name string) *karpv1.NodeClaim {
 	claim := &karpv1.NodeClaim{}
-	s.must(s.api.Get(s.t.Context(), client.ObjectKey{Name: name}, claim))
+	s.Must(s.API.Get(s.t.Context(), client.ObjectKey{Name: name}, claim))
 	return claim
 }
 
 // claims lists the NodeClaims, oldest first.
 func (s *scene) claims() []karpv1.NodeClaim {
 	list := &karpv1.NodeClaimList{}
-	s.must(s.api.List(s.t.Context(), list))
+	s.Must(s.API.List(s.t.Context(), list))
 	slices.SortStableFunc(list.Items, func(a, b karpv1.NodeClaim) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
 	return list.Items
 }
 
 func (s *scene) command(d *datadriven.TestData) string {
-	s.trace.Reset()
 	switch d.Cmd {
 	case "pool":
 		s.pool(d)
@@ -155,13 +134,11 @@ func (s *scene) command(d *datadriven.TestData) string {
 	case "foreign":
 		s.foreign = !s.foreign
 	case "run":
-		duration, err := time.ParseDuration(d.CmdArgs[0].Key)
-		s.must(err)
-		s.run(duration)
+		s.run(s.Duration(d.CmdArgs[0].Key))
 	default:
 		s.t.Fatalf("unknown command %s", d.Cmd)
 	}
-	return s.trace.String()
+	return s.TakeTrace()
 }
 
 // drift makes the oldest n NodeClaims drifted.
@@ -169,7 +146,7 @@ func (s *scene) drift(n string) {
 	for i, c := range s.claims() {
 		if fmt.Sprint(i) < n {
 			c.StatusConditions().SetTrue(karpv1.ConditionTypeDrifted)
-			s.must(s.api.Status().Update(s.t.Context(), &c))
+			s.Must(s.API.Status().Update(s.t.Context(), &c))
 		}
 	}
 }
@@ -179,15 +156,15 @@ func (s *scene) remove(which func(karpv1.NodeClaim) bool) {
 	for _, c := range s.claims() {
 		if which(c) {
 			c.Finalizers = nil
-			s.must(s.api.Update(s.t.Context(), &c))
-			s.must(client.IgnoreNotFound(s.api.Delete(s.t.Context(), &c)))
+			s.Must(s.API.Update(s.t.Context(), &c))
+			s.Must(client.IgnoreNotFound(s.API.Delete(s.t.Context(), &c)))
 		}
 	}
 }
 
 func (s *scene) pool(d *datadriven.TestData) {
 	pool := &karpv1.NodePool{}
-	found := s.api.Get(s.t.Context(), client.ObjectKey{Name: "fixed"}, pool) == nil
+	found := s.API.Get(s.t.Context(), client.ObjectKey{Name: "fixed"}, pool) == nil
 	pool.Name, pool.Spec.Replicas, pool.Spec.Limits = "fixed", new(int64), nil
 	d.ScanArgs(s.t, "replicas", pool.Spec.Replicas)
 	if d.HasArg("limit") {
@@ -204,7 +181,7 @@ func (s *scene) pool(d *datadriven.TestData) {
 		pool.StatusConditions().SetTrue(c)
 	}
 	if found {
-		s.must(s.api.Update(s.t.Context(), pool))
+		s.Must(s.API.Update(s.t.Context(), pool))
 	} else {
 		s.create(pool)
 	}
@@ -221,7 +198,7 @@ func (s *scene) join() {
 		s.create(node)
 		c.Status.NodeName, c.Status.ProviderID = node.Name, "aws:///us-east-1a/i-"+c.Name
 		c.StatusConditions().SetTrue(karpv1.ConditionTypeInitialized)
-		s.must(s.api.Status().Update(s.t.Context(), &c))
+		s.Must(s.API.Status().Update(s.t.Context(), &c))
 	}
 }
 
@@ -241,7 +218,7 @@ func (s *scene) run(duration time.Duration) {
 			before = now
 		}
 	}
-	s.must(<-done)
+	s.Must(<-done)
 }
 
 // identify gives new NodeClaims a UID and their age, as the API server does.
@@ -249,7 +226,7 @@ func (s *scene) identify() {
 	for _, c := range s.claims() {
 		if c.UID == "" {
 			c.UID, c.CreationTimestamp = types.UID(c.Name), metav1.Now()
-			s.must(s.api.Update(s.t.Context(), &c))
+			s.Must(s.API.Update(s.t.Context(), &c))
 		}
 	}
 }
@@ -260,14 +237,14 @@ func TestNodeClaimIsTheTemplate(t *testing.T) {
 		s := newScene(t)
 		s.command(&datadriven.TestData{Cmd: "pool", CmdArgs: []datadriven.CmdArg{{Key: "replicas", Vals: []string{"1"}}}})
 		pool := &karpv1.NodePool{}
-		s.must(s.api.Get(t.Context(), client.ObjectKey{Name: "fixed"}, pool))
+		s.Must(s.API.Get(t.Context(), client.ObjectKey{Name: "fixed"}, pool))
 		pool.Spec.Template.Labels, pool.Spec.Template.Annotations = map[string]string{"team": "a"}, map[string]string{"note": "b"}
 		pool.Spec.Template.Spec.Taints = []corev1.Taint{{Key: "own", Effect: corev1.TaintEffectNoSchedule}}
 		pool.Spec.Template.Spec.Requirements = []karpv1.NodeSelectorRequirementWithMinValues{
 			{Key: "tier", Operator: corev1.NodeSelectorOpIn, Values: []string{"gold", "silver"}},
 			{Key: corev1.LabelTopologyZone, Operator: corev1.NodeSelectorOpIn, Values: []string{"us-east-1a", "us-east-1b"}},
 		}
-		s.must(s.api.Update(t.Context(), pool))
+		s.Must(s.API.Update(t.Context(), pool))
 		s.run(2 * time.Second)
 		claims := s.claims()
 		if len(claims) != 1 {
