@@ -18,12 +18,16 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/commitments"
 )
 
+func commitmentsConfigMap(text string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "slipway-commitments"}, Data: map[string]string{commitments.Key: text},
+	}
+}
+
 // commit writes the ConfigMap with the account's commitments.
 func (w *world) commit(text string) {
 	w.t.Helper()
-	object := &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "slipway-commitments"}, Data: map[string]string{commitments.Key: text},
-	}
+	object := commitmentsConfigMap(text)
 	err := w.client.Create(w.t.Context(), object)
 	if err != nil {
 		err = w.client.Update(w.t.Context(), object)
@@ -35,7 +39,7 @@ func (w *world) commit(text string) {
 
 // uncommit deletes it, and waits until the launcher has none: the nodes of other tests are not covered.
 func (w *world) uncommit(id string) {
-	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "slipway-commitments"}}
+	object := commitmentsConfigMap("")
 	if err := client.IgnoreNotFound(w.client.Delete(w.t.Context(), object)); err != nil {
 		w.t.Error(err)
 	}
@@ -87,6 +91,7 @@ func (w *world) bought() map[string]int {
 // A Savings Plan that is read from the ConfigMap pays for two nodes: they are on demand, and further ones are spot, which cost less than half of
 // it. An entry with a mistake is reported on the ConfigMap; a list that cannot be read leaves the last one in use.
 func TestCommitmentsAlone(t *testing.T) {
+	awaitReady(t)
 	w := newWorld(t, "commitments")
 	defer w.uncommit("sp-m6i")
 	w.pool(w.name, func(p *karpv1.NodePool) { onlyTypes(p, "m6i.large") })

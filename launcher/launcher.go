@@ -19,6 +19,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/catalog/overlay"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
+	"github.com/slipway-k8s/slipway/launcher/commitments"
 	"github.com/slipway-k8s/slipway/launcher/gauges"
 	"github.com/slipway-k8s/slipway/launcher/index"
 	"github.com/slipway-k8s/slipway/launcher/leadership"
@@ -26,7 +27,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/readable"
 )
 
-// Config holds the dependencies of a Launcher. Every field is required.
+// Config holds the dependencies of a Launcher. Every field is required, but Account without the setting CommitmentsFromAWS.
 type Config struct {
 	// Settings are the user's.
 	Settings Settings
@@ -34,6 +35,8 @@ type Config struct {
 	Kubernetes *rest.Config
 	// Cloud makes the cloud's calls.
 	Cloud cloud.Cloud
+	// Account reads the account's commitments.
+	Account commitments.Account
 	// Gate is the one that the cloud's calls pass through; New adds it to Kubernetes' calls.
 	Gate *leadership.Gate
 }
@@ -62,6 +65,9 @@ func New(c Config) (*Launcher, error) { return assemble(c, metrics.Registry) }
 func assemble(c Config, registerer prometheus.Registerer) (*Launcher, error) {
 	if c.Kubernetes == nil || c.Cloud == nil || c.Gate == nil {
 		return nil, errors.New("launcher: Kubernetes, Cloud and Gate are required")
+	}
+	if c.Account == nil && c.Settings.CommitmentsFromAWS {
+		return nil, errors.New("launcher: Account is required with the setting commitmentsFromAWS")
 	}
 	if err := c.Settings.Validate(); err != nil {
 		return nil, err

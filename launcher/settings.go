@@ -85,6 +85,8 @@ type Settings struct {
 	// CommitmentsConfigMap is NAMESPACE/NAME of the ConfigMap with the account's Savings Plans and Reserved Instances. Default
 	// kube-system/slipway-commitments; one that does not exist has none.
 	CommitmentsConfigMap string `json:"commitmentsConfigMap,omitempty"`
+	// CommitmentsFromAWS means that the account's Savings Plans and Reserved Instances are read from AWS as well. Default false.
+	CommitmentsFromAWS bool `json:"commitmentsFromAWS,omitempty"`
 	// HandoverSelector selects by label the NodePools that slipway manages although a Karpenter runs in the cluster, where the handover policies
 	// keep that Karpenter from them. Empty means none. Default slipway.dev/handover=true.
 	HandoverSelector string `json:"handoverSelector,omitempty"`

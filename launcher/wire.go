@@ -147,8 +147,12 @@ func (l *Launcher) commitments(late *lateServer) (*commitments.Commitments, erro
 	if err != nil {
 		return nil, err
 	}
+	account := l.config.Account
+	if !l.config.Settings.CommitmentsFromAWS {
+		account = nil
+	}
 	return commitments.New(commitments.Config{
-		ConfigMap: name, Reader: l.manager.GetAPIReader(), Client: l.manager.GetClient(), Events: l.recorders.slipway, Leading: l.config.Gate.Open,
+		ConfigMap: name, Account: account, Reader: l.manager.GetAPIReader(), Client: l.manager.GetClient(), Events: l.recorders.slipway, Leading: l.config.Gate.Open,
 		Types: typesByClass(l.manager.GetClient(), l.config.Cloud), Changed: late.recheck, Registerer: l.registerer,
 	})
 }

@@ -69,3 +69,6 @@ func LauncherPolicy(v PolicyValues) ([]byte, error) {
 	}
 	return out, errors.Join(errs...)
 }
+
+// CommitmentsPolicy returns the IAM policy that slipway-launcher needs beside with the setting commitmentsFromAWS: iam/commitments.json.
+func CommitmentsPolicy() ([]byte, error) { return files.ReadFile("iam/commitments.json") }

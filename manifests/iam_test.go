@@ -52,6 +52,34 @@ func policy(t *testing.T) []statement {
 	return p.Statement
 }
 
+// commitmentsPolicy is what the launcher may do beside with the setting commitmentsFromAWS.
+func commitmentsPolicy(t *testing.T) []statement {
+	t.Helper()
+	var p struct {
+		Version   string
+		Statement []statement
+	}
+	document, err := manifests.CommitmentsPolicy()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(document, &p); err != nil || p.Version != "2012-10-17" {
+		t.Fatalf("version %q, error %v", p.Version, err)
+	}
+	return p.Statement
+}
+
+// Commitments are read and never bought.
+func TestCommitmentsPolicyOnlyReads(t *testing.T) {
+	for _, s := range commitmentsPolicy(t) {
+		for _, action := range texts(s.Action) {
+			if _, name, _ := strings.Cut(action, ":"); s.Effect != "Allow" || !strings.HasPrefix(name, "Describe") || strings.Contains(name, "*") {
+				t.Errorf("%s: %s %s", s.Sid, s.Effect, action)
+			}
+		}
+	}
+}
+
 // The launcher may do nothing that Karpenter's controller may not: an account that admits one can admit the other.
 func TestLauncherPolicyAsksForNoMoreThanKarpenter(t *testing.T) {
 	karpenter := strings.Fields(`

@@ -3,6 +3,7 @@ package manifests_test
 import (
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -40,7 +41,7 @@ func sourceOfAWS(t *testing.T) string {
 // calls are the actions of the operations that launcher/aws names the input of.
 func calls(t *testing.T) map[string]bool {
 	t.Helper()
-	input := regexp.MustCompile(`\b(arczonalshift|ec2|eks|iam|pricing|sqs|ssm)\.([A-Z][A-Za-z]+)Input\b`)
+	input := regexp.MustCompile(`\b(arczonalshift|ec2|eks|iam|pricing|savingsplans|sqs|ssm)\.([A-Z][A-Za-z]+)Input\b`)
 	out := map[string]bool{}
 	for _, match := range input.FindAllStringSubmatch(sourceOfAWS(t), -1) {
 		out[strings.Replace(match[1], "arczonalshift", "arc-zonal-shift", 1)+":"+match[2]] = true
@@ -52,7 +53,7 @@ func calls(t *testing.T) map[string]bool {
 func TestEveryActionOfTheLauncherIsUsed(t *testing.T) {
 	t.Parallel()
 	called, granted := calls(t), map[string]bool{}
-	for _, s := range policy(t) {
+	for _, s := range slices.Concat(policy(t), commitmentsPolicy(t)) {
 		for _, action := range texts(s.Action) {
 			granted[action] = true
 		}

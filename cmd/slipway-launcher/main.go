@@ -25,6 +25,7 @@ import (
 	"github.com/slipway-k8s/slipway/internal/karpenterlog"
 	"github.com/slipway-k8s/slipway/launcher"
 	"github.com/slipway-k8s/slipway/launcher/aws"
+	"github.com/slipway-k8s/slipway/launcher/aws/committed"
 	"github.com/slipway-k8s/slipway/launcher/bind"
 	"github.com/slipway-k8s/slipway/launcher/leadership"
 )
@@ -96,6 +97,7 @@ SDK's usual places.`,
 	set.DurationVar(&s.ConsolidationPodAge.Duration, "consolidation-pod-age", s.ConsolidationPodAge.Duration, "how long pods have to have run to be moved almost as readily as old ones: at this age, moving one counts twice")
 	set.BoolVar(&s.DisruptBarePods, "disrupt-bare-pods", s.DisruptBarePods, "pods without a controller do not keep their node: they end with it and nothing creates them again")
 	set.StringVar(&s.CommitmentsConfigMap, "commitments-config-map", s.CommitmentsConfigMap, "NAMESPACE/NAME of the ConfigMap with Savings Plans and Reserved Instances")
+	set.BoolVar(&s.CommitmentsFromAWS, "commitments-from-aws", s.CommitmentsFromAWS, "read the account's Savings Plans and Reserved Instances from AWS as well")
 	set.BoolVar(&s.IgnoreDRARequests, "ignore-dra-requests", s.IgnoreDRARequests, "initialize nodes without the devices that were planned for resource claims (IGNORE_DRA_REQUESTS)")
 	set.StringVar(&s.HandoverSelector, "handover-selector", s.HandoverSelector, "label selector of the NodePools that are slipway's although a live Karpenter runs")
 	set.IntVar(&s.KubeClientQPS, "kube-client-qps", s.KubeClientQPS, "requests per second to the API server")
@@ -143,7 +145,7 @@ func (f *flags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	l, err := launcher.New(launcher.Config{Settings: settings, Kubernetes: kubernetes, Cloud: cloud, Gate: gate})
+	l, err := launcher.New(launcher.Config{Settings: settings, Kubernetes: kubernetes, Cloud: cloud, Account: committed.New(awsConfig), Gate: gate})
 	if err != nil {
 		return err
 	}
@@ -188,6 +190,7 @@ func (f *flags) effective(cmd *cobra.Command) (launcher.Settings, error) {
 		"empty-join-deadline":        func() { out.EmptyJoinDeadline = f.settings.EmptyJoinDeadline },
 		"disrupt-bare-pods":          func() { out.DisruptBarePods = f.settings.DisruptBarePods },
 		"commitments-config-map":     func() { out.CommitmentsConfigMap = f.settings.CommitmentsConfigMap },
+		"commitments-from-aws":       func() { out.CommitmentsFromAWS = f.settings.CommitmentsFromAWS },
 		"ignore-dra-requests":        func() { out.IgnoreDRARequests = f.settings.IgnoreDRARequests },
 		"handover-selector":          func() { out.HandoverSelector = f.settings.HandoverSelector },
 		"kube-client-qps":            func() { out.KubeClientQPS = f.settings.KubeClientQPS },

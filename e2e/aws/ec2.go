@@ -22,6 +22,7 @@ func (s *Server) ec2Actions() map[string]action {
 		"DeleteTags":                     s.deleteTags,
 		"DescribeAvailabilityZones":      s.describeAvailabilityZones,
 		"DescribeCapacityReservations":   s.describeCapacityReservations,
+		"DescribeReservedInstances":      func(_ context.Context, r request) (any, error) { return s.Commitments.describeReserved(r.Request) },
 		"DescribeImages":                 s.describeImages,
 		"DescribeInstanceAttribute":      s.describeInstanceAttribute,
 		"DescribeInstanceStatus":         s.describeInstanceStatus,

@@ -20,29 +20,31 @@ import (
 // Server is an AWS. Its methods may be called concurrently, also before Run, which starts simulated time.
 type Server struct {
 	// Shifts are the zonal shifts of the cluster.
-	Shifts    *ZonalShifts
-	cfg       Config
-	listener  net.Listener
-	started   time.Time
-	epoch     time.Time // when simulated time began
-	table     *instancetypes.Table
-	resources Resources
-	images    *images
-	addresses *addresses
-	instances *instances
-	templates *templates
-	tokens    *tokens
-	iam       *iamStore
-	queues    *queues
-	cluster   *clusterStore
-	faults    *faults
-	drift     drift
-	agenda    *agenda
-	calls     *callLog
-	contract  *contract
-	policies  *policies
-	limits    *limiter
-	retagged  *retagged
+	Shifts *ZonalShifts
+	// Commitments are what the account has committed to pay for.
+	Commitments *Commitments
+	cfg         Config
+	listener    net.Listener
+	started     time.Time
+	epoch       time.Time // when simulated time began
+	table       *instancetypes.Table
+	resources   Resources
+	images      *images
+	addresses   *addresses
+	instances   *instances
+	templates   *templates
+	tokens      *tokens
+	iam         *iamStore
+	queues      *queues
+	cluster     *clusterStore
+	faults      *faults
+	drift       drift
+	agenda      *agenda
+	calls       *callLog
+	contract    *contract
+	policies    *policies
+	limits      *limiter
+	retagged    *retagged
 	// reservations are those of capacity.
 	reservations *reservations
 	placements   *placementgroup.Groups
@@ -91,6 +93,7 @@ func New(cfg Config) (*Server, error) {
 	for _, n := range resources.Subnets {
 		s.Shifts.zones = append(s.Shifts.zones, n.ZoneID)
 	}
+	s.Commitments = &Commitments{region: cfg.Region, types: s.offeredTypes}
 	if cfg.Bare {
 		s.images.forgetParameters()
 	} else {
@@ -208,6 +211,9 @@ func (s *Server) answer(ctx context.Context, r request) (any, error) {
 	}
 	if r.Service == wire.ZonalShift {
 		return s.Shifts.serve(r.Request)
+	}
+	if r.Service == wire.SavingsPlans {
+		return s.Commitments.serve(r.Request)
 	}
 	do, ok := s.services[r.Service][r.Action]
 	if !ok {

@@ -31,10 +31,12 @@ const (
 	mostEvents = 10
 )
 
-// Config holds the dependencies of Commitments. Every field is required.
+// Config holds the dependencies of Commitments. Every field but Account is required.
 type Config struct {
 	// ConfigMap is its namespace and name.
 	ConfigMap types.NamespacedName
+	// Account reads the commitments of the AWS account; nil for those of the ConfigMap alone.
+	Account Account
 	// Reader reads the ConfigMap, from the API server.
 	Reader client.Reader
 	// Client reads Nodes and NodeClaims from the cache.
@@ -57,13 +59,21 @@ type Commitments struct {
 
 	mu   sync.Mutex
 	list []commitment.Commitment
-	// problem is why the ConfigMap could not be read the last time; empty if it could.
-	problem string
+	// problem is why the ConfigMap could not be read the last time, accountProblem why AWS could not; empty if it could.
+	problem, accountProblem string
+	// accountReported is the accountProblem of which there is an Event.
+	accountReported string
+	// account is what AWS returned the last time.
+	account []commitment.Commitment
 
-	// The following are of Run's goroutine alone. reported is the version whose mistakes are reported, read the version that the list is of.
+	// The following are of Run's goroutine alone. reported is the version whose mistakes are reported, read the version that own is of.
 	reported, read string
-	// end is when the first commitment of the list ends; zero if none does.
+	// own are the commitments of the ConfigMap.
+	own []commitment.Commitment
+	// end is when the first commitment of own ends; zero if none does.
 	end time.Time
+	// ended are the IDs of AWS's commitments whose end is reported.
+	ended map[string]bool
 }
 
 // New returns Commitments without a list; Run reads it.
@@ -71,7 +81,7 @@ func New(c Config) (*Commitments, error) {
 	if c.ConfigMap.Name == "" || c.Reader == nil || c.Client == nil || c.Events == nil || c.Leading == nil || c.Types == nil || c.Changed == nil || c.Registerer == nil {
 		return nil, errors.New("commitments: ConfigMap, Reader, Client, Events, Leading, Types, Changed and Registerer are required")
 	}
-	out := &Commitments{config: c}
+	out := &Commitments{config: c, ended: map[string]bool{}}
 	if err := c.Registerer.Register(newMetrics(out)); err != nil {
 		return nil, fmt.Errorf("commitments: %w", err)
 	}
@@ -85,8 +95,13 @@ func (c *Commitments) List() []commitment.Commitment {
 	return c.list
 }
 
-// Run reads the ConfigMap until ctx ends.
+// Run reads the ConfigMap, and AWS in a goroutine of its own, until ctx ends.
 func (c *Commitments) Run(ctx context.Context) error {
+	var group sync.WaitGroup
+	defer group.Wait()
+	if c.config.Account != nil {
+		group.Go(func() { c.followAccount(ctx) })
+	}
 	ticker := time.NewTicker(period)
 	defer ticker.Stop()
 	for {
@@ -99,8 +114,14 @@ func (c *Commitments) Run(ctx context.Context) error {
 	}
 }
 
-// refresh reads the ConfigMap once. One that does not exist has no commitments.
+// refresh reads the ConfigMap once, and makes the current list of its commitments and of those that AWS returned.
 func (c *Commitments) refresh(ctx context.Context, now time.Time) {
+	c.readConfigMap(ctx, now)
+	c.replace(ctx, Merge(c.own, c.running(ctx, now)))
+}
+
+// readConfigMap reads the ConfigMap once. One that does not exist has no commitments.
+func (c *Commitments) readConfigMap(ctx context.Context, now time.Time) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	object := &corev1.ConfigMap{}
@@ -123,9 +144,8 @@ func (c *Commitments) refresh(ctx context.Context, now time.Time) {
 		c.fail(ctx, fmt.Sprintf("ConfigMap %s: data[%s]: %v", c.config.ConfigMap, Key, err))
 		return
 	}
-	c.read, c.end = version, firstEnd(list)
+	c.own, c.read, c.end = list, version, firstEnd(list)
 	c.succeed()
-	c.replace(ctx, list)
 }
 
 // report records an Event for each mistake of a version of the ConfigMap.
@@ -137,6 +157,11 @@ func (c *Commitments) report(ctx context.Context, object *corev1.ConfigMap, vers
 	if err != nil {
 		c.config.Events.Eventf(object, corev1.EventTypeWarning, "CommitmentsUnreadable", "data[%s]: %v; the commitments that were read last stay in use", Key, err)
 	}
+	c.leaveOut(ctx, object, faults)
+}
+
+// leaveOut records that commitments are left out.
+func (c *Commitments) leaveOut(ctx context.Context, object *corev1.ConfigMap, faults []commitment.Fault) {
 	for i, f := range faults {
 		klog.FromContext(ctx).Info("A commitment is left out", "configMap", c.config.ConfigMap, "commitment", f.Entry, "reason", f.Message)
 		if i == mostEvents-1 && len(faults) > mostEvents {

@@ -1,3 +1,4 @@
-// Package commitments reads the Savings Plans and Reserved Instances of a ConfigMap, for the catalog that the scheduler plans with, and reports
-// their use as metrics. A ConfigMap that cannot be read leaves the last one in use. One goroutine reads; it ends with the context of Run.
+// Package commitments reads the Savings Plans and Reserved Instances of a ConfigMap and, if asked to, those of the AWS account, for the catalog that
+// the scheduler plans with, and reports their use as metrics. What cannot be read leaves the last list in use. One goroutine reads the ConfigMap,
+// another one AWS; both end with the context of Run.
 package commitments

@@ -13,8 +13,8 @@ import (
 
 // collector computes the metrics at each scrape.
 type collector struct {
-	of                             *Commitments
-	amount, left, used, unreadable *prometheus.Desc
+	of                                      *Commitments
+	amount, left, used, unreadable, account *prometheus.Desc
 }
 
 func newMetrics(c *Commitments) *collector {
@@ -25,12 +25,13 @@ func newMetrics(c *Commitments) *collector {
 		left:       prometheus.NewDesc("slipway_commitment_left", "What no node of the cluster uses of a commitment.", labels, nil),
 		used:       prometheus.NewDesc("slipway_commitment_used_ratio", "The share of a commitment that nodes of the cluster use, 0 to 1.", labels, nil),
 		unreadable: prometheus.NewDesc("slipway_commitments_unreadable", "1 while the ConfigMap with the commitments cannot be read: the last ones stay in use.", nil, nil),
+		account:    prometheus.NewDesc("slipway_commitments_aws_unreadable", "1 while the commitments of the AWS account cannot be read: the last ones stay in use. Without a value if they are not asked for.", nil, nil),
 	}
 }
 
 // Describe implements prometheus.Collector.
 func (m *collector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{m.amount, m.left, m.used, m.unreadable} {
+	for _, d := range []*prometheus.Desc{m.amount, m.left, m.used, m.unreadable, m.account} {
 		out <- d
 	}
 }
@@ -40,11 +41,11 @@ func (m *collector) Collect(out chan<- prometheus.Metric) {
 	if !m.of.config.Leading() {
 		return
 	}
-	problem, value := m.of.unread(), 0.0
-	if problem != "" {
-		value = 1
+	configMap, account := m.of.unread()
+	out <- prometheus.MustNewConstMetric(m.unreadable, prometheus.GaugeValue, configMap)
+	if m.of.config.Account != nil {
+		out <- prometheus.MustNewConstMetric(m.account, prometheus.GaugeValue, account)
 	}
-	out <- prometheus.MustNewConstMetric(m.unreadable, prometheus.GaugeValue, value)
 	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()
 	for _, u := range m.of.uses(ctx) {
@@ -55,10 +56,17 @@ func (m *collector) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-func (c *Commitments) unread() string {
+// unread returns 1 for what cannot be read, and 0 for what can.
+func (c *Commitments) unread() (configMap, account float64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.problem
+	if c.problem != "" {
+		configMap = 1
+	}
+	if c.accountProblem != "" {
+		account = 1
+	}
+	return configMap, account
 }
 
 // uses returns how much of each commitment is used; none if the cache cannot be read.

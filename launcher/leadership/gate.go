@@ -93,10 +93,13 @@ func changesAWS(action string) bool {
 	})
 }
 
-// actionOf returns the action from the header or the body, and the same request with its body unread.
+// actionOf returns the action from the header, the path (as AWS Savings Plans has it) or the body, and the same request with its body unread.
 func actionOf(r *http.Request) (action string, same *http.Request, err error) {
 	if _, action, ok := strings.Cut(r.Header.Get("X-Amz-Target"), "."); ok || r.Body == nil {
 		return action, r, nil
+	}
+	if name := strings.TrimPrefix(r.URL.Path, "/"); strings.HasPrefix(name, "Describe") {
+		return name, r, nil
 	}
 	data, err := io.ReadAll(r.Body)
 	if err := errors.Join(err, r.Body.Close()); err != nil {

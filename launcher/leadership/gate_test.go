@@ -44,6 +44,8 @@ func TestGate(t *testing.T) {
 		{name: "CreateFleet", aws: true, method: "POST", path: "/", body: "Action=CreateFleet&Version=2016-11-15"},
 		{name: "DescribeInstances", aws: true, method: "POST", path: "/", body: "Action=DescribeInstances&Version=2016-11-15", question: true},
 		{name: "a message is deleted", aws: true, method: "POST", path: "/", target: "AmazonSQS.DeleteMessageBatch", body: "{}"},
+		{name: "Savings Plans are read", aws: true, method: "POST", path: "/DescribeSavingsPlans", body: "{}", question: true},
+		{name: "a Savings Plan is bought", aws: true, method: "POST", path: "/CreateSavingsPlan", body: "{}"},
 		{name: "messages are received", aws: true, method: "POST", path: "/", target: "AmazonSQS.ReceiveMessage", body: "{}", question: true},
 		{name: "the EKS cluster", aws: true, method: "GET", path: "/clusters/a", question: true},
 		{name: "something unheard of", aws: true, method: "POST", path: "/", body: "%"},

@@ -6,6 +6,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/iam"
 	"github.com/aws/aws-sdk-go-v2/service/pricing"
+	"github.com/aws/aws-sdk-go-v2/service/savingsplans"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	sqstypes "github.com/aws/aws-sdk-go-v2/service/sqs/types"
 	"github.com/aws/aws-sdk-go-v2/service/ssm"
@@ -28,6 +29,10 @@ func probes() map[string]map[string]probe {
 		wire.SSM: ssmProbes(ssm.NewFromConfig(cfg)),
 		wire.Pricing: {
 			"GetProducts": of(pricing.NewFromConfig(cfg).GetProducts),
+		},
+		wire.SavingsPlans: {
+			"DescribeSavingsPlans":     of(savingsplans.NewFromConfig(cfg).DescribeSavingsPlans),
+			"DescribeSavingsPlanRates": of(savingsplans.NewFromConfig(cfg).DescribeSavingsPlanRates),
 		},
 		wire.STS: {
 			"GetCallerIdentity": of(sts.NewFromConfig(cfg).GetCallerIdentity),
@@ -55,6 +60,7 @@ func ec2Probes(c *ec2.Client) map[string]probe {
 		"DescribeLaunchTemplateVersions": of(c.DescribeLaunchTemplateVersions),
 		"DescribeLaunchTemplates":        of(c.DescribeLaunchTemplates),
 		"DescribePlacementGroups":        of(c.DescribePlacementGroups),
+		"DescribeReservedInstances":      of(c.DescribeReservedInstances),
 		"DescribeRegions":                of(c.DescribeRegions),
 		"DescribeSecurityGroups":         of(c.DescribeSecurityGroups),
 		"DescribeSpotPriceHistory":       of(c.DescribeSpotPriceHistory),

@@ -13,6 +13,11 @@ import (
 // Policy is a policy document.
 type Policy struct{ statements []statement }
 
+// With returns the policy of an identity that has both documents.
+func (p Policy) With(other Policy) Policy {
+	return Policy{slices.Concat(p.statements, other.statements)}
+}
+
 // statement is one of a policy's.
 type statement struct {
 	deny       bool

@@ -4,7 +4,7 @@
 //   - EC2: the EC2 variant of Query, answered in XML.
 //   - IAM, STS and SQS (from older clients): Query, answered in XML.
 //   - SQS, SSM and Pricing: JSON with the action in the header X-Amz-Target.
-//   - EKS and ARC zonal shift: REST with JSON.
+//   - EKS, ARC zonal shift and Savings Plans: REST with JSON.
 //
 // It knows no resources, has no goroutines, and keeps no state between requests.
 package wire

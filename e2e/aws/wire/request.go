@@ -29,6 +29,8 @@ const (
 	EKS = "eks"
 	// ZonalShift is Amazon Application Recovery Controller, zonal shift.
 	ZonalShift = "arc-zonal-shift"
+	// SavingsPlans is AWS Savings Plans.
+	SavingsPlans = "savingsplans"
 )
 
 // Protocol is the form of requests and responses.
@@ -100,6 +102,9 @@ func ReadRequest(r *http.Request, id string) (Request, error) {
 	case scope == ZonalShift || strings.HasPrefix(r.URL.Path, "/managedresources"):
 		out.Protocol, out.Body, out.Service, out.ContentType = REST, body, ZonalShift, "application/json"
 		out.Action = r.Method + " " + r.URL.Path
+	case scope == SavingsPlans || strings.HasPrefix(r.URL.Path, "/DescribeSavingsPlan"):
+		out.Protocol, out.Body, out.Service, out.ContentType = REST, body, SavingsPlans, "application/json"
+		out.Action = strings.TrimPrefix(r.URL.Path, "/") // Each operation is a POST to a path of its own.
 	default:
 		if err := out.readForm(r, body); err != nil {
 			return out, err
