@@ -139,9 +139,29 @@ func (w *world) explained() {
 
 	w.pool("reasons-large", func(p *karpv1.NodePool) { onlyTypes(p, "m6i.8xlarge") })
 	w.awaitRunning(1)
+	w.explainedNode(pod)
 	w.await(w.t, "the condition to be gone from the pod that runs", func() bool {
 		return !slices.ContainsFunc(w.pods(), func(p observe.Pod) bool { return conditions.Pod(p.Object, explain.NodeLaunchable) != nil })
 	})
+}
+
+// explainedNode expects the steps of a pod and of its node, in order, once the pod runs.
+func (w *world) explainedNode(pod *corev1.Pod) {
+	node := w.pods()[0].Object.Spec.NodeName
+	for _, c := range []struct{ kind, name, steps string }{
+		{"pod", pod.Namespace + "/" + pod.Name, "created|node planned: m6i.8xlarge|node launched: aws:|containers started"},
+		{"node", node, "planned: m6i.8xlarge|launched: aws:|joined: " + node},
+	} {
+		printed := w.slipway("explain", c.kind, c.name)
+		rest := printed
+		for step := range strings.SplitSeq(c.steps, "|") {
+			_, after, found := strings.Cut(rest, "  "+step)
+			if !found {
+				w.t.Errorf("explain %s: step %q is not where it belongs:\n%s", c.kind, step, printed)
+			}
+			rest = after
+		}
+	}
 }
 
 func containsAll(text string, parts ...string) bool {

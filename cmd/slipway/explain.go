@@ -26,8 +26,9 @@ func newExplain(o *options) *cobra.Command {
 	s := &simulation{}
 	cmd := &cobra.Command{
 		Use:   "explain",
-		Short: "Explain why a pod is pending, or why it runs on its node",
+		Short: "Explain why a pod is pending or runs on its node, or what happened to a node",
 		Example: `  slipway explain pod default/web-0
+  slipway explain node default-x7k2p
   slipway explain -f manifests/
   slipway explain -f manifests/ pod default/web-0`,
 		Args: cobra.MaximumNArgs(1),
@@ -36,10 +37,14 @@ func newExplain(o *options) *cobra.Command {
 				return s.explain(cmd, o, "")
 			}
 			// As kubectl's TYPE/NAME.
-			if kind, name, ok := strings.Cut(strings.Join(args, ""), "/"); ok && slices.Contains([]string{"pod", "pods", "po"}, kind) {
+			switch kind, name, _ := strings.Cut(strings.Join(args, ""), "/"); {
+			case name == "":
+			case slices.Contains([]string{"pod", "pods", "po"}, kind):
 				return s.explainPod(cmd, o, name)
+			case slices.Contains([]string{"node", "nodes", "no", "nodeclaim", "nodeclaims"}, kind):
+				return o.explainNode(cmd, name)
 			}
-			return errors.New("explain what? give pod NAMESPACE/NAME, or -f for the pods of files")
+			return errors.New("explain what? give pod NAMESPACE/NAME, node NAME, or -f for the pods of files")
 		},
 	}
 	s.addFlags(cmd.PersistentFlags())
@@ -51,7 +56,30 @@ func newExplain(o *options) *cobra.Command {
 			return s.explainPod(cmd, o, args[0])
 		},
 	})
+	cmd.AddCommand(&cobra.Command{
+		Use:   "node NAME",
+		Short: "Explain what a node costs, what it was launched for, and what happened to it",
+		Long: `Explain what a node costs, what it was launched for, and what happened to it.
+
+NAME is that of the node or of its NodeClaim.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return o.explainNode(cmd, args[0]) },
+	})
 	return cmd
+}
+
+// explainNode explains one node of the cluster.
+func (o *options) explainNode(cmd *cobra.Command, name string) error {
+	c, _, err := o.client()
+	if err != nil {
+		return err
+	}
+	in, err := objects(cmd.Context(), c)
+	if err != nil {
+		return err
+	}
+	in.Now = time.Now()
+	return view.ExplainNode(cmd.OutOrStdout(), name, in)
 }
 
 // explainPod explains one pod: of files, or else of the cluster.

@@ -12,11 +12,12 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
+	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/record"
 )
 
 // ExplainPod writes why a pod is pending, or where it runs and why: its state, the scheduler's message, the in-flight node that it waits
-// for, and its events. now is the time that ages refer to.
+// for, what has happened so far, and its events. now is the time that ages refer to.
 func ExplainPod(w io.Writer, pod *corev1.Pod, in Objects, events []corev1.Event, now time.Time) {
 	fmt.Fprintf(w, "Pod %s/%s: %s\n", pod.Namespace, pod.Name, podState(pod))
 	if c := conditions.Pod(pod, corev1.PodScheduled); c != nil && c.Status != corev1.ConditionTrue {
@@ -25,7 +26,17 @@ func ExplainPod(w io.Writer, pod *corev1.Pod, in Objects, events []corev1.Event,
 			fmt.Fprintf(w, "    %s\n", line)
 		}
 	}
-	explainClaim(w, pod, in, now)
+	claim := claimOf(pod, in)
+	var node *corev1.Node
+	if claim != nil {
+		node = nodeOf(claim, in.Nodes)
+		explainClaim(w, claim, node, now)
+		explainBinding(w, pod, claim)
+		writeConditions(w, claim)
+	} else if pod.Spec.NodeName == "" {
+		fmt.Fprintln(w, "  No node is on its way for it.")
+	}
+	writeTimeline(w, PodTimeline(pod, claim, node))
 	if len(events) == 0 {
 		return
 	}
@@ -48,20 +59,20 @@ func podState(pod *corev1.Pod) string {
 	return "pending"
 }
 
-// explainClaim describes the NodeClaim on which the pod has its place, by promise or by its node.
-func explainClaim(w io.Writer, pod *corev1.Pod, in Objects, now time.Time) {
+// claimOf returns the NodeClaim on which the pod has its place, by promise or by its node; nil for none.
+func claimOf(pod *corev1.Pod, in Objects) *karpv1.NodeClaim {
 	name := Promises(in.NodeClaims)[string(pod.UID)]
 	i := slices.IndexFunc(in.NodeClaims, func(c *karpv1.NodeClaim) bool {
 		return c.Name == name || pod.Spec.NodeName != "" && c.Status.NodeName == pod.Spec.NodeName
 	})
 	if i < 0 {
-		if pod.Spec.NodeName == "" {
-			fmt.Fprintln(w, "  No node is on its way for it.")
-		}
-		return
+		return nil
 	}
-	claim := in.NodeClaims[i]
-	node := nodeOf(claim, in.Nodes)
+	return in.NodeClaims[i]
+}
+
+// explainClaim describes a NodeClaim: what it is, what it costs and what it was launched for.
+func explainClaim(w io.Writer, claim *karpv1.NodeClaim, node *corev1.Node, now time.Time) {
 	row := newRow(claim, node)
 	fmt.Fprintf(w, "NodeClaim %s: %s\n", claim.Name, row.State)
 	fmt.Fprintf(w, "  %s, %s in %s, %.4f USD per hour, NodePool %s, created %s ago\n", row.InstanceType, row.CapacityType,
@@ -79,7 +90,10 @@ func explainClaim(w io.Writer, pod *corev1.Pod, in Objects, now time.Time) {
 	default:
 		fmt.Fprintf(w, "  launched for the pods of nodes %s\n", strings.Join(nodes, ", "))
 	}
-	explainBinding(w, pod, claim)
+}
+
+// writeConditions prints the conditions of a NodeClaim.
+func writeConditions(w io.Writer, claim *karpv1.NodeClaim) {
 	for _, c := range claim.Status.Conditions {
 		fmt.Fprintf(w, "  %-14s %-8s %s %s\n", c.Type, c.Status, c.Reason, c.Message)
 	}
@@ -108,21 +122,42 @@ func nodeOf(claim *karpv1.NodeClaim, nodes []*corev1.Node) *corev1.Node {
 	return nil
 }
 
-func eventTime(e corev1.Event) time.Time {
-	switch {
-	case e.Series != nil:
-		return e.Series.LastObservedTime.Time
-	case !e.LastTimestamp.IsZero():
-		return e.LastTimestamp.Time
-	case !e.EventTime.IsZero():
-		return e.EventTime.Time
+// ExplainNode writes what a node costs, what has happened to it and why it ends. name is that of a NodeClaim or of a node. It returns an error
+// where slipway has no such node.
+func ExplainNode(w io.Writer, name string, in Objects) error {
+	i := slices.IndexFunc(in.NodeClaims, func(c *karpv1.NodeClaim) bool { return c.Name == name || c.Status.NodeName == name })
+	if i < 0 {
+		if slices.ContainsFunc(in.Nodes, func(n *corev1.Node) bool { return n.Name == name }) {
+			return fmt.Errorf("node %s: it has no NodeClaim, slipway does not manage it", name)
+		}
+		return fmt.Errorf("node %s: no NodeClaim and no node has this name", name)
 	}
-	return e.CreationTimestamp.Time
+	claim := in.NodeClaims[i]
+	rows := New(in).Nodes
+	row := rows[slices.IndexFunc(rows, func(r NodeRow) bool { return r.NodeClaim == claim.Name })]
+	fmt.Fprintf(w, "Node %s: %s\n", cmp.Or(row.Node, "not known yet"), row.State)
+	fmt.Fprintf(w, "  CPU %s and memory %s requested by %s", percent(row.CPU), percent(row.Memory), catalog.CountText(row.Pods, "pod"))
+	if row.Promised > 0 {
+		fmt.Fprintf(w, ", %d more wait for it", row.Promised)
+	}
+	fmt.Fprintln(w)
+	explainClaim(w, claim, nodeOf(claim, in.Nodes), in.Now)
+	writeConditions(w, claim)
+	writeTimeline(w, NodeTimeline(claim, nodeOf(claim, in.Nodes)))
+	return nil
 }
 
-func age(now, since time.Time) string {
-	if since.IsZero() {
-		return "?"
+// writeTimeline prints each moment with the time since the first.
+func writeTimeline(w io.Writer, moments []Moment) {
+	if len(moments) == 0 {
+		return
 	}
-	return now.Sub(since).Round(time.Second).String()
+	fmt.Fprintf(w, "Since %s:\n", moments[0].At.UTC().Format(time.RFC3339))
+	for _, m := range moments {
+		text := m.What
+		if m.Detail != "" {
+			text += ": " + m.Detail
+		}
+		fmt.Fprintf(w, "  %8s  %s\n", "+"+m.At.Sub(moments[0].At).Round(time.Second).String(), text)
+	}
 }

@@ -118,23 +118,6 @@ func (c PodCounts) String() string {
 	return fmt.Sprintf("%d pending, %d promised to a node that boots, %d bound, %d running", c.Pending, c.Promised, c.Bound, c.Running)
 }
 
-// printer writes until the first error.
-type printer struct {
-	w   io.Writer
-	err error
-}
-
-func (p *printer) Write(b []byte) (int, error) {
-	if p.err != nil {
-		return 0, p.err
-	}
-	n, err := p.w.Write(b)
-	p.err = err
-	return n, err
-}
-
-func (p *printer) printf(format string, args ...any) { fmt.Fprintf(p, format, args...) }
-
 // commonRegion returns what all zones begin with, up to the region's last hyphen, such as "us-east-" of us-east-1a; empty if they differ.
 func commonRegion(nodes []NodeRow) string {
 	common := ""
