@@ -11,6 +11,7 @@ import (
 	"github.com/slipway-k8s/slipway/plugin/consolidate"
 	"github.com/slipway-k8s/slipway/plugin/simulate"
 	"github.com/slipway-k8s/slipway/plugin/simulate/input"
+	"github.com/slipway-k8s/slipway/plugin/simulate/report"
 )
 
 // consolidation holds the flags of `slipway simulate --consolidate`.
@@ -67,5 +68,10 @@ func (c *consolidation) run(cmd *cobra.Command, o *options, s *simulation, forma
 		return err
 	}
 	saving.WriteNotes(cmd.ErrOrStderr(), objects)
-	return errors.Join(saving.Write(cmd.OutOrStdout(), format), input.Refused(saving.Problems))
+	if format == formatHTML {
+		err = report.Saving(cmd.Context(), cmd.OutOrStdout(), saving, objects.Ignored)
+	} else {
+		err = saving.Write(cmd.OutOrStdout(), format)
+	}
+	return errors.Join(err, input.Refused(saving.Problems))
 }

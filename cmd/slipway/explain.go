@@ -104,7 +104,7 @@ func named(arg, namespace string) types.NamespacedName {
 func (s *simulation) offline() bool { return len(s.files) > 0 || s.fromCluster }
 
 func (s *simulation) explain(cmd *cobra.Command, o *options, pod string) error {
-	outcome, err := s.run(cmd, o)
+	_, outcome, err := s.run(cmd, o)
 	if err != nil {
 		return err
 	}
@@ -124,7 +124,7 @@ func (s *simulation) explainLive(cmd *cobra.Command, o *options, arg string) err
 		return err
 	}
 	s.fromCluster = true
-	outcome, err := s.run(cmd, o)
+	_, outcome, err := s.run(cmd, o)
 	if err != nil {
 		return err
 	}

@@ -193,6 +193,8 @@ func TestTerminalsObeyNoName(t *testing.T) {
 		"simulate":            {"simulate", "-f", file},
 		"simulate in JSON":    {"simulate", "-f", file, "-o", "json"},
 		"consolidate":         {"simulate", "--consolidate", "-f", file},
+		"simulate in HTML":    {"simulate", "-f", file, "-o", "html"},
+		"consolidate in HTML": {"simulate", "--consolidate", "-f", file, "-o", "html"},
 		"consolidate in JSON": {"simulate", "--consolidate", "-f", file, "-o", "json"},
 		"explain":             {"explain", "pod", "-f", file, "ns-" + hostile + "/pod-" + hostile},
 		"explain web":         {"explain", "pod", "-f", file, "web"},

@@ -18,6 +18,7 @@ import (
 	"github.com/slipway-k8s/slipway/plugin/simulate"
 	"github.com/slipway-k8s/slipway/plugin/simulate/input"
 	"github.com/slipway-k8s/slipway/plugin/simulate/market"
+	"github.com/slipway-k8s/slipway/plugin/simulate/report"
 )
 
 // simulation holds the flags of the commands that plan offline.
@@ -48,6 +49,9 @@ func (s *simulation) addFlags(f *pflag.FlagSet) {
 	f.Float64Var(&s.options.Plan.Budget, "budget", 1, "how much work planning may be, as a multiple of the default: a higher budget never gives a more expensive plan")
 }
 
+// formatHTML is the value of --output for a page of package report.
+const formatHTML = "html"
+
 // newSimulate returns the command simulate.
 func newSimulate(o *options) *cobra.Command {
 	s, moves, format := &simulation{}, newConsolidation(), "table"
@@ -57,25 +61,31 @@ func newSimulate(o *options) *cobra.Command {
 		Example: `  slipway simulate -f manifests/
   kubectl get nodepools,ec2nodeclasses,nodes,pods,daemonsets -A -o yaml | slipway simulate -f - -o json
   slipway simulate --from-cluster
-  slipway simulate --from-cluster --consolidate`,
+  slipway simulate --from-cluster --consolidate
+  slipway simulate --from-cluster --consolidate -o html > saving.html`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if !slices.Contains([]string{"table", "json", "yaml"}, format) {
-				return fmt.Errorf("--output %s: table, json or yaml is expected", format)
+			if !slices.Contains([]string{"table", "json", "yaml", formatHTML}, format) {
+				return fmt.Errorf("--output %s: table, json, yaml or html is expected", format)
 			}
 			s.files = append(s.files, args...)
 			if moves.on {
 				return moves.run(cmd, o, s, format)
 			}
-			outcome, err := s.run(cmd, o)
+			objects, outcome, err := s.run(cmd, o)
 			if err != nil {
 				return err
 			}
-			return errors.Join(outcome.Write(cmd.Context(), cmd.OutOrStdout(), format), input.Refused(outcome.Problems))
+			if format == formatHTML {
+				err = report.Plan(cmd.Context(), cmd.OutOrStdout(), outcome, objects.Ignored)
+			} else {
+				err = outcome.Write(cmd.Context(), cmd.OutOrStdout(), format)
+			}
+			return errors.Join(err, input.Refused(outcome.Problems))
 		},
 	}
 	s.addFlags(cmd.Flags())
 	moves.addFlags(cmd.Flags())
-	cmd.Flags().StringVarP(&format, "output", "o", format, "table, json or yaml")
+	cmd.Flags().StringVarP(&format, "output", "o", format, "table, json, yaml or html: one file for a browser, with nothing outside of it")
 	return cmd
 }
 
@@ -93,17 +103,17 @@ func (s *simulation) validate() error {
 }
 
 // run loads, plans, and prints the problems of the input to standard error.
-func (s *simulation) run(cmd *cobra.Command, o *options) (*simulate.Outcome, error) {
+func (s *simulation) run(cmd *cobra.Command, o *options) (*input.Objects, *simulate.Outcome, error) {
 	objects, m, err := s.load(cmd, o)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	outcome, err := simulate.Run(cmd.Context(), objects, m, s.options)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	simulate.WriteNotes(cmd.ErrOrStderr(), objects, outcome)
-	return outcome, nil
+	return objects, outcome, nil
 }
 
 // load reads what the flags name.

@@ -124,6 +124,19 @@ func TestSimulateTable(t *testing.T) {
 	}
 }
 
+// A page is one document, of a plan and of a consolidation.
+func TestSimulateHTML(t *testing.T) {
+	for want, args := range map[string][]string{
+		"<h1>What slipway would launch</h1>":       {"simulate", "-f", "-", "-o", "html"},
+		"<h1>What consolidation would save</h1>\n": {"simulate", "-f", "-", "-o", "html", "--consolidate"},
+	} {
+		stdout, stderr, err := slipway(t, objectsYAML, append(marketFlags(), args...)...)
+		if err != nil || stderr != "" || !strings.HasPrefix(stdout, "<!doctype html>") || !strings.HasSuffix(stdout, "</html>\n") || !strings.Contains(stdout, want) {
+			t.Errorf("%v: %v, standard error %q; %q is missing in:\n%s", args, err, stderr, want, stdout)
+		}
+	}
+}
+
 func TestExplainFiles(t *testing.T) {
 	path := write(t, "objects.yaml", objectsYAML)
 	for args, want := range map[string]string{

@@ -71,6 +71,9 @@ type Saving struct {
 	Owners map[string]string
 	// Outside is how many nodes belong to no NodePool of the input.
 	Outside int
+	// first and last are the objects now and after all moves, at the prices of cat, for Nodes.
+	first, last *input.Objects
+	cat         catalog.State
 }
 
 // StepMove is a move with the number of its step.
@@ -92,7 +95,7 @@ func Consolidate(ctx context.Context, objects *input.Objects, m *market.Market, 
 	if err != nil {
 		return nil, err
 	}
-	out := &Saving{Problems: distinct(slices.Concat(objects.Problems, m.Problems, problems)), Notes: m.Notes, Pending: pending}
+	out := &Saving{Problems: distinct(slices.Concat(objects.Problems, m.Problems, problems)), Notes: m.Notes, Pending: pending, first: settled, cat: cat}
 	c := &cluster{objects: settled, cat: cat, o: o.Options, shapes: map[string]int{}}
 	for _, n := range objects.Nodes {
 		c.o.taken = append(c.o.taken, n.Name)
@@ -127,6 +130,7 @@ func Consolidate(ctx context.Context, objects *input.Objects, m *market.Market, 
 		seen.disruptBare = o.DisruptBare
 		out.After = seen.fleet(cat, o.podAge)
 	}
+	out.last = c.objects
 	out.Problems = distinct(slices.Concat(out.Problems, problems))
 	out.Took = time.Since(start)
 	return out, nil

@@ -22,15 +22,8 @@ func (o *observed) fleet(cat catalog.State, podAge func(*karpv1.NodePool) time.D
 	out := make([]consolidate.Node, 0, len(o.candidates))
 	for i := range o.candidates {
 		c := &o.candidates[i]
-		node := consolidate.Node{
-			Name: c.Node.Name, Used: consolidate.Used(c.Node, c.Pods),
-			Policy: consolidate.Policy(cmp.Or(c.Pool.Spec.Disruption.ConsolidationPolicy, karpv1.ConsolidationPolicyWhenEmptyOrUnderutilized)),
-			Offer: consolidate.Offer{
-				NodePool: c.Pool.Name, InstanceType: c.Node.Labels[corev1.LabelInstanceTypeStable], Zone: c.Node.Labels[corev1.LabelTopologyZone],
-				CapacityType: c.Node.Labels[karpv1.CapacityTypeLabelKey],
-			},
-		}
-		node.SetPrice(cat, c.Pods)
+		node := priced(cat, c.Node, c.Pods)
+		node.Policy = consolidate.Policy(cmp.Or(c.Pool.Spec.Disruption.ConsolidationPolicy, karpv1.ConsolidationPolicyWhenEmptyOrUnderutilized))
 		for _, p := range c.Pods {
 			if disruption.Occupies(p) {
 				node.Pods = append(node.Pods, consolidate.Pod{
@@ -47,10 +40,28 @@ func (o *observed) fleet(cat catalog.State, podAge func(*karpv1.NodePool) time.D
 		}
 		out = append(out, node)
 	}
-	labels := maps.Clone(o.labels)
-	cover.AddInFlight(labels, cat.InFlight)
-	cover.Lower(cat, out, labels)
+	lower(cat, out, o.labels)
 	return out
+}
+
+// priced returns a node of a NodePool with its price by the catalog.
+func priced(cat catalog.State, node *corev1.Node, pods []*corev1.Pod) consolidate.Node {
+	out := consolidate.Node{
+		Name: node.Name, Used: consolidate.Used(node, pods),
+		Offer: consolidate.Offer{
+			NodePool: node.Labels[karpv1.NodePoolLabelKey], InstanceType: node.Labels[corev1.LabelInstanceTypeStable],
+			Zone: node.Labels[corev1.LabelTopologyZone], CapacityType: node.Labels[karpv1.CapacityTypeLabelKey],
+		},
+	}
+	out.SetPrice(cat, pods)
+	return out
+}
+
+// lower lowers the prices of the nodes that commitments pay for. Labels are those of all nodes of the input, by name.
+func lower(cat catalog.State, fleet []consolidate.Node, labels map[string]map[string]string) {
+	all := maps.Clone(labels)
+	cover.AddInFlight(all, cat.InFlight)
+	cover.Lower(cat, fleet, all)
 }
 
 // blocked returns why the pods of a node may not be moved; empty if they may.

@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -140,6 +141,31 @@ func reasonsOf(in []plan.Reason) []Reason {
 	out := make([]Reason, 0, len(in))
 	for _, r := range in {
 		out = append(out, Reason{NodePool: r.NodePool, Code: r.Code, Reason: r.Message})
+	}
+	return out
+}
+
+// ReasonClass is the pods that cannot be placed for the same reasons.
+type ReasonClass struct {
+	// Pods as namespace/name.
+	Pods []string
+	// Reasons by NodePool.
+	Reasons []Reason
+}
+
+// ReasonClasses puts the pods of the same reasons together, in the order of the list.
+func ReasonClasses(list []Unschedulable) []ReasonClass {
+	at := map[string]int{}
+	var out []ReasonClass
+	for _, u := range list {
+		key := fmt.Sprint(u.Reasons)
+		i, ok := at[key]
+		if !ok {
+			i = len(out)
+			at[key] = i
+			out = append(out, ReasonClass{Reasons: u.Reasons})
+		}
+		out[i].Pods = append(out[i].Pods, u.Pod)
 	}
 	return out
 }

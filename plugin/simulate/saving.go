@@ -223,3 +223,27 @@ func (s *Saving) Write(w io.Writer, format string) error {
 func (s *Saving) WriteNotes(w io.Writer, objects *input.Objects) {
 	WriteNotes(w, objects, &Outcome{Notes: s.Notes, Problems: s.Problems})
 }
+
+// KeptClass is the nodes that stay for one reason.
+type KeptClass struct {
+	// Nodes by name.
+	Nodes []string
+	// Reason is a sentence for users.
+	Reason string
+}
+
+// KeptClasses puts the nodes of one reason together, in the order of the list.
+func KeptClasses(list []KeptResult) []KeptClass {
+	at := map[string]int{}
+	var out []KeptClass
+	for _, k := range list {
+		i, ok := at[k.Reason]
+		if !ok {
+			i = len(out)
+			at[k.Reason] = i
+			out = append(out, KeptClass{Reason: k.Reason})
+		}
+		out[i].Nodes = append(out[i].Nodes, k.Node)
+	}
+	return out
+}

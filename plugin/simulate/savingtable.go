@@ -65,14 +65,8 @@ func (r *SavingResult) bill(w io.Writer) error {
 		}
 		fmt.Fprintf(w, "New   %.4f USD per hour, if every pod that may move were planned at once\n", r.CostPerHourAnew)
 	}
-	if r.Unpriced > 0 {
-		fmt.Fprintf(w, "Not counted: %s without a known price (--aws asks EC2 for spot prices, --prices reads them)\n", catalog.CountText(r.Unpriced, "node"))
-	}
-	if r.Outside > 0 {
-		fmt.Fprintf(w, "Not counted: %s of no NodePool\n", catalog.CountText(r.Outside, "node"))
-	}
-	if r.Pending > 0 {
-		fmt.Fprintf(w, "Not counted: %s no node there is (see slipway simulate for what would be launched)\n", fits(r.Pending))
+	for _, what := range r.NotCounted() {
+		fmt.Fprintln(w, "Not counted:", what)
 	}
 	fmt.Fprintln(w)
 	if len(r.NodePools) < 2 {
@@ -85,6 +79,21 @@ func (r *SavingResult) bill(w io.Writer) error {
 	}
 	fmt.Fprintln(tw)
 	return tw.Flush()
+}
+
+// NotCounted lists what the bills leave out.
+func (r *SavingResult) NotCounted() []string {
+	var out []string
+	if r.Unpriced > 0 {
+		out = append(out, catalog.CountText(r.Unpriced, "node")+" without a known price (--aws asks EC2 for spot prices, --prices reads them)")
+	}
+	if r.Outside > 0 {
+		out = append(out, catalog.CountText(r.Outside, "node")+" of no NodePool")
+	}
+	if r.Pending > 0 {
+		out = append(out, fits(r.Pending)+" no node there is (see slipway simulate for what would be launched)")
+	}
+	return out
 }
 
 // usd returns a bill of which some nodes have no known price.
@@ -143,11 +152,11 @@ func (r *SavingResult) of() string {
 	if len(all) == 0 {
 		return ""
 	}
-	return ": " + workloads(all)
+	return ": " + WorkloadNames(all)
 }
 
-// workloads returns the names of the workloads, those with most pods first.
-func workloads(pods map[string]int) string {
+// WorkloadNames returns the names of the workloads, those with most pods first.
+func WorkloadNames(pods map[string]int) string {
 	names := slices.SortedFunc(maps.Keys(pods), func(a, b string) int { return cmp.Or(cmp.Compare(pods[b], pods[a]), cmp.Compare(a, b)) })
 	var parts []string
 	rest := 0
@@ -200,16 +209,20 @@ func (r *SavingResult) moves(w io.Writer) error {
 	return nil
 }
 
-func (m *MoveResult) table(w io.Writer) error {
+// Summary returns what the move saves and what it takes, as a part of a sentence.
+func (m *MoveResult) Summary() string {
 	what := "nothing is evicted"
 	if len(m.Evictions) > 0 {
-		what = fmt.Sprintf("evicts %s; paid back after %s", workloads(m.Workloads), minutes(m.PaybackSeconds))
+		what = fmt.Sprintf("evicts %s; paid back after %s", WorkloadNames(m.Workloads), minutes(m.PaybackSeconds))
 	}
 	if m.SavingPerHour == 0 {
-		fmt.Fprintf(w, "  saves a price that is not known, %s\n", what)
-	} else {
-		fmt.Fprintf(w, "  saves %.4f USD per hour, %s\n", m.SavingPerHour, what)
+		return "saves a price that is not known, " + what
 	}
+	return fmt.Sprintf("saves %.4f USD per hour, %s", m.SavingPerHour, what)
+}
+
+func (m *MoveResult) table(w io.Writer) error {
+	fmt.Fprintf(w, "  %s\n", m.Summary())
 	tw := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	line := func(sign string, n OldNode, what string) {
 		price := "?"
@@ -252,21 +265,12 @@ func (r *SavingResult) stay(w io.Writer) {
 	if len(r.Kept) == 0 {
 		return
 	}
-	names := map[string][]string{}
-	var reasons []string
-	for _, k := range r.Kept {
-		if names[k.Reason] == nil {
-			reasons = append(reasons, k.Reason)
-		}
-		names[k.Reason] = append(names[k.Reason], k.Node)
-	}
 	fmt.Fprintln(w, "These stay:")
-	for _, reason := range reasons {
-		list := names[reason]
-		more := ""
+	for _, c := range KeptClasses(r.Kept) {
+		list, more := c.Nodes, ""
 		if len(list) > 3 {
 			list, more = list[:3], fmt.Sprintf(" and %d more", len(list)-3)
 		}
-		fmt.Fprintf(w, "  %s%s: %s\n", strings.Join(list, ", "), more, reason)
+		fmt.Fprintf(w, "  %s%s: %s\n", strings.Join(list, ", "), more, c.Reason)
 	}
 }

@@ -59,6 +59,9 @@ type Outcome struct {
 	bound map[string]string
 	// rejected are the filters' rejections in all rounds.
 	rejected []plan.Rejection
+	// objects and cat are the input, for Nodes.
+	objects *input.Objects
+	cat     catalog.State
 }
 
 // LowerBound returns a bound on the cost of nodes for the pods that are placed on new ones, in USD per hour: no set of nodes
@@ -92,6 +95,7 @@ func Run(ctx context.Context, objects *input.Objects, m *market.Market, o Option
 	if err != nil {
 		return nil, err
 	}
+	out.objects, out.cat = objects, cat
 	out.Problems = distinct(slices.Concat(objects.Problems, m.Problems, problems, out.Problems))
 	out.Notes = slices.Clone(m.Notes)
 	if o.Scheduler != nil {

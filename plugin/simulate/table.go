@@ -185,23 +185,14 @@ func unschedulableList(w io.Writer, list []Unschedulable) {
 		return
 	}
 	fmt.Fprintf(w, "%s cannot be placed:\n\n", catalog.CountText(len(list), "pod"))
-	var order []string
-	pods, reasons := map[string][]string{}, map[string][]Reason{}
-	for _, u := range list {
-		key := fmt.Sprint(u.Reasons)
-		if pods[key] == nil {
-			order = append(order, key)
-			reasons[key] = u.Reasons
-		}
-		pods[key] = append(pods[key], u.Pod)
-	}
-	for i, key := range order {
+	classes := ReasonClasses(list)
+	for i, c := range classes {
 		if i == listed {
-			fmt.Fprintf(w, "  ... and %d more reasons: -o json lists all\n", len(order)-listed)
+			fmt.Fprintf(w, "  ... and %d more reasons: -o json lists all\n", len(classes)-listed)
 			break
 		}
-		fmt.Fprintf(w, "  %s\n", someOf(pods[key]))
-		for _, r := range reasons[key] {
+		fmt.Fprintf(w, "  %s\n", someOf(c.Pods))
+		for _, r := range c.Reasons {
 			fmt.Fprintf(w, "    %s\n", r)
 		}
 	}

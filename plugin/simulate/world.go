@@ -98,7 +98,7 @@ func resourcesOf(o *input.Objects) (map[string]apiserver.Resource, error) {
 // place puts the bound pods on their nodes. It adds pods of DaemonSets that a node lacks, since the DaemonSet's controller would
 // create them at once.
 func (w *world) place(logger klog.Logger) {
-	daemons := map[string]map[string]bool{} // DaemonSets by node
+	pods := make(map[string][]*corev1.Pod, len(w.objects.Nodes))
 	for _, n := range w.objects.Nodes {
 		if n.UID == "" {
 			// Without a UID the filters would treat the node as one that is about to be launched.
@@ -108,7 +108,6 @@ func (w *world) place(logger klog.Logger) {
 		info.SetNode(n)
 		w.byName[n.Name] = info
 		w.nodes = append(w.nodes, info)
-		daemons[n.Name] = map[string]bool{}
 	}
 	for _, p := range w.objects.Pods {
 		for _, v := range p.Spec.Volumes {
@@ -116,25 +115,29 @@ func (w *world) place(logger klog.Logger) {
 				w.claims[p.Namespace+"/"+v.PersistentVolumeClaim.ClaimName] = true
 			}
 		}
-		info := w.byName[p.Spec.NodeName]
-		if info == nil {
-			continue
-		}
-		add(info, p.Pod)
-		for _, ds := range w.objects.DaemonSets {
-			if ds.Namespace == p.Namespace && byController(p.Pod, "DaemonSet", ds.Name) {
-				daemons[p.Spec.NodeName][ds.Namespace+"/"+ds.Name] = true
-			}
+		if info := w.byName[p.Spec.NodeName]; info != nil {
+			add(info, p.Pod)
+			pods[p.Spec.NodeName] = append(pods[p.Spec.NodeName], p.Pod)
 		}
 	}
 	for _, info := range w.nodes {
-		for _, ds := range w.objects.DaemonSets {
-			if !daemons[info.Node().Name][ds.Namespace+"/"+ds.Name] && shouldRun(logger, info.Node(), ds) {
-				add(info, daemonPod(ds, info.Node().Name))
-			}
+		for _, p := range missingDaemons(logger, info.Node(), pods[info.Node().Name], w.objects.DaemonSets) {
+			add(info, p)
 		}
 	}
 	slices.SortFunc(w.nodes, func(a, b *framework.NodeInfo) int { return cmp.Compare(a.Node().Name, b.Node().Name) })
+}
+
+// missingDaemons returns the pods of DaemonSets that will run on the node, and that are not among its pods yet.
+func missingDaemons(logger klog.Logger, node *corev1.Node, pods []*corev1.Pod, sets []*appsv1.DaemonSet) []*corev1.Pod {
+	var out []*corev1.Pod
+	for _, ds := range sets {
+		runs := slices.ContainsFunc(pods, func(p *corev1.Pod) bool { return p.Namespace == ds.Namespace && byController(p, "DaemonSet", ds.Name) })
+		if !runs && shouldRun(logger, node, ds) {
+			out = append(out, daemonPod(ds, node.Name))
+		}
+	}
+	return out
 }
 
 // shouldRun reports whether a pod of the DaemonSet will run on the node. One with an impossible request never does.
