@@ -7,7 +7,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
@@ -41,12 +40,7 @@ func instancesOf(t *testing.T, pool string) []ec2types.Instance {
 // classOf creates an EC2NodeClass of the test's, like the shared one; change adapts it.
 func (w *world) classOf(name string, change func(*awsv1.EC2NodeClassSpec)) {
 	w.t.Helper()
-	class := &awsv1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: awsv1.EC2NodeClassSpec{
-		AMISelectorTerms:           []awsv1.AMISelectorTerm{{Alias: "al2023@latest"}},
-		Role:                       "KarpenterNodeRole-slipway",
-		SubnetSelectorTerms:        []awsv1.SubnetSelectorTerm{{Tags: map[string]string{"karpenter.sh/discovery": "slipway"}}},
-		SecurityGroupSelectorTerms: []awsv1.SecurityGroupSelectorTerm{{Tags: map[string]string{"karpenter.sh/discovery": "slipway"}}},
-	}}
+	class := sandbox.NodeClass(name)
 	if change != nil {
 		change(&class.Spec)
 	}

@@ -23,6 +23,7 @@ import (
 	"github.com/slipway-k8s/slipway/e2e/aws"
 	"github.com/slipway-k8s/slipway/e2e/clock"
 	"github.com/slipway-k8s/slipway/e2e/observe"
+	"github.com/slipway-k8s/slipway/e2e/testbed"
 )
 
 // strangersAWS runs an AWS as a stand-in for it is when it has just been started: nobody has set up anything, and there is no
@@ -52,7 +53,7 @@ func strangersAWS(t *testing.T) *aws.Server {
 func onAnotherAWS(t *testing.T, server *aws.Server) (c *cluster, samples string) {
 	t.Helper()
 	kubeconfig, name := filepath.Join(t.TempDir(), "kubeconfig"), fmt.Sprintf("foreign-%d", os.Getpid())
-	cmd := exec.Command(filepath.Join(binDir(), "slipway-sandbox"), "up", "--sandbox", name, "--kubeconfig", kubeconfig,
+	cmd := exec.Command(filepath.Join(testbed.BinDir(".."), "slipway-sandbox"), "up", "--sandbox", name, "--kubeconfig", kubeconfig,
 		"--aws-endpoint", server.URL(), "--speed", strconv.Itoa(speed), "--addons=false")
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()

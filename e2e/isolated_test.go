@@ -59,11 +59,9 @@ func TestIsolatedVPCAlone(t *testing.T) {
 	w.restartWith(append(launcherSettings(featureGates), "isolatedVPC: true\n"...))
 	before := len(shared.AWS().Calls())
 	awaitReady(t)
-	class := &awsv1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Name: w.name}, Spec: awsv1.EC2NodeClassSpec{
-		AMISelectorTerms: []awsv1.AMISelectorTerm{{Alias: newerImages}}, InstanceProfile: awssdk.String("isolated-nodes"),
-		SubnetSelectorTerms:        []awsv1.SubnetSelectorTerm{{Tags: map[string]string{"karpenter.sh/discovery": "slipway"}}},
-		SecurityGroupSelectorTerms: []awsv1.SecurityGroupSelectorTerm{{Tags: map[string]string{"karpenter.sh/discovery": "slipway"}}},
-	}}
+	class := sandbox.NodeClass(w.name)
+	class.Spec.AMISelectorTerms[0].Alias = newerImages
+	class.Spec.Role, class.Spec.InstanceProfile = "", new("isolated-nodes")
 	w.create(class)
 	var pool *karpv1.NodePool
 	w.pool(w.name, func(p *karpv1.NodePool) {

@@ -10,9 +10,7 @@ import (
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
-	"sigs.k8s.io/yaml"
 
 	"github.com/slipway-k8s/slipway/e2e/aws"
 	"github.com/slipway-k8s/slipway/e2e/observe"
@@ -44,34 +42,8 @@ func TestDedicatedTenancy(t *testing.T) {
 func TestLearnedSizesOutliveTheLauncherAlone(t *testing.T) {
 	const kind = "m6i.2xlarge"
 	w := newWorld(t, "learning")
-	var class awsv1.EC2NodeClass
-	err := yaml.UnmarshalStrict([]byte(`
-metadata: {name: learning}
-spec:
-  amiSelectorTerms: [{alias: al2023@latest}]
-  role: KarpenterNodeRole-slipway
-  subnetSelectorTerms: [{tags: {karpenter.sh/discovery: slipway}}]
-  securityGroupSelectorTerms: [{tags: {karpenter.sh/discovery: slipway}}]
-  # What the launcher does not read of it the kubelet keeps from pods all the same.
-  userData: |
-    apiVersion: node.eks.aws/v1alpha1
-    kind: NodeConfig
-    spec:
-      kubelet:
-        config:
-          systemReserved: {memory: 2Gi}
-`), &class)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.create(&class)
-	t.Cleanup(func() {
-		ctx, cancel := cleanupContext()
-		defer cancel()
-		if err := client.IgnoreNotFound(w.client.Delete(ctx, &class)); err != nil {
-			t.Error(err)
-		}
-	})
+	// What the launcher does not read of it the kubelet keeps from pods all the same.
+	w.lessThanPlanned("learning", "memory: 2Gi")
 	w.pool("learning", func(p *karpv1.NodePool) {
 		p.Spec.Template.Spec.NodeClassRef.Name = "learning"
 		onlyTypes(p, kind)
@@ -81,6 +53,7 @@ spec:
 	w.awaitRunning(1)
 	first := w.claimsOf("learning")[0].Object
 	node := w.node(first.Status.NodeName).Object
+	var class awsv1.EC2NodeClass
 	w.await(t, "what the node reports in the class", func() bool {
 		if err := w.client.Get(t.Context(), keyOf("learning"), &class); err != nil {
 			t.Fatal(err)

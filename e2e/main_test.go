@@ -20,6 +20,7 @@ import (
 	"github.com/slipway-k8s/slipway/e2e/observe"
 	"github.com/slipway-k8s/slipway/e2e/sandbox"
 	"github.com/slipway-k8s/slipway/e2e/sandbox/supervise"
+	"github.com/slipway-k8s/slipway/e2e/testbed"
 )
 
 // speed divides the delays of simulated machines and of the AWS: a kubelet is there three seconds after its launch.
@@ -124,7 +125,7 @@ func start(ctx context.Context, settings string) (*cluster, error) {
 	}
 	sb, err := sandbox.Start(ctx, sandbox.Config{
 		Speed:        speed,
-		BinDir:       binDir(),
+		BinDir:       testbed.BinDir(".."),
 		ManagedNodes: 0,
 		PluginArgs:   map[string]any{"adopt": []string{theirScheduler}, "ignoreDRARequests": false, "deviceTemplates": deviceTemplates()},
 		LauncherArgs: []string{"--config=" + settings},
@@ -159,13 +160,6 @@ func (w *world) kill(process string) {
 }
 
 // binDir is where `make build` put the binaries.
-func binDir() string {
-	if dir := os.Getenv("SLIPWAY_BIN_DIR"); dir != "" {
-		return dir
-	}
-	return filepath.Join("..", "bin")
-}
-
 // patience is how long a wait goes on while nothing at all changes in the cluster: far above what anything takes. While something
 // does it goes on for mostPatience, on a machine however busy.
 const patience, mostPatience = 3 * time.Minute, 10 * time.Minute

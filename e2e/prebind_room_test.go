@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
-	"sigs.k8s.io/yaml"
 
 	"github.com/slipway-k8s/slipway/e2e/observe"
 )
@@ -71,32 +70,14 @@ func TestR5VolumeNeverProvisioned(t *testing.T) {
 // lessThanPlanned is a class whose user data keeps more from pods than the launcher reads of it.
 func (w *world) lessThanPlanned(name, systemReserved string) {
 	w.t.Helper()
-	var class awsv1.EC2NodeClass
-	err := yaml.UnmarshalStrict([]byte(`
+	w.classOf(name, func(s *awsv1.EC2NodeClassSpec) {
+		s.UserData = new(`apiVersion: node.eks.aws/v1alpha1
+kind: NodeConfig
 spec:
-  amiSelectorTerms: [{alias: al2023@latest}]
-  role: KarpenterNodeRole-slipway
-  subnetSelectorTerms: [{tags: {karpenter.sh/discovery: slipway}}]
-  securityGroupSelectorTerms: [{tags: {karpenter.sh/discovery: slipway}}]
-  userData: |
-    apiVersion: node.eks.aws/v1alpha1
-    kind: NodeConfig
-    spec:
-      kubelet:
-        config:
-          systemReserved: {`+systemReserved+`}
-`), &class)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	class.Name = name
-	w.create(&class)
-	w.t.Cleanup(func() {
-		ctx, cancel := cleanupContext()
-		defer cancel()
-		if err := client.IgnoreNotFound(w.client.Delete(ctx, &class)); err != nil {
-			w.t.Error(err)
-		}
+  kubelet:
+    config:
+      systemReserved: {` + systemReserved + `}
+`)
 	})
 }
 

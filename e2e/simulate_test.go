@@ -11,6 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/e2e/testbed"
 )
 
 // TestSimulateFromClusterAlone asks what would be launched for a pod that no scheduler looks at: the objects come from the
@@ -69,7 +71,7 @@ func planned(t *testing.T, text, pod, region string) bool {
 // slipway runs the user's command line against the cluster.
 func (w *world) slipway(args ...string) string {
 	w.t.Helper()
-	cmd := exec.CommandContext(w.t.Context(), filepath.Join(binDir(), "slipway"), append([]string{"--kubeconfig", w.KubeconfigPath()}, args...)...)
+	cmd := exec.CommandContext(w.t.Context(), filepath.Join(testbed.BinDir(".."), "slipway"), append([]string{"--kubeconfig", w.KubeconfigPath()}, args...)...)
 	out, err := cmd.Output()
 	if err != nil {
 		w.t.Fatalf("slipway %s: %v\n%s", strings.Join(args, " "), err, out)

@@ -3,12 +3,11 @@ package e2e_test
 import (
 	"testing"
 
-	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/e2e/sandbox"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
@@ -17,12 +16,8 @@ import (
 func TestWindows(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "windows")
-	class := &awsv1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Name: w.name}, Spec: awsv1.EC2NodeClassSpec{
-		AMISelectorTerms: []awsv1.AMISelectorTerm{{Alias: "windows2022@latest"}}, Role: "KarpenterNodeRole-slipway",
-		SubnetSelectorTerms:        []awsv1.SubnetSelectorTerm{{Tags: map[string]string{"karpenter.sh/discovery": "slipway"}}},
-		SecurityGroupSelectorTerms: []awsv1.SecurityGroupSelectorTerm{{Tags: map[string]string{"karpenter.sh/discovery": "slipway"}}},
-		UserData:                   new("Write-Host 'it''s Windows'\n"),
-	}}
+	class := sandbox.NodeClass(w.name)
+	class.Spec.AMISelectorTerms[0].Alias, class.Spec.UserData = "windows2022@latest", new("Write-Host 'it''s Windows'\n")
 	w.create(class)
 	w.pool(w.name, func(p *karpv1.NodePool) {
 		p.Spec.Template.Spec.NodeClassRef.Name = class.Name

@@ -17,9 +17,9 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
-	"sigs.k8s.io/yaml"
 
 	"github.com/slipway-k8s/slipway/e2e/observe"
+	"github.com/slipway-k8s/slipway/e2e/sandbox"
 )
 
 // world is what one test has for itself: a namespace and NodePools whose nodes carry its name as a label and as a taint, so
@@ -102,19 +102,7 @@ func (w *world) create(objects ...client.Object) {
 // nodeClass creates the EC2NodeClass that all tests share, if it is not there.
 func (w *world) nodeClass() {
 	w.t.Helper()
-	var class awsv1.EC2NodeClass
-	err := yaml.UnmarshalStrict([]byte(`
-metadata: {name: default}
-spec:
-  amiSelectorTerms: [{alias: al2023@latest}]
-  role: KarpenterNodeRole-slipway
-  subnetSelectorTerms: [{tags: {karpenter.sh/discovery: slipway}}]
-  securityGroupSelectorTerms: [{tags: {karpenter.sh/discovery: slipway}}]
-`), &class)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	if err := client.IgnoreAlreadyExists(w.client.Create(w.t.Context(), &class)); err != nil {
+	if err := client.IgnoreAlreadyExists(w.client.Create(w.t.Context(), sandbox.NodeClass("default"))); err != nil {
 		w.t.Fatal(err)
 	}
 }

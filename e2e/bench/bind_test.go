@@ -37,7 +37,7 @@ func (l *lab) wave(name string, pods int32, nodes int, cpu string) {
 	l.b.Helper()
 	scheduler, launcher := cpuSeconds(l.b, l.PID(sandbox.Scheduler)), cpuSeconds(l.b, l.PID(sandbox.Launcher))
 	l.deployment(name, "bench", pods, podSpec(cpu, "64Mi"))
-	l.await(fmt.Sprintf("%d running pods", pods), func() bool {
+	l.Await(fmt.Sprintf("%d running pods", pods), func() bool {
 		running := 0
 		for _, p := range l.pods(name) {
 			if p.Object.Status.Phase == corev1.PodRunning {
@@ -48,7 +48,7 @@ func (l *lab) wave(name string, pods int32, nodes int, cpu string) {
 	})
 	scheduler, launcher = cpuSeconds(l.b, l.PID(sandbox.Scheduler))-scheduler, cpuSeconds(l.b, l.PID(sandbox.Launcher))-launcher
 	ready := map[string]time.Time{}
-	for _, n := range l.recorder.Nodes() {
+	for _, n := range l.Recorder.Nodes() {
 		ready[n.Object.Name] = n.Ready.At
 	}
 	var toRunning, toBound []float64

@@ -51,7 +51,7 @@ func (l *lab) oneDeployment(name string) split {
 	l.b.Helper()
 	d := l.deployment(name, "bench", perCall, podSpec("1", "2Gi"))
 	var calls []time.Time
-	l.await("the CreateFleet calls for "+name, func() bool {
+	l.Await("the CreateFleet calls for "+name, func() bool {
 		pods := l.pods(name)
 		calls = l.calls(pods)
 		return len(pods) == perCall && calls != nil
@@ -95,19 +95,19 @@ func (l *lab) calls(pods []observe.Pod) []time.Time {
 func (l *lab) remove(d client.Object) {
 	l.b.Helper()
 	ctx := l.b.Context()
-	if err := l.client.Delete(ctx, d, client.PropagationPolicy("Background")); err != nil {
+	if err := l.API.Delete(ctx, d, client.PropagationPolicy("Background")); err != nil {
 		l.b.Fatal(err)
 	}
-	l.await("the pods to go", func() bool { return len(l.pods(d.GetName())) == 0 })
-	for _, c := range l.recorder.Claims() {
+	l.Await("the pods to go", func() bool { return len(l.pods(d.GetName())) == 0 })
+	for _, c := range l.Recorder.Claims() {
 		if !c.Deleted.Seen() {
-			if err := client.IgnoreNotFound(l.client.Delete(ctx, c.Object)); err != nil {
+			if err := client.IgnoreNotFound(l.API.Delete(ctx, c.Object)); err != nil {
 				l.b.Fatal(err)
 			}
 		}
 	}
-	l.await("the nodes to go", func() bool {
-		for _, c := range l.recorder.Claims() {
+	l.Await("the nodes to go", func() bool {
+		for _, c := range l.Recorder.Claims() {
 			if !c.Deleted.Seen() {
 				return false
 			}

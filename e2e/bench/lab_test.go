@@ -1,10 +1,8 @@
 package bench_test
 
 import (
-	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
@@ -16,25 +14,19 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
-	"sigs.k8s.io/yaml"
 
 	"github.com/slipway-k8s/slipway/e2e/observe"
 	"github.com/slipway-k8s/slipway/e2e/sandbox"
+	"github.com/slipway-k8s/slipway/e2e/testbed"
 )
-
-// patience is how long anything may take here: a benchmark that hangs must end before the test binary's own time limit.
-const patience = 4 * time.Minute
 
 // lab is a sandbox that one benchmark has for itself, and what it sees of it.
 type lab struct {
 	b *testing.B
-	*sandbox.Sandbox
-	client   client.WithWatch
-	recorder *observe.Recorder
+	*testbed.Testbed
 }
 
 // newLab starts a sandbox with one EC2NodeClass, without any Node.
@@ -42,45 +34,11 @@ func newLab(b *testing.B, cfg sandbox.Config) *lab {
 	b.Helper()
 	// What the recorder's informers have to say would be between the figures.
 	log.SetLogger(logr.Discard())
-	cfg.BinDir = binDir()
+	cfg.BinDir = testbed.BinDir("../..")
 	cfg.Notice = func(text string) { b.Log(text) }
-	sb, err := sandbox.Start(b.Context(), cfg)
-	if err != nil {
-		b.Fatal(err)
-	}
-	l := &lab{b: b, Sandbox: sb}
-	b.Cleanup(l.stop)
-	if l.client, err = client.NewWithWatch(sb.RESTConfig(), client.Options{Scheme: scheme.Scheme}); err != nil {
-		b.Fatal(err)
-	}
-	if l.recorder, err = observe.New(sb.RESTConfig()); err != nil {
-		b.Fatal(err)
-	}
-	if err := l.recorder.Start(b.Context()); err != nil {
-		b.Fatal(err)
-	}
-	l.create(nodeClass(b))
+	l := &lab{b: b, Testbed: testbed.Start(b, cfg)}
+	l.Create(sandbox.NodeClass("default"))
 	return l
-}
-
-// stop takes the sandbox down; of a failed benchmark the ends of the logs are kept.
-func (l *lab) stop() {
-	if l.b.Failed() {
-		for _, name := range []string{sandbox.Scheduler, sandbox.Launcher} {
-			l.b.Logf("end of the %s's log:\n%s", name, l.Tail(name, 30))
-		}
-	}
-	if err := l.Stop(); err != nil {
-		l.b.Error(err)
-	}
-}
-
-// binDir is where `make build` put the binaries.
-func binDir() string {
-	if dir := os.Getenv("SLIPWAY_BIN_DIR"); dir != "" {
-		return dir
-	}
-	return filepath.Join("..", "..", "bin")
 }
 
 // machine describes what the figures were measured on, its load included: they mean little without.
@@ -101,41 +59,6 @@ func machine() string {
 	return fmt.Sprintf("%d CPUs of %s, %s/%s, load average before %s", runtime.NumCPU(), model, runtime.GOOS, runtime.GOARCH, load)
 }
 
-func (l *lab) create(objects ...client.Object) {
-	l.b.Helper()
-	for _, obj := range objects {
-		if err := l.client.Create(l.b.Context(), obj); err != nil {
-			l.b.Fatalf("creating %T %s: %v", obj, obj.GetName(), err)
-		}
-	}
-}
-
-func (l *lab) await(what string, done func() bool) {
-	l.b.Helper()
-	ctx, cancel := context.WithTimeout(l.b.Context(), patience)
-	defer cancel()
-	if err := l.recorder.Await(ctx, what, done); err != nil {
-		l.b.Fatal(err)
-	}
-}
-
-func nodeClass(b *testing.B) *awsv1.EC2NodeClass {
-	b.Helper()
-	var class awsv1.EC2NodeClass
-	err := yaml.UnmarshalStrict([]byte(`
-metadata: {name: default}
-spec:
-  amiSelectorTerms: [{alias: al2023@latest}]
-  role: KarpenterNodeRole-slipway
-  subnetSelectorTerms: [{tags: {karpenter.sh/discovery: slipway}}]
-  securityGroupSelectorTerms: [{tags: {karpenter.sh/discovery: slipway}}]
-`), &class)
-	if err != nil {
-		b.Fatal(err)
-	}
-	return &class
-}
-
 // pool creates a NodePool and waits until it may launch; cpus restricts its machines where it is given.
 func (l *lab) pool(name string, cpus ...string) {
 	l.b.Helper()
@@ -154,14 +77,14 @@ func (l *lab) pool(name string, cpus ...string) {
 	pool.Spec.Disruption.ConsolidationPolicy = karpv1.ConsolidationPolicyWhenEmpty
 	pool.Spec.Disruption.ConsolidateAfter = karpv1.MustParseNillableDuration("Never")
 	pool.Spec.Disruption.Budgets = []karpv1.Budget{{Nodes: "100%"}}
-	l.create(pool)
+	l.Create(pool)
 	deadline := time.Now().Add(time.Minute)
 	for !pool.StatusConditions().Root().IsTrue() {
 		if time.Now().After(deadline) {
 			l.b.Fatalf("NodePool %s is not ready: %+v", name, pool.Status.Conditions)
 		}
 		time.Sleep(20 * time.Millisecond)
-		if err := l.client.Get(l.b.Context(), client.ObjectKeyFromObject(pool), pool); err != nil {
+		if err := l.API.Get(l.b.Context(), client.ObjectKeyFromObject(pool), pool); err != nil {
 			l.b.Fatal(err)
 		}
 	}
@@ -176,7 +99,7 @@ func (l *lab) deployment(name, pool string, n int32, spec corev1.PodSpec) *appsv
 	d.Spec.Replicas = &n
 	d.Spec.Selector = &metav1.LabelSelector{MatchLabels: labels}
 	d.Spec.Template = corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: spec}
-	l.create(d)
+	l.Create(d)
 	return d
 }
 
@@ -193,7 +116,7 @@ func podSpec(cpu, memory string) corev1.PodSpec {
 // pods lists the histories of a Deployment's pods that are not deleted.
 func (l *lab) pods(deployment string) []observe.Pod {
 	var out []observe.Pod
-	for _, p := range l.recorder.Pods() {
+	for _, p := range l.Recorder.Pods() {
 		if p.Object.Labels["app"] == deployment && !p.Deleted.Seen() {
 			out = append(out, p)
 		}
@@ -208,7 +131,7 @@ func (l *lab) claims(pods []observe.Pod) []observe.Claim {
 		uids[string(p.Object.UID)] = true
 	}
 	var out []observe.Claim
-	for _, c := range l.recorder.Claims() {
+	for _, c := range l.Recorder.Claims() {
 		for _, uid := range observe.PromisedTo(c) {
 			if uids[uid] {
 				out = append(out, c)

@@ -57,10 +57,10 @@ func manyPods(b *testing.B, nodes int, profile string) {
 	l.fullNodes(nodes)
 	pid := l.PID(sandbox.Scheduler)
 	before, start := cpuSeconds(b, pid), time.Now()
-	l.create(plainDeployment("many", many, profile))
+	l.Create(plainDeployment("many", many, profile))
 	if !stock {
 		var calls []time.Time
-		l.await("the CreateFleet calls", func() bool {
+		l.Await("the CreateFleet calls", func() bool {
 			pods := l.pods("many")
 			if len(pods) == many {
 				calls = l.calls(pods)
@@ -75,7 +75,7 @@ func manyPods(b *testing.B, nodes int, profile string) {
 		b.Logf("%d nodes: last of %d pods created %.1f s after the Deployment; first CreateFleet %.0f ms after it, last of %d calls %.0f ms; %d NodeClaims; scheduler's CPU until then %.2f s",
 			nodes, many, created.Sub(start).Seconds(), float64(first.Milliseconds()), len(calls), float64(lastCall.Milliseconds()), len(l.claims(l.pods("many"))), spent)
 	}
-	l.await("the pods to be told", func() bool { return l.told("many") == many })
+	l.Await("the pods to be told", func() bool { return l.told("many") == many })
 	spent := cpuSeconds(b, pid) - before
 	pods := l.pods("many")
 	created := last(pods, func(p observe.Pod) observe.Moment { return p.Created })
@@ -127,9 +127,9 @@ func (l *lab) fullNodes(n int) {
 		pod.Spec.NodeName = name
 		return []client.Object{node, pod}
 	})
-	l.await("the nodes to be without taints", func() bool {
+	l.Await("the nodes to be without taints", func() bool {
 		ready := 0
-		for _, node := range l.recorder.Nodes() {
+		for _, node := range l.Recorder.Nodes() {
 			if len(node.Object.Spec.Taints) == 0 {
 				ready++
 			}
@@ -155,7 +155,7 @@ func (l *lab) each(n int, objects func(name string) []client.Object) {
 		wg.Go(func() {
 			for name := range names {
 				for _, obj := range objects(name) {
-					if err := l.client.Create(l.b.Context(), obj); err != nil {
+					if err := l.API.Create(l.b.Context(), obj); err != nil {
 						l.b.Errorf("creating %T %s: %v", obj, name, err)
 					}
 				}

@@ -12,15 +12,17 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/slipway-k8s/slipway/e2e/testbed"
 )
 
 // What `slipway-sandbox up` needs: seconds until it is ready, and memory then.
 func BenchmarkSandbox(b *testing.B) {
 	for b.Loop() {
 		b.Log(machine())
-		ctx, cancel := context.WithTimeout(b.Context(), patience)
+		ctx, cancel := context.WithTimeout(b.Context(), testbed.Patience)
 		defer cancel()
-		cmd := exec.CommandContext(ctx, filepath.Join(binDir(), "slipway-sandbox"), "--sandbox", "bench", "up")
+		cmd := exec.CommandContext(ctx, filepath.Join(testbed.BinDir("../.."), "slipway-sandbox"), "--sandbox", "bench", "up")
 		cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGINT) }
 		out, err := cmd.StdoutPipe()
 		if err != nil {

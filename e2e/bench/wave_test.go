@@ -54,7 +54,7 @@ func waveOf(b *testing.B, n int) {
 		}},
 	}
 	for _, stage := range stages {
-		l.await(fmt.Sprintf("%d %s", n, stage.name), func() bool { return stage.done() >= n })
+		l.Await(fmt.Sprintf("%d %s", n, stage.name), func() bool { return stage.done() >= n })
 		took := time.Since(start).Seconds()
 		b.ReportMetric(took, stage.name+"-s")
 		spent := ""
@@ -73,7 +73,7 @@ func waveOf(b *testing.B, n int) {
 // claimsWith counts the NodeClaims whose condition is True.
 func (l *lab) claimsWith(condition string) int {
 	n := 0
-	for _, c := range l.recorder.Claims() {
+	for _, c := range l.Recorder.Claims() {
 		if !c.Deleted.Seen() && c.Object.StatusConditions().Get(condition).IsTrue() {
 			n++
 		}

@@ -108,12 +108,7 @@ func (c *cluster) pool() { c.pools("default") }
 // pools creates the EC2NodeClass and NodePools of these names.
 func (c *cluster) pools(names ...string) {
 	c.t.Helper()
-	mine := map[string]string{"karpenter.sh/discovery": sandbox.ClusterName}
-	class := &awsv1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
-	class.Spec.AMISelectorTerms = []awsv1.AMISelectorTerm{{Alias: "al2023@latest"}}
-	class.Spec.Role = "KarpenterNodeRole-" + sandbox.ClusterName
-	class.Spec.SubnetSelectorTerms = []awsv1.SubnetSelectorTerm{{Tags: mine}}
-	class.Spec.SecurityGroupSelectorTerms = []awsv1.SecurityGroupSelectorTerm{{Tags: mine}}
+	class := sandbox.NodeClass("default")
 	pool := &karpv1.NodePool{}
 	template := &pool.Spec.Template
 	template.Spec.NodeClassRef = &karpv1.NodeClassReference{Group: "karpenter.k8s.aws", Kind: "EC2NodeClass", Name: "default"}

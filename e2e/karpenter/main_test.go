@@ -5,7 +5,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -19,6 +18,7 @@ import (
 	"github.com/slipway-k8s/slipway/e2e/observe"
 	"github.com/slipway-k8s/slipway/e2e/sandbox"
 	"github.com/slipway-k8s/slipway/e2e/sandbox/supervise"
+	"github.com/slipway-k8s/slipway/e2e/testbed"
 )
 
 // patience is how long one step may take on a machine however busy.
@@ -57,7 +57,7 @@ func start(tb testing.TB, autoscaler string) *cluster {
 	tb.Helper()
 	tell := func(text string) { fmt.Fprintln(os.Stderr, text) }
 	config := sandbox.Config{
-		Speed: number(tb, "speed"), BinDir: binaries(), WithoutSlipway: autoscaler == karpenter, ManagedNodes: 1, Progress: tell, Notice: tell,
+		Speed: number(tb, "speed"), BinDir: testbed.BinDir("../.."), WithoutSlipway: autoscaler == karpenter, ManagedNodes: 1, Progress: tell, Notice: tell,
 	}
 	if autoscaler == both {
 		config.StockProfile = stockProfile
@@ -94,13 +94,6 @@ func start(tb testing.TB, autoscaler string) *cluster {
 		c.startKarpenter(ctx, c.account())
 	}
 	return c
-}
-
-func binaries() string {
-	if dir := os.Getenv("SLIPWAY_BIN_DIR"); dir != "" {
-		return dir
-	}
-	return filepath.Join("..", "..", "bin")
 }
 
 // await waits until done says so, asking at every change of the cluster, and ends the test after patience with what there is then.

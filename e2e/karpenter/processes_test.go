@@ -20,6 +20,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/e2e/sandbox"
 	"github.com/slipway-k8s/slipway/e2e/sandbox/supervise"
+	"github.com/slipway-k8s/slipway/e2e/testbed"
 )
 
 // The processes beside slipway's, by the names of their programs.
@@ -86,7 +87,7 @@ func (c *cluster) startScheduler(ctx context.Context) {
 func (c *cluster) run(ctx context.Context, name string, env []string, args ...string) {
 	c.t.Helper()
 	child, err := supervise.New(supervise.Config{
-		Name: name, Path: filepath.Join(binaries(), name), Args: args, Env: env, LogFile: c.LogFile(name),
+		Name: name, Path: filepath.Join(testbed.BinDir("../.."), name), Args: args, Env: env, LogFile: c.LogFile(name),
 		Exited: func(e supervise.Exit) {
 			c.t.Errorf("%s ended: %s; the end of its log:\n%s", name, e.State, c.Tail(name, 20))
 		},

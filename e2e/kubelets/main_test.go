@@ -22,6 +22,7 @@ import (
 	"github.com/slipway-k8s/slipway/e2e/machines/registry"
 	"github.com/slipway-k8s/slipway/e2e/observe"
 	"github.com/slipway-k8s/slipway/e2e/sandbox"
+	"github.com/slipway-k8s/slipway/e2e/testbed"
 )
 
 const (
@@ -115,7 +116,7 @@ func start(ctx context.Context) (*cluster, error) {
 	tell := func(text string) { fmt.Fprintln(os.Stderr, text) }
 	var err error
 	c.Sandbox, err = sandbox.Start(ctx, sandbox.Config{
-		Speed: speed, BinDir: binaries(), Machines: sandbox.RealKubelets, Progress: tell, Notice: tell,
+		Speed: speed, BinDir: testbed.BinDir("../.."), Machines: sandbox.RealKubelets, Progress: tell, Notice: tell,
 		Kubelets:     sandbox.Kubelets{NetworkByAgent: true, RegistryBytesPerSecond: bytesPerSecond, Pulled: c.pull, Downloaded: c.download},
 		LauncherArgs: []string{"--join-deadline=" + deadline.String()},
 	})
@@ -137,13 +138,6 @@ func start(ctx context.Context) (*cluster, error) {
 		}
 	}
 	return c, nil
-}
-
-func binaries() string {
-	if dir := os.Getenv("SLIPWAY_BIN_DIR"); dir != "" {
-		return dir
-	}
-	return filepath.Join("..", "..", "bin")
 }
 
 func (c *cluster) pull(p registry.Pull) {

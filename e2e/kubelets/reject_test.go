@@ -12,6 +12,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/e2e/observe"
+	"github.com/slipway-k8s/slipway/e2e/testbed"
 )
 
 // reserving is user data that nobody can predict: the kubelet keeps a core and a half for itself.
@@ -118,7 +119,7 @@ func onNode(pods []observe.Pod, node string) *observe.Pod {
 
 // devicePlugin is a pod that offers a device some seconds after its start.
 func (w *world) devicePlugin(name corev1.ResourceName) corev1.PodSpec {
-	folder, err := filepath.Abs(binaries())
+	folder, err := filepath.Abs(testbed.BinDir("../.."))
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -21,6 +21,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/e2e/machines/kubelet"
 	"github.com/slipway-k8s/slipway/e2e/observe"
+	"github.com/slipway-k8s/slipway/e2e/sandbox"
 )
 
 const (
@@ -60,12 +61,7 @@ func (w *world) create(objects ...client.Object) {
 
 // nodeClass has the given user data.
 func nodeClass(name, userData string) *awsv1.EC2NodeClass {
-	c := &awsv1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	mine := map[string]string{"karpenter.sh/discovery": "slipway"}
-	c.Spec.AMISelectorTerms = []awsv1.AMISelectorTerm{{Alias: "al2023@latest"}}
-	c.Spec.Role = "KarpenterNodeRole-slipway"
-	c.Spec.SubnetSelectorTerms = []awsv1.SubnetSelectorTerm{{Tags: mine}}
-	c.Spec.SecurityGroupSelectorTerms = []awsv1.SecurityGroupSelectorTerm{{Tags: mine}}
+	c := sandbox.NodeClass(name)
 	if userData != "" {
 		c.Spec.UserData = &userData
 	}

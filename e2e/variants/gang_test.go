@@ -42,11 +42,11 @@ func TestGang(t *testing.T) {
 	of := func(instanceType string) map[string]string {
 		return map[string]string{corev1.LabelInstanceTypeStable: instanceType}
 	}
-	managed := map[string]string{corev1.LabelHostname: l.recorder.Nodes()[0].Object.Labels[corev1.LabelHostname]}
-	l.create(member("here-0", managed), member("here-1", managed), member("new", of("m6i.large")), member("sold-out", of("m5.large")))
+	managed := map[string]string{corev1.LabelHostname: l.Recorder.Nodes()[0].Object.Labels[corev1.LabelHostname]}
+	l.Create(member("here-0", managed), member("here-1", managed), member("new", of("m6i.large")), member("sold-out", of("m5.large")))
 
-	l.await("the NodeClaims of the gang to come and to be gone", func() bool {
-		all := l.recorder.Claims()
+	l.Await("the NodeClaims of the gang to come and to be gone", func() bool {
+		all := l.Recorder.Claims()
 		return len(all) >= 2 && len(l.claims()) == 0 && l.says("new", "gang default/g runs with 4 pods or none") && l.says("here-0", "gang default/g")
 	})
 	for _, p := range l.gang() {
@@ -62,18 +62,18 @@ func TestGang(t *testing.T) {
 
 	l.AWS().ClearICE()
 	l.kill(sandbox.Launcher) // It would remember for minutes what was sold out.
-	l.await("the gang to run", func() bool { return len(l.pods("gang")) == 4 })
+	l.Await("the gang to run", func() bool { return len(l.pods("gang")) == 4 })
 	l.boundTogether(t)
 }
 
 // gang lists the histories of the gang's pods.
 func (l *lab) gang() []observe.Pod {
-	return slices.DeleteFunc(l.recorder.Pods(), func(p observe.Pod) bool { return p.Object.Labels["app"] != "gang" })
+	return slices.DeleteFunc(l.Recorder.Pods(), func(p observe.Pod) bool { return p.Object.Labels["app"] != "gang" })
 }
 
 // says reports whether the pod's condition PodScheduled has the text.
 func (l *lab) says(pod, text string) bool {
-	for _, p := range l.recorder.Pods() {
+	for _, p := range l.Recorder.Pods() {
 		for _, c := range p.Object.Status.Conditions {
 			if p.Object.Name == pod && c.Type == corev1.PodScheduled && strings.Contains(c.Message, text) {
 				return true
@@ -86,14 +86,14 @@ func (l *lab) says(pod, text string) bool {
 // gaveBack holds that each NodeClaim was deleted soon after it was written, and that no instance of the gang is left.
 func (l *lab) gaveBack(t *testing.T) {
 	t.Helper()
-	for _, c := range l.recorder.Claims() {
+	for _, c := range l.Recorder.Claims() {
 		took := c.Deleted.At.Sub(c.Created.At) * gangSpeed
 		t.Logf("NodeClaim %s, a %s, was there for %s of EC2's time", c.Object.Name, c.Expected.InstanceType, took.Round(time.Second))
 		if took > givenBack {
 			t.Errorf("NodeClaim %s was given back after %s of EC2's time, want %s at most", c.Object.Name, took, givenBack)
 		}
 	}
-	l.await("the instances to terminate", func() bool {
+	l.Await("the instances to terminate", func() bool {
 		return !slices.ContainsFunc(l.AWS().Instances(), func(i aws.Instance) bool { return i.Tags[karpv1.NodePoolLabelKey] != "" && i.Live() })
 	})
 }
@@ -102,7 +102,7 @@ func (l *lab) gaveBack(t *testing.T) {
 func (l *lab) boundTogether(t *testing.T) {
 	t.Helper()
 	var last time.Time
-	for _, n := range l.recorder.Nodes() {
+	for _, n := range l.Recorder.Nodes() {
 		if !n.Deleted.Seen() && n.Created.At.After(last) {
 			last = n.Created.At
 		}

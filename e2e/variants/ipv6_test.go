@@ -20,12 +20,12 @@ import (
 func TestIPv6Cluster(t *testing.T) {
 	const dns = "fd30:1c53:5f8a::35"
 	l := newLab(t, sandbox.Config{IPFamily: sandbox.IPv6})
-	windows := nodeClass(t)
-	windows.Name, windows.Spec.AMISelectorTerms = "windows", []awsv1.AMISelectorTerm{{Alias: "windows2022@latest"}}
+	windows := sandbox.NodeClass("windows")
+	windows.Spec.AMISelectorTerms = []awsv1.AMISelectorTerm{{Alias: "windows2022@latest"}}
 	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "kube-dns"}, Spec: corev1.ServiceSpec{
 		ClusterIP: dns, Ports: []corev1.ServicePort{{Port: 53, Protocol: corev1.ProtocolUDP}},
 	}}
-	l.create(windows, service)
+	l.Create(windows, service)
 	// The launcher that started without the Service reads it again in a minute.
 	l.kill(sandbox.Launcher)
 	l.deployment("web", 2, "1300m", nil)
@@ -40,8 +40,8 @@ func TestIPv6Cluster(t *testing.T) {
 	for _, claim := range l.claims() {
 		l.joinedWithIPv6(claim.Object.Status.NodeName, dns, instances)
 	}
-	l.await("the class of Windows to be refused", func() bool {
-		if err := l.client.Get(t.Context(), client.ObjectKeyFromObject(windows), windows); err != nil {
+	l.Await("the class of Windows to be refused", func() bool {
+		if err := l.API.Get(t.Context(), client.ObjectKeyFromObject(windows), windows); err != nil {
 			t.Fatal(err)
 		}
 		c := windows.StatusConditions().Get(awsv1.ConditionTypeValidationSucceeded)
@@ -58,7 +58,7 @@ func (l *lab) joinedWithIPv6(name, dns string, instances []aws.Instance) {
 		l.t.Fatalf("Node %q has no instance", name)
 	}
 	var node corev1.Node
-	if err := l.client.Get(l.t.Context(), client.ObjectKey{Name: name}, &node); err != nil {
+	if err := l.API.Get(l.t.Context(), client.ObjectKey{Name: name}, &node); err != nil {
 		l.t.Fatal(err)
 	}
 	var internal []string

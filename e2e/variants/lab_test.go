@@ -2,18 +2,14 @@ package variants_test
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"net/http"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
-	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	"github.com/go-logr/logr"
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
@@ -22,31 +18,24 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
-	"sigs.k8s.io/yaml"
 
 	"github.com/slipway-k8s/slipway/e2e/observe"
 	"github.com/slipway-k8s/slipway/e2e/sandbox"
+	"github.com/slipway-k8s/slipway/e2e/testbed"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
-const (
-	// speed divides the delays of machines and of AWS.
-	speed = 10
-	// patience is how long anything may take here, on a machine however busy.
-	patience = 4 * time.Minute
-)
+// speed divides the delays of machines and of AWS.
+const speed = 10
 
 // lab is a sandbox that one test has for itself.
 type lab struct {
 	t *testing.T
-	*sandbox.Sandbox
-	client   client.WithWatch
-	recorder *observe.Recorder
+	*testbed.Testbed
 
 	// killed are the processes that the test has killed.
 	killed []string
@@ -60,48 +49,22 @@ func newLab(t *testing.T, cfg sandbox.Config) *lab {
 	t.Helper()
 	log.SetLogger(logr.Discard())
 	l := &lab{t: t}
-	cfg.Speed, cfg.BinDir = cmp.Or(cfg.Speed, speed), binDir()
+	cfg.Speed, cfg.BinDir = cmp.Or(cfg.Speed, speed), testbed.BinDir("../..")
 	cfg.Notice = func(text string) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		l.notices = append(l.notices, text)
 	}
-	sb, err := sandbox.Start(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	l.Sandbox = sb
-	t.Cleanup(l.stop)
-	if l.client, err = client.NewWithWatch(sb.RESTConfig(), client.Options{Scheme: scheme.Scheme}); err != nil {
-		t.Fatal(err)
-	}
-	if l.recorder, err = observe.New(sb.RESTConfig()); err != nil {
-		t.Fatal(err)
-	}
-	if err := l.recorder.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	l.create(nodeClass(t), nodePool())
+	t.Cleanup(l.check) // It comes after what Start cleans up.
+	l.Testbed = testbed.Start(t, cfg)
+	l.Create(sandbox.NodeClass("default"), nodePool())
 	return l
 }
 
-// binDir is where `make build` put the binaries.
-func binDir() string {
-	if dir := os.Getenv("SLIPWAY_BIN_DIR"); dir != "" {
-		return dir
-	}
-	return filepath.Join("..", "..", "bin")
-}
-
-// stop takes the sandbox down, and says of a failed test how the logs end.
-func (l *lab) stop() {
-	if l.t.Failed() {
-		for _, name := range []string{sandbox.Scheduler, sandbox.Launcher} {
-			l.t.Logf("end of the %s's log:\n%s", name, l.Tail(name, 40))
-		}
-	}
-	if err := l.Stop(); err != nil {
-		l.t.Error(err)
+// check holds the requests and the notices of a sandbox that has stopped against what is allowed.
+func (l *lab) check() {
+	if l.Testbed == nil {
+		return // It has not started, and the test says why.
 	}
 	for _, violation := range l.AWS().Violations() {
 		l.t.Errorf("not as AWS's model says: %v", violation)
@@ -124,23 +87,6 @@ func (l *lab) kill(process string) {
 	}
 }
 
-func nodeClass(t *testing.T) *awsv1.EC2NodeClass {
-	t.Helper()
-	var class awsv1.EC2NodeClass
-	err := yaml.UnmarshalStrict([]byte(`
-metadata: {name: default}
-spec:
-  amiSelectorTerms: [{alias: al2023@latest}]
-  role: KarpenterNodeRole-slipway
-  subnetSelectorTerms: [{tags: {karpenter.sh/discovery: slipway}}]
-  securityGroupSelectorTerms: [{tags: {karpenter.sh/discovery: slipway}}]
-`), &class)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &class
-}
-
 func nodePool() *karpv1.NodePool {
 	pool := &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{
 		Name: "default", Annotations: map[string]string{catalog.NodeAgeAnnotation: "0s", catalog.PodAgeAnnotation: "0s"},
@@ -159,29 +105,6 @@ func nodePool() *karpv1.NodePool {
 	return pool
 }
 
-func (l *lab) create(objects ...client.Object) {
-	l.t.Helper()
-	for _, obj := range objects {
-		if err := l.client.Create(l.t.Context(), obj); err != nil {
-			l.t.Fatalf("creating %T %s: %v", obj, obj.GetName(), err)
-		}
-	}
-}
-
-func (l *lab) await(what string, done func() bool) {
-	l.t.Helper()
-	ctx, cancel := context.WithTimeout(l.t.Context(), patience)
-	defer cancel()
-	if err := l.recorder.Await(ctx, what, done); err != nil {
-		for _, p := range l.recorder.Pods() {
-			if !p.Deleted.Seen() && p.Object.Status.Phase != corev1.PodRunning {
-				l.t.Logf("pod %s on node %q, nominated %q: %+v", p.Object.Name, p.Object.Spec.NodeName, p.Object.Status.NominatedNodeName, p.Object.Status.Conditions)
-			}
-		}
-		l.t.Fatal(err)
-	}
-}
-
 // deployment creates a Deployment of n pods; change adapts them.
 func (l *lab) deployment(name string, n int32, cpu string, change func(*corev1.PodSpec)) *appsv1.Deployment {
 	l.t.Helper()
@@ -193,7 +116,7 @@ func (l *lab) deployment(name string, n int32, cpu string, change func(*corev1.P
 	if change != nil {
 		change(&d.Spec.Template.Spec)
 	}
-	l.create(d)
+	l.Create(d)
 	return d
 }
 
@@ -211,26 +134,26 @@ func podSpec(cpu string) corev1.PodSpec {
 func (l *lab) scale(d *appsv1.Deployment, n int) {
 	l.t.Helper()
 	patch := client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, n))
-	if err := l.client.Patch(l.t.Context(), d, patch); err != nil {
+	if err := l.API.Patch(l.t.Context(), d, patch); err != nil {
 		l.t.Fatal(err)
 	}
 }
 
 // pods lists the pods of a Deployment that run and stay.
 func (l *lab) pods(app string) []observe.Pod {
-	return slices.DeleteFunc(l.recorder.Pods(), func(p observe.Pod) bool {
+	return slices.DeleteFunc(l.Recorder.Pods(), func(p observe.Pod) bool {
 		return p.Object.Labels["app"] != app || p.Deleted.Seen() || p.Terminating.Seen() || p.Object.Status.Phase != corev1.PodRunning
 	})
 }
 
 func (l *lab) awaitRunning(app string, n int) {
 	l.t.Helper()
-	l.await(fmt.Sprintf("%d running pods of %s", n, app), func() bool { return len(l.pods(app)) == n })
+	l.Await(fmt.Sprintf("%d running pods of %s", n, app), func() bool { return len(l.pods(app)) == n })
 }
 
 // claims lists the NodeClaims that exist.
 func (l *lab) claims() []observe.Claim {
-	return slices.DeleteFunc(l.recorder.Claims(), func(c observe.Claim) bool { return c.Deleted.Seen() })
+	return slices.DeleteFunc(l.Recorder.Claims(), func(c observe.Claim) bool { return c.Deleted.Seen() })
 }
 
 // schedulerMetrics are those of the scheduler, as an administrator reads them.

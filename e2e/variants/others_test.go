@@ -56,12 +56,12 @@ func TestPluginAndExtenderOfOthers(t *testing.T) {
 	}})
 	l.deployment("web", 3, "1500m", nil)
 	l.awaitRunning("web", 3)
-	for _, n := range l.recorder.Nodes() {
+	for _, n := range l.Recorder.Nodes() {
 		if zone := n.Object.Labels[corev1.LabelTopologyZone]; zone != "us-east-1c" {
 			t.Errorf("node %s is in zone %s, want us-east-1c: the others are closed", n.Object.Name, zone)
 		}
 	}
-	if n := len(l.recorder.Claims()); n != 3 {
+	if n := len(l.Recorder.Claims()); n != 3 {
 		t.Errorf("%d NodeClaims for three pods that each fill a node", n)
 	}
 	if extender.asked.Load() == 0 {

@@ -15,7 +15,7 @@ import (
 func TestPreferLaunch(t *testing.T) {
 	l := newLab(t, sandbox.Config{PluginArgs: map[string]any{"preferLaunch": 1000}})
 	for name, value := range map[string]int32{"below": 999, "at": 1000} {
-		l.create(&schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Value: value})
+		l.Create(&schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Value: value})
 	}
 	l.deployment("low", 1, "1500m", nil)
 	l.awaitRunning("low", 1)
@@ -32,8 +32,8 @@ func TestPreferLaunch(t *testing.T) {
 		t.Errorf("%d NodeClaims, want one for each pod", n)
 	}
 	l.deployment("at", 1, "1500m", of("at"))
-	l.await("a pod of low to be preempted", func() bool {
-		for _, p := range l.recorder.Pods() {
+	l.Await("a pod of low to be preempted", func() bool {
+		for _, p := range l.Recorder.Pods() {
 			if p.Object.UID == first.UID {
 				return p.Terminating.Seen() || p.Deleted.Seen()
 			}

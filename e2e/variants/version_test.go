@@ -38,12 +38,12 @@ func TestVersion(t *testing.T) {
 		t.Errorf("%d NodeClaims for pods that fill two nodes", before)
 	}
 	l.scale(filler, 0)
-	l.await("consolidation onto one node", func() bool { return len(l.claims()) == 1 && len(l.pods("web")) == 2 })
+	l.Await("consolidation onto one node", func() bool { return len(l.claims()) == 1 && len(l.pods("web")) == 2 })
 	last := l.claims()[0].Object
-	if err := l.client.Delete(t.Context(), &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: last.Name}}, client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
+	if err := l.API.Delete(t.Context(), &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: last.Name}}, client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
 		t.Fatal(err)
 	}
-	l.await("the pods to run on another node", func() bool {
+	l.Await("the pods to run on another node", func() bool {
 		claims := l.claims()
 		return len(claims) == 1 && claims[0].Object.Name != last.Name && len(l.pods("web")) == 2
 	})

@@ -52,7 +52,7 @@ func TestTwoReplicas(t *testing.T) {
 	}
 	s.rest(0)
 	claims := 0
-	for _, c := range s.recorder.Claims() {
+	for _, c := range s.Recorder.Claims() {
 		if c.Launched.Seen() {
 			claims++
 		}

@@ -104,9 +104,9 @@ func (s *stage) interrupt() {
 func (s *stage) deleteNode() {
 	victim := s.claims()[0]
 	s.victim = victim.Object.Name
-	for _, n := range s.recorder.Nodes() {
+	for _, n := range s.Recorder.Nodes() {
 		if n.Object.Name == victim.Object.Status.NodeName && !n.Deleted.Seen() {
-			if err := s.client.Delete(s.t.Context(), n.Object, client.Preconditions{UID: &n.Object.UID}); err != nil {
+			if err := s.API.Delete(s.t.Context(), n.Object, client.Preconditions{UID: &n.Object.UID}); err != nil {
 				s.t.Fatal(err)
 			}
 		}
@@ -123,10 +123,10 @@ func (s *stage) drift() {
 // halfEmpty deletes all pods but one on each of two nodes, the larger of which has room for both, and enables consolidation.
 func (s *stage) halfEmpty() {
 	nodes := map[string]*resource.Quantity{}
-	for _, n := range s.recorder.Nodes() {
+	for _, n := range s.Recorder.Nodes() {
 		nodes[n.Object.Name] = n.Object.Status.Allocatable.Cpu()
 	}
-	running := slices.DeleteFunc(s.recorder.Pods(), func(p observe.Pod) bool {
+	running := slices.DeleteFunc(s.Recorder.Pods(), func(p observe.Pod) bool {
 		return p.Object.Labels["app"] != s.web.Name || p.Deleted.Seen() || p.Terminating.Seen() || p.Object.Status.Phase != corev1.PodRunning
 	})
 	slices.SortStableFunc(running, func(a, b observe.Pod) int {

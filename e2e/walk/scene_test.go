@@ -16,17 +16,16 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
-	"sigs.k8s.io/yaml"
 
 	"github.com/slipway-k8s/slipway/e2e/invariants"
 	"github.com/slipway-k8s/slipway/e2e/observe"
 	"github.com/slipway-k8s/slipway/e2e/sandbox"
 	"github.com/slipway-k8s/slipway/e2e/sandbox/supervise"
+	"github.com/slipway-k8s/slipway/e2e/testbed"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
@@ -39,10 +38,8 @@ const secret = "do-not-log-0f1e2d3c4b5a"
 
 // scene is a test's own sandbox with one namespace and one NodePool.
 type scene struct {
-	*sandbox.Sandbox
-	t        testing.TB
-	client   client.WithWatch
-	recorder *observe.Recorder
+	*testbed.Testbed
+	t testing.TB
 	// consolidation is the NodePool's policy.
 	consolidation karpv1.ConsolidationPolicy
 }
@@ -53,58 +50,18 @@ const name = "walk"
 func newScene(tb testing.TB, cfg sandbox.Config) *scene {
 	tb.Helper()
 	ctrl.SetLogger(klog.Background())
-	cfg.BinDir, cfg.Taps, cfg.RestartBackoff = binDir(), true, time.Millisecond
-	sb, err := sandbox.Start(tb.Context(), cfg)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	tb.Cleanup(func() {
-		// kube-apiserver waits for open watches, so they end first.
-		cancel()
-		if err := sb.Stop(); err != nil {
-			tb.Error(err)
-		}
-	})
-	s := &scene{Sandbox: sb, t: tb, consolidation: karpv1.ConsolidationPolicyWhenEmpty}
-	if s.client, err = client.NewWithWatch(sb.RESTConfig(), client.Options{Scheme: scheme.Scheme}); err != nil {
-		tb.Fatal(err)
-	}
-	if s.recorder, err = observe.New(sb.RESTConfig()); err != nil {
-		tb.Fatal(err)
-	}
-	if err := s.recorder.Start(ctx); err != nil {
-		tb.Fatal(err)
-	}
+	cfg.BinDir, cfg.Taps, cfg.RestartBackoff = testbed.BinDir("../.."), true, time.Millisecond
+	s := &scene{Testbed: testbed.Start(tb, cfg), t: tb, consolidation: karpv1.ConsolidationPolicyWhenEmpty}
 	s.objects()
 	return s
-}
-
-// binDir returns the folder of the binaries of `make build`.
-func binDir() string {
-	if dir := os.Getenv("SLIPWAY_BIN_DIR"); dir != "" {
-		return dir
-	}
-	return filepath.Join("..", "..", "bin")
 }
 
 // objects creates the namespace, the class and the NodePool. The NodePool has spot instances, and its nodes are removed as
 // soon as they are empty.
 func (s *scene) objects() {
 	s.t.Helper()
-	var class awsv1.EC2NodeClass
-	err := yaml.UnmarshalStrict([]byte(`
-metadata: {name: default}
-spec:
-  amiSelectorTerms: [{alias: al2023@latest}]
-  role: KarpenterNodeRole-slipway
-  subnetSelectorTerms: [{tags: {karpenter.sh/discovery: slipway}}]
-  securityGroupSelectorTerms: [{tags: {karpenter.sh/discovery: slipway}}]
-  userData: "#!/bin/bash\necho `+secret+`\n"
-`), &class)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	class := sandbox.NodeClass("default")
+	class.Spec.UserData = new("#!/bin/bash\necho " + secret + "\n")
 	// Nodes may be removed as soon as they are Ready, and pods may be moved as soon as they run.
 	pool := &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{
 		catalog.NodeAgeAnnotation: "0s", catalog.PodAgeAnnotation: "0s",
@@ -118,9 +75,9 @@ spec:
 	pool.Spec.Disruption.ConsolidationPolicy = s.consolidation
 	pool.Spec.Disruption.ConsolidateAfter = karpv1.MustParseNillableDuration("1s")
 	pool.Spec.Disruption.Budgets = []karpv1.Budget{{Nodes: "100%"}}
-	s.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, &class, pool)
+	s.Create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, class, pool)
 	s.await("the NodePool to be ready", func() error {
-		if err := s.client.Get(s.t.Context(), client.ObjectKeyFromObject(pool), pool); err != nil {
+		if err := s.API.Get(s.t.Context(), client.ObjectKeyFromObject(pool), pool); err != nil {
 			return err
 		}
 		if !pool.StatusConditions().Root().IsTrue() {
@@ -128,15 +85,6 @@ spec:
 		}
 		return nil
 	})
-}
-
-func (s *scene) create(objects ...client.Object) {
-	s.t.Helper()
-	for _, obj := range objects {
-		if err := s.client.Create(s.t.Context(), obj); err != nil {
-			s.t.Fatalf("creating %T %s: %v", obj, obj.GetName(), err)
-		}
-	}
 }
 
 // deployment creates a Deployment without pods.
@@ -155,14 +103,14 @@ func (s *scene) deployment(app string, cpu string, change func(*corev1.PodTempla
 	if change != nil {
 		change(&d.Spec.Template)
 	}
-	s.create(d)
+	s.Create(d)
 	return d
 }
 
 func (s *scene) scale(d *appsv1.Deployment, n int) {
 	s.t.Helper()
 	patch := client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, n))
-	if err := s.client.Patch(s.t.Context(), d.DeepCopy(), patch); err != nil {
+	if err := s.API.Patch(s.t.Context(), d.DeepCopy(), patch); err != nil {
 		s.t.Fatal(err)
 	}
 }
@@ -175,7 +123,7 @@ func (s *scene) annotate(object client.Object, key, value string) {
 	if !ok {
 		s.t.Fatalf("%T is no object", object)
 	}
-	if err := client.IgnoreNotFound(s.client.Patch(s.t.Context(), changed, patch)); err != nil {
+	if err := client.IgnoreNotFound(s.API.Patch(s.t.Context(), changed, patch)); err != nil {
 		s.t.Fatal(err)
 	}
 }
@@ -193,7 +141,7 @@ func (s *scene) policy(policy karpv1.ConsolidationPolicy) {
 func (s *scene) patchPool(patch string) {
 	s.t.Helper()
 	pool := &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	if err := s.client.Patch(s.t.Context(), pool, client.RawPatch("application/merge-patch+json", []byte(patch))); err != nil {
+	if err := s.API.Patch(s.t.Context(), pool, client.RawPatch("application/merge-patch+json", []byte(patch))); err != nil {
 		s.t.Fatal(err)
 	}
 }
@@ -201,7 +149,7 @@ func (s *scene) patchPool(patch string) {
 // running returns the number of pods of an app that run and are not terminating.
 func (s *scene) running(app string) int {
 	n := 0
-	for _, p := range s.recorder.Pods() {
+	for _, p := range s.Recorder.Pods() {
 		if p.Object.Labels["app"] == app && !p.Deleted.Seen() && !p.Terminating.Seen() && p.Object.Status.Phase == corev1.PodRunning {
 			n++
 		}
@@ -212,7 +160,7 @@ func (s *scene) running(app string) int {
 // claims lists the NodeClaims that exist.
 func (s *scene) claims() []observe.Claim {
 	var out []observe.Claim
-	for _, c := range s.recorder.Claims() {
+	for _, c := range s.Recorder.Claims() {
 		if !c.Deleted.Seen() {
 			out = append(out, c)
 		}
@@ -222,7 +170,7 @@ func (s *scene) claims() []observe.Claim {
 
 func (s *scene) evidence() invariants.Evidence {
 	return invariants.Evidence{
-		Pods: s.recorder.Pods(), Nodes: s.recorder.Nodes(), Claims: s.recorder.Claims(),
+		Pods: s.Recorder.Pods(), Nodes: s.Recorder.Nodes(), Claims: s.Recorder.Claims(),
 		Instances: s.AWS().Instances(), Effects: s.Journal().Since(0),
 	}
 }
@@ -249,7 +197,7 @@ func (s *scene) await(what string, done func() error) {
 	var last error
 	begin, seen := time.Now(), s.Journal().Last()
 	moved, collected := begin, begin
-	err := s.recorder.Await(ctx, what, func() bool {
+	err := s.Recorder.Await(ctx, what, func() bool {
 		for _, e := range s.Journal().Since(seen) {
 			if seen = e.Number; counted(e) != "" {
 				moved = time.Now()
@@ -276,15 +224,15 @@ func (s *scene) await(what string, done func() error) {
 // so only after 40 seconds.
 func (s *scene) collectPods() {
 	nodes := map[string]bool{}
-	for _, n := range s.recorder.Nodes() {
+	for _, n := range s.Recorder.Nodes() {
 		nodes[n.Object.Name] = !n.Deleted.Seen()
 	}
-	for _, p := range s.recorder.Pods() {
+	for _, p := range s.Recorder.Pods() {
 		node, o := p.Object.Spec.NodeName, p.Object
 		if p.Deleted.Seen() || !p.Terminating.Seen() || node == "" || nodes[node] {
 			continue
 		}
-		err := s.client.Delete(s.t.Context(), o, client.GracePeriodSeconds(0), client.Preconditions{UID: &o.UID})
+		err := s.API.Delete(s.t.Context(), o, client.GracePeriodSeconds(0), client.Preconditions{UID: &o.UID})
 		if client.IgnoreNotFound(err) != nil && s.t.Context().Err() == nil {
 			s.t.Error(err)
 		}
@@ -309,7 +257,7 @@ func (s *scene) keep() {
 	for _, e := range s.Journal().Since(0) {
 		fmt.Fprintf(&b, "%d %s %s %s %s -> %d %s\n", e.Number, e.Arrived.Format("15:04:05.000"), e.Process, e.Name, e.Object, e.Status, e.Holder)
 	}
-	for _, c := range s.recorder.Claims() {
+	for _, c := range s.Recorder.Claims() {
 		fmt.Fprintf(&b, "%s created %s, deleted %s, pods %s\n", c.Object.Name, c.Created.At.Format("15:04:05.000"), c.Deleted.At.Format("15:04:05.000"),
 			c.Object.Annotations[catalog.PodsAnnotation])
 	}

@@ -86,7 +86,7 @@ func BenchmarkSoak(b *testing.B) {
 	}
 	s.checkLogs()
 	b.Logf("%d troubles: %v; %d pods, %d NodeClaims, %d instances, %d effects", s.troubles, s.done,
-		len(s.recorder.Pods()), len(s.recorder.Claims()), len(s.AWS().Instances()), s.Journal().Last())
+		len(s.Recorder.Pods()), len(s.Recorder.Claims()), len(s.AWS().Instances()), s.Journal().Last())
 }
 
 func newSoak(tb testing.TB, seed uint64) *soak {
@@ -97,7 +97,7 @@ func newSoak(tb testing.TB, seed uint64) *soak {
 		scene:  newScene(tb, cfg),
 		random: rand.New(rand.NewPCG(seed, 0)), done: map[string]int{},
 	}
-	s.create(&policyv1.PodDisruptionBudget{
+	s.Create(&policyv1.PodDisruptionBudget{
 		ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: "small"},
 		Spec: policyv1.PodDisruptionBudgetSpec{
 			MaxUnavailable: &intstr.IntOrString{IntVal: 2},
@@ -225,7 +225,7 @@ func (s *soak) scaleOne() {
 
 func (s *soak) deletePod() {
 	var pods []observe.Pod
-	for _, p := range s.recorder.Pods() {
+	for _, p := range s.Recorder.Pods() {
 		if p.Object.Namespace == name && !p.Deleted.Seen() && !p.Terminating.Seen() {
 			pods = append(pods, p)
 		}
@@ -267,7 +267,7 @@ func (s *soak) deleteNode() {
 	if c == nil {
 		return
 	}
-	for _, n := range s.recorder.Nodes() {
+	for _, n := range s.Recorder.Nodes() {
 		if n.Object.Name == c.Object.Status.NodeName && !n.Deleted.Seen() {
 			s.delete(n.Object)
 		}
@@ -276,7 +276,7 @@ func (s *soak) deleteNode() {
 
 // delete deletes an object, which may be deleted already.
 func (s *soak) delete(object client.Object) {
-	if err := client.IgnoreNotFound(s.client.Delete(s.t.Context(), object)); err != nil {
+	if err := client.IgnoreNotFound(s.API.Delete(s.t.Context(), object)); err != nil {
 		s.t.Error(err)
 	}
 }
