@@ -99,9 +99,16 @@ type Settings struct {
 	MetricsAuthentication bool `json:"metricsAuthentication,omitempty"`
 	// MetricsCertDir has the certificate of /metrics, tls.crt and tls.key. Empty means one that is made at each start.
 	MetricsCertDir string `json:"metricsCertDir,omitempty"`
+	// APIAddress serves the API, with TLS, to viewers that the API server knows. Default "0", which serves none.
+	APIAddress string `json:"apiAddress,omitempty"`
+	// APICertDir has the certificate of the API, tls.crt and tls.key. Empty means one that is made at each start.
+	APICertDir string `json:"apiCertDir,omitempty"`
 	// HealthProbeAddress serves /healthz and /readyz. Default :8081; "0" disables it.
 	HealthProbeAddress string `json:"healthProbeAddress,omitempty"`
 }
+
+// noAddress is the address that serves nothing.
+const noAddress = "0"
 
 // The values of MinValuesPolicy, Karpenter's.
 const (
@@ -119,7 +126,7 @@ func Defaults() Settings {
 		ConsolidationPeriod: metav1.Duration{Duration: 10 * time.Second}, ConsolidationPayback: metav1.Duration{Duration: 2 * time.Hour},
 		ConsolidationMinSaving: 0.005, ConsolidationNodeAge: metav1.Duration{Duration: disruption.DefaultNodeAge},
 		ConsolidationPodAge: metav1.Duration{Duration: 24 * time.Hour}, HandoverSelector: handover.Label + "=true", CommitmentsConfigMap: "kube-system/slipway-commitments",
-		KubeClientQPS: 1000, KubeClientBurst: 2000, MetricsAddress: ":8080", HealthProbeAddress: ":8081",
+		KubeClientQPS: 1000, KubeClientBurst: 2000, MetricsAddress: ":8080", APIAddress: noAddress, HealthProbeAddress: ":8081",
 	}
 }
 
@@ -184,6 +191,7 @@ func (s *Settings) Validate() error {
 	}
 	require(s.Socket != "", "socket: a path is required")
 	require(s.MetricsCertDir == "" || s.MetricsAuthentication, "metricsCertDir: plain HTTP has no certificate, expected metricsAuthentication")
+	require(s.APICertDir == "" || s.serves(s.APIAddress), "apiCertDir: no API is served, expected apiAddress")
 	require(s.ClusterName != "", "clusterName: required (flag --cluster-name or environment CLUSTER_NAME)")
 	_, err := bind.ParseSetting(string(s.BindAt))
 	require(err == nil, "%w", err)
@@ -220,3 +228,6 @@ func (s *Settings) commitmentsConfigMap() (types.NamespacedName, error) {
 	}
 	return types.NamespacedName{Namespace: namespace, Name: name}, nil
 }
+
+// serves reports whether something is served on the address.
+func (s *Settings) serves(address string) bool { return address != "" && address != noAddress }

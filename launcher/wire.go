@@ -67,6 +67,7 @@ func (l *Launcher) wire() error {
 		l.consolidation(p),
 		l.exchange(p),
 		l.probes(p),
+		l.api(),
 	)
 }
 

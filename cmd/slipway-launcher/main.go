@@ -105,6 +105,8 @@ SDK's usual places.`,
 	set.StringVar(&s.MetricsAddress, "metrics-address", s.MetricsAddress, "address that serves /metrics; 0 serves none")
 	set.BoolVar(&s.MetricsAuthentication, "metrics-authentication", s.MetricsAuthentication, "serve /metrics with TLS, to clients that the API server lets get the URL /metrics")
 	set.StringVar(&s.MetricsCertDir, "metrics-cert-dir", s.MetricsCertDir, "folder with tls.crt and tls.key of /metrics; if empty, a certificate is made at each start")
+	set.StringVar(&s.APIAddress, "api-address", s.APIAddress, "address that serves the API, with TLS; 0 serves none")
+	set.StringVar(&s.APICertDir, "api-cert-dir", s.APICertDir, "folder with tls.crt and tls.key of the API; if empty, a certificate is made at each start")
 	set.StringVar(&s.HealthProbeAddress, "health-probe-address", s.HealthProbeAddress, "address that serves /healthz and /readyz; 0 serves none")
 	logsapi.AddFlags(f.logs, set)
 	return cmd, f
@@ -198,6 +200,8 @@ func (f *flags) effective(cmd *cobra.Command) (launcher.Settings, error) {
 		"metrics-address":            func() { out.MetricsAddress = f.settings.MetricsAddress },
 		"metrics-authentication":     func() { out.MetricsAuthentication = f.settings.MetricsAuthentication },
 		"metrics-cert-dir":           func() { out.MetricsCertDir = f.settings.MetricsCertDir },
+		"api-address":                func() { out.APIAddress = f.settings.APIAddress },
+		"api-cert-dir":               func() { out.APICertDir = f.settings.APICertDir },
 		"health-probe-address":       func() { out.HealthProbeAddress = f.settings.HealthProbeAddress },
 	} {
 		if cmd.Flags().Changed(name) {

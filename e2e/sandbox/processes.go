@@ -259,13 +259,17 @@ func (s *Sandbox) SchedulerMetricsURL() string {
 	return fmt.Sprintf("https://127.0.0.1:%d/metrics", s.metrics[Scheduler])
 }
 
-// LauncherURL returns the URL of a path of the launcher: /metrics, /healthz or /readyz. It requires no authentication.
+// LauncherURL returns the URL of a path of the launcher: /metrics, /healthz or /readyz, which require no authentication, or one of the API, which
+// requires a token or an administrator's client certificate, and whose own certificate is self-signed.
 func (s *Sandbox) LauncherURL(path string) string {
-	port := s.probes[Launcher]
-	if path == "/metrics" {
+	scheme, port := "http", s.probes[Launcher]
+	switch {
+	case path == "/metrics":
 		port = s.metrics[Launcher]
+	case strings.HasPrefix(path, "/api/"):
+		scheme, port = "https", s.apis[Launcher]
 	}
-	return fmt.Sprintf("http://127.0.0.1:%d%s", port, path)
+	return fmt.Sprintf("%s://127.0.0.1:%d%s", scheme, port, path)
 }
 
 // LogFile returns the path of the log of Scheduler, Launcher or ControlPlane, of all their runs.
@@ -315,13 +319,18 @@ func (s *Sandbox) launcherFlags(ctx context.Context, name, kubeconfig string) ([
 	if err != nil {
 		return nil, err
 	}
-	s.metrics[name], s.probes[name] = port, probes
+	served, err := freePort(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s.metrics[name], s.probes[name], s.apis[name] = port, probes, served
 	out := []string{
 		"--kubeconfig=" + kubeconfig,
 		"--socket=" + s.socket(name),
 		"--cluster-name=" + ClusterName,
 		fmt.Sprintf("--metrics-address=127.0.0.1:%d", port),
 		fmt.Sprintf("--health-probe-address=127.0.0.1:%d", probes),
+		fmt.Sprintf("--api-address=127.0.0.1:%d", served),
 		fmt.Sprintf("--consolidation-period=%s", max(time.Duration(float64(10*time.Second)/max(s.cfg.Speed, 1)), time.Second)),
 	}
 	if s.foreign != nil {

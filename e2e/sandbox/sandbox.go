@@ -38,6 +38,8 @@ type Sandbox struct {
 	metrics map[string]int
 	// probes are the ports of the launchers' probes, by name.
 	probes map[string]int
+	// apis are the ports of the launchers' API, by name.
+	apis map[string]int
 	// holds delay machines.
 	holds instance.Holds
 	// journal and taps, by name of the process, are set where they were requested.
@@ -61,7 +63,7 @@ func Start(ctx context.Context, cfg Config) (*Sandbox, error) {
 		return nil, fmt.Errorf("starting the sandbox: %w", err)
 	}
 	s := &Sandbox{
-		cfg: cfg, children: map[string]*supervise.Child{}, metrics: map[string]int{}, probes: map[string]int{},
+		cfg: cfg, children: map[string]*supervise.Child{}, metrics: map[string]int{}, probes: map[string]int{}, apis: map[string]int{},
 		journal: tap.NewJournal(), taps: map[string][]*tap.Tap{}, failed: make(chan struct{}),
 	}
 	if err := s.start(ctx); err != nil {

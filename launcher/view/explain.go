@@ -26,7 +26,7 @@ func ExplainPod(w io.Writer, pod *corev1.Pod, in Objects, events []corev1.Event,
 			fmt.Fprintf(w, "    %s\n", line)
 		}
 	}
-	claim := claimOf(pod, in)
+	claim := ClaimOf(pod, in)
 	var node *corev1.Node
 	if claim != nil {
 		node = nodeOf(claim, in.Nodes)
@@ -59,8 +59,8 @@ func podState(pod *corev1.Pod) string {
 	return "pending"
 }
 
-// claimOf returns the NodeClaim on which the pod has its place, by promise or by its node; nil for none.
-func claimOf(pod *corev1.Pod, in Objects) *karpv1.NodeClaim {
+// ClaimOf returns the NodeClaim on which the pod has its place, by promise or by its node; nil for none.
+func ClaimOf(pod *corev1.Pod, in Objects) *karpv1.NodeClaim {
 	name := Promises(in.NodeClaims)[string(pod.UID)]
 	i := slices.IndexFunc(in.NodeClaims, func(c *karpv1.NodeClaim) bool {
 		return c.Name == name || pod.Spec.NodeName != "" && c.Status.NodeName == pod.Spec.NodeName

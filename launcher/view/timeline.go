@@ -34,8 +34,9 @@ func (t *timeline) add(at time.Time, what, detail string) {
 
 // sorted returns the moments by time; those of one second keep their order.
 func (t timeline) sorted() []Moment {
-	slices.SortStableFunc(t, func(a, b Moment) int { return a.At.Compare(b.At) })
-	return t
+	out := append([]Moment{}, t...) // As JSON, none is an empty list.
+	slices.SortStableFunc(out, func(a, b Moment) int { return a.At.Compare(b.At) })
+	return out
 }
 
 // NodeTimeline returns what has happened to a NodeClaim and its node, by time. node is nil where there is none.

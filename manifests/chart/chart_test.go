@@ -93,7 +93,7 @@ func TestRulesAreTheSandboxs(t *testing.T) {
 	}
 	got := map[string][]rbacv1.PolicyRule{}
 	values := minimal()
-	values["controller"] = map[string]any{"metrics": map[string]any{"authenticated": true}}
+	values["controller"] = map[string]any{"metrics": map[string]any{"authenticated": true}, "api": map[string]any{"enabled": true}}
 	objects := render(t, "kube-system", values)
 	for id, o := range objects {
 		switch role := o.(type) {
@@ -279,7 +279,7 @@ func TestSchemaKnowsTheSettings(t *testing.T) {
 	want := map[string]bool{"batchIdleDuration": true, "batchMaxDuration": true, "preferencePolicy": true}
 	for field := range reflect.TypeFor[launcher.Settings]().Fields() {
 		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
-		if !slices.Contains([]string{"socket", "metricsAddress", "metricsAuthentication", "metricsCertDir", "healthProbeAddress"}, name) {
+		if !slices.Contains([]string{"socket", "metricsAddress", "metricsAuthentication", "metricsCertDir", "apiAddress", "apiCertDir", "healthProbeAddress"}, name) {
 			want[name] = true
 		}
 	}

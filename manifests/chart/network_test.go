@@ -2,6 +2,7 @@ package chart_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -122,5 +123,42 @@ func TestNetworkPolicy(t *testing.T) {
 	deployment := render(t, "scheduling", minimal())["Deployment scheduling/slipway"].(*appsv1.Deployment)
 	if diff := cmp.Diff(deployment.Spec.Selector.MatchLabels, both.Spec.PodSelector.MatchLabels); diff != "" {
 		t.Errorf("other Pods than slipway's: %s", diff)
+	}
+}
+
+// The API has its port, its address, its certificate and the right to ask who a client is, and none of them by default.
+func TestChartServesTheAPI(t *testing.T) {
+	values := minimal()
+	values["controller"] = map[string]any{"api": map[string]any{"enabled": true, "port": 9443, "certificateSecret": "of-api"}}
+	values["networkPolicy"] = map[string]any{"enabled": true, "metricsFrom": []any{}, "apiFrom": []any{map[string]any{"ipBlock": map[string]any{"cidr": "10.0.0.0/16"}}}}
+	for name, c := range map[string]struct {
+		values map[string]any
+		served bool
+	}{"by default": {minimal(), false}, "enabled": {values, true}} {
+		objects := render(t, "scheduling", c.values)
+		for _, object := range []string{"ClusterRole slipway-launcher-api", "ClusterRoleBinding slipway-launcher-api", "Role kube-system/slipway-launcher-authentication"} {
+			if _, ok := objects[object]; ok != c.served {
+				t.Errorf("%s: %s is there: %t, want %t", name, object, ok, c.served)
+			}
+		}
+		service := objects["Service scheduling/slipway"].(*corev1.Service)
+		if got := slices.ContainsFunc(service.Spec.Ports, func(p corev1.ServicePort) bool { return p.Port == 9443 }); got != c.served {
+			t.Errorf("%s: ports %+v", name, service.Spec.Ports)
+		}
+		settings := objects["ConfigMap scheduling/slipway"].(*corev1.ConfigMap).Data["launcher.yaml"]
+		for _, line := range []string{"apiAddress: :9443", "apiCertDir: /etc/slipway-api-certificate"} {
+			if strings.Contains(settings, line) != c.served {
+				t.Errorf("%s: settings %s", name, settings)
+			}
+		}
+		deployment := objects["Deployment scheduling/slipway"].(*appsv1.Deployment)
+		mounted := slices.ContainsFunc(deployment.Spec.Template.Spec.Volumes, func(v corev1.Volume) bool { return v.Secret != nil && v.Secret.SecretName == "of-api" })
+		if mounted != c.served {
+			t.Errorf("%s: the certificate's volume is there: %t", name, mounted)
+		}
+	}
+	policy := render(t, "scheduling", values)["NetworkPolicy scheduling/slipway"].(*networkingv1.NetworkPolicy)
+	if len(policy.Spec.Ingress) != 1 || policy.Spec.Ingress[0].Ports[0].Port.IntVal != 9443 {
+		t.Errorf("the NetworkPolicy lets in %+v", policy.Spec.Ingress)
 	}
 }

@@ -1,0 +1,95 @@
+package e2e_test
+
+import (
+	"crypto/tls"
+	"encoding/json"
+	"net/http"
+	"testing"
+	"time"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/slipway-k8s/slipway/launcher/webapi"
+)
+
+// asked is the status with which the API answers a path, and its answer in out. A nil transport has no identity but the token's.
+func (w *world) asked(transport http.RoundTripper, token, path string, out any) int {
+	w.t.Helper()
+	r, err := http.NewRequestWithContext(w.t.Context(), http.MethodGet, w.LauncherURL(path), nil)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	if transport == nil {
+		// The launcher makes its certificate at each start.
+		plain := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
+		defer plain.CloseIdleConnections()
+		transport = plain
+	}
+	answer, err := (&http.Client{Timeout: time.Minute, Transport: transport}).Do(r)
+	if err != nil {
+		w.t.Logf("asking for %s: %v", path, err)
+		return 0
+	}
+	defer func() { _ = answer.Body.Close() }()
+	if out != nil && answer.StatusCode == http.StatusOK {
+		if err := json.NewDecoder(answer.Body).Decode(out); err != nil {
+			w.t.Errorf("reading the answer to %s: %v", path, err)
+		}
+	}
+	return answer.StatusCode
+}
+
+// The API shows an administrator, known by a client certificate, the nodes and what they cost, and a tenant, known by a token, the pods that the
+// cluster's RBAC lets it see.
+func TestAPI(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "api")
+	w.pool("api", nil)
+	w.deployment("web", 2, w.podSpec("100m", "64Mi", nil))
+	w.awaitRunning(2)
+	token := w.tokenOf("tenant")
+	w.create(
+		&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "pods"}, Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get", "list"}}}},
+		&rbacv1.RoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "pods"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "pods"},
+			Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: w.name, Name: "tenant"}},
+		},
+	)
+	pod := w.pods()[0].Object
+	one := "/api/v1/namespaces/" + w.name + "/pods/" + pod.Name
+	for path, want := range map[string]int{
+		"/api/v1/nodes": http.StatusForbidden, "/api/v1/pods": http.StatusForbidden, "/api/v1/pods?namespace=kube-system": http.StatusForbidden,
+		"/api/v1/pods?namespace=" + w.name: http.StatusOK, one: http.StatusOK, "/api/v1/openapi.json": http.StatusOK,
+	} {
+		w.await(t, "a tenant to be answered as RBAC says for "+path, func() bool { return w.asked(nil, token, path, nil) == want })
+		if got := w.asked(nil, "", path, nil); got != http.StatusUnauthorized {
+			t.Errorf("%s: nobody gets %d", path, got)
+		}
+	}
+
+	config := rest.CopyConfig(w.RESTConfig())
+	config.CAData, config.Insecure = nil, true
+	admin, err := rest.TransportFor(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var nodes webapi.Nodes
+	if got := w.asked(admin, "", "/api/v1/nodes", &nodes); got != http.StatusOK {
+		t.Fatalf("the administrator gets %d", got)
+	}
+	var found webapi.Pod
+	if got := w.asked(admin, "", one, &found); got != http.StatusOK || found.Node != pod.Spec.NodeName || len(found.Timeline) < 4 {
+		t.Errorf("the pod is %+v (%d)", found, got)
+	}
+	for _, n := range nodes.Nodes {
+		if n.Node == found.Node && n.Price > 0 && n.NodeClaim == found.NodeClaim && n.Pods > 0 {
+			return
+		}
+	}
+	t.Errorf("the node %s of the pod is not among %+v", found.Node, nodes.Nodes)
+}

@@ -1,0 +1,123 @@
+package webapi
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/view"
+)
+
+// Nodes is the answer of /api/v1/nodes.
+type Nodes struct {
+	// Nodes that slipway launched or is launching, in the order of their NodeClaims' names.
+	Nodes []view.NodeRow `json:"nodes"`
+	// Launched is how many of them EC2 has launched.
+	Launched int `json:"launched"`
+	// Others is how many other nodes the cluster has.
+	Others int `json:"otherNodes"`
+	// CostPerHour of the launched ones, in USD.
+	CostPerHour float64 `json:"usdPerHour"`
+	// Cost is CostPerHour by part, as far as the parts are known.
+	Cost catalog.Cost `json:"cost"`
+	// SpotShare of CostPerHour is for nodes that EC2 may interrupt, 0 to 1.
+	SpotShare float64 `json:"spotShare"`
+	// NotReady are the NodePools that are not Ready, by name.
+	NotReady []view.NotReady `json:"nodePoolsNotReady,omitempty"`
+	// Troubles are the errors that launches end in now.
+	Troubles []view.Trouble `json:"troubles,omitempty"`
+}
+
+// Pods is the answer of /api/v1/pods.
+type Pods struct {
+	// Namespace of the pods; empty for all.
+	Namespace string `json:"namespace,omitempty"`
+	// Pods counts those that are not owned by a DaemonSet.
+	Pods view.PodCounts `json:"pods"`
+	// Pending are those without a node and a promise, by owner and reason, the largest first, at most 1,000 rows.
+	Pending []view.PendingPods `json:"pending,omitempty"`
+	// More is how many rows more there are.
+	More int `json:"more,omitempty"`
+}
+
+// Node is the answer of /api/v1/nodes/{name}.
+type Node struct {
+	view.NodeRow
+	// Timeline is what has happened to it, by time.
+	Timeline []view.Moment `json:"timeline"`
+}
+
+// Pod is the answer of /api/v1/namespaces/{namespace}/pods/{name}.
+type Pod struct {
+	// Namespace of the pod.
+	Namespace string `json:"namespace"`
+	// Name of the pod.
+	Name string `json:"name"`
+	// Phase of the pod.
+	Phase corev1.PodPhase `json:"phase"`
+	// Why is the message of its condition PodScheduled while it has no node.
+	Why string `json:"why,omitempty"`
+	// NodeClaim on which it has its place, by promise or by its node; empty for none.
+	NodeClaim string `json:"nodeClaim,omitempty"`
+	// Node is the pod's; empty while it has none.
+	Node string `json:"node,omitempty"`
+	// Timeline is what has happened to it and to its node since it was created, by time.
+	Timeline []view.Moment `json:"timeline"`
+}
+
+// mostPending bounds the rows of pending pods.
+const mostPending = 1000
+
+func nodesOf(o view.Overview) Nodes {
+	return Nodes{
+		Nodes: append([]view.NodeRow{}, o.Nodes...), Launched: o.Launched, Others: o.Others, CostPerHour: catalog.Micro(o.CostPerHour),
+		Cost: o.Cost.Rounded(), SpotShare: o.SpotShare, NotReady: o.NotReady, Troubles: o.Troubles,
+	}
+}
+
+func podsOf(in view.Objects) Pods {
+	in.Why = scheduled
+	o := view.New(in)
+	shown := min(len(o.Pending), mostPending)
+	return Pods{Namespace: in.Namespace, Pods: o.Pods, Pending: o.Pending[:shown], More: len(o.Pending) - shown}
+}
+
+// nodeOf returns the answer about a NodeClaim; node is nil where it has none. A NodeClaim that is younger than the rows has its timeline alone.
+func nodeOf(rows []view.NodeRow, claim *karpv1.NodeClaim, node *corev1.Node) Node {
+	out := Node{NodeRow: view.NodeRow{NodeClaim: claim.Name}, Timeline: view.NodeTimeline(claim, node)}
+	if i := slices.IndexFunc(rows, func(r view.NodeRow) bool { return r.NodeClaim == claim.Name }); i >= 0 {
+		out.NodeRow = rows[i]
+	}
+	return out
+}
+
+func podOf(pod *corev1.Pod, in view.Objects) Pod {
+	claim := view.ClaimOf(pod, in)
+	out := Pod{Namespace: pod.Namespace, Name: pod.Name, Phase: pod.Status.Phase, Why: scheduled(pod), Node: pod.Spec.NodeName}
+	var node *corev1.Node
+	if claim != nil {
+		out.NodeClaim, node = claim.Name, named(in.Nodes, claim.Status.NodeName)
+	}
+	out.Timeline = view.PodTimeline(pod, claim, node)
+	return out
+}
+
+// scheduled returns the message of the pod's condition PodScheduled where that is False.
+func scheduled(pod *corev1.Pod) string {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+			return c.Message
+		}
+	}
+	return ""
+}
+
+func named(nodes []*corev1.Node, name string) *corev1.Node {
+	i := slices.IndexFunc(nodes, func(n *corev1.Node) bool { return n.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return nodes[i]
+}

@@ -1,0 +1,139 @@
+package webapi
+
+import (
+	_ "embed" // The description is a file.
+	"encoding/json"
+	"net/http"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	karpapis "sigs.k8s.io/karpenter/pkg/apis"
+
+	"github.com/slipway-k8s/slipway/launcher/view"
+)
+
+// route is a path that is served.
+type route struct {
+	// path as http.ServeMux has it.
+	path string
+	// summary is the path's line in the description.
+	summary string
+	// query are the parameters behind the question mark, each with its meaning.
+	query map[string]string
+	// needs returns what the viewer has to be allowed to see; nil where every viewer may.
+	needs func(*http.Request) resource
+	// answer returns what is sent.
+	answer func(*http.Request) (document, error)
+	// body is a zero value of the answer's type.
+	body any
+}
+
+// routes returns all paths.
+func (s *Server) routes() []route {
+	return []route{
+		{path: "/api/v1/openapi.json", summary: "This description", answer: s.description},
+		{path: "/api/v1/nodes", summary: "Nodes, and what they cost; for who may list NodeClaims", needs: claims("list"), answer: s.listNodes, body: Nodes{}},
+		{path: "/api/v1/nodes/{name}", summary: "A node, by its name or its NodeClaim's; for who may get NodeClaims", needs: claims("get"), answer: s.getNode, body: Node{}},
+		{
+			path: "/api/v1/pods", summary: "Where pods stand, and why some are pending; for who may list the namespace's pods",
+			query: map[string]string{"namespace": "that of the pods; all, if it is left out"}, needs: pods("list"), answer: s.listPods, body: Pods{},
+		},
+		{path: "/api/v1/namespaces/{namespace}/pods/{name}", summary: "A pod, and what has happened to it; for who may get it", needs: pods("get"), answer: s.getPod, body: Pod{}},
+	}
+}
+
+// Handler returns what answers requests.
+func (s *Server) Handler(access Access) http.Handler {
+	mux := http.NewServeMux()
+	for _, r := range s.routes() {
+		mux.Handle("GET "+r.path, s.known(access, r.needs, r.answer))
+	}
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		refuse(w, apierrors.NewGenericServerResponse(http.StatusNotFound, r.Method, schema.GroupResource{}, "", "see /api/v1/openapi.json", 0, false))
+	})
+	return mux
+}
+
+// claims returns what a request about NodeClaims asks to see. They have no namespace, and a node's name is not always its NodeClaim's: who may
+// get one has to be allowed to get all.
+func claims(verb string) func(*http.Request) resource {
+	return func(*http.Request) resource { return resource{verb: verb, group: karpapis.Group, plural: "nodeclaims"} }
+}
+
+// pods returns what a request about pods asks to see: one of them, or those of a namespace or of all.
+func pods(verb string) func(*http.Request) resource {
+	return func(r *http.Request) resource {
+		namespace := r.PathValue("namespace")
+		if verb == "list" {
+			namespace = r.URL.Query().Get("namespace")
+		}
+		return resource{verb: verb, plural: "pods", namespace: namespace, name: r.PathValue("name")}
+	}
+}
+
+//go:embed openapi.json
+var openapi []byte
+
+func (s *Server) description(*http.Request) (document, error) {
+	return encoded(json.RawMessage(openapi))
+}
+
+// fleet is all nodes, and the answer about them.
+type fleet struct {
+	rows     []view.NodeRow
+	document document
+}
+
+// fleet returns all nodes as they are, or were a short time ago.
+func (s *Server) fleet(r *http.Request) (fleet, error) {
+	return s.nodes.get("", s.now, func() (fleet, error) {
+		in, err := s.source.objects(r.Context(), "")
+		if err != nil {
+			return fleet{}, err
+		}
+		in.Now = s.now()
+		overview := view.New(in)
+		document, err := encoded(nodesOf(overview))
+		return fleet{overview.Nodes, document}, err
+	})
+}
+
+func (s *Server) listNodes(r *http.Request) (document, error) {
+	f, err := s.fleet(r)
+	return f.document, err
+}
+
+func (s *Server) getNode(r *http.Request) (document, error) {
+	f, err := s.fleet(r)
+	if err != nil {
+		return document{}, err
+	}
+	claim, node, err := s.source.node(r.Context(), r.PathValue("name"))
+	if err != nil {
+		return document{}, err
+	}
+	return encoded(nodeOf(f.rows, claim, node))
+}
+
+func (s *Server) listPods(r *http.Request) (document, error) {
+	namespace := r.URL.Query().Get("namespace")
+	return s.pods.get(namespace, s.now, func() (document, error) {
+		in, err := s.source.objects(r.Context(), namespace)
+		if err != nil {
+			return document{}, err
+		}
+		return encoded(podsOf(in))
+	})
+}
+
+func (s *Server) getPod(r *http.Request) (document, error) {
+	pod, err := s.source.pod(r.Context(), r.PathValue("namespace"), r.PathValue("name"))
+	if err != nil {
+		return document{}, err
+	}
+	in, err := s.source.objects(r.Context(), pod.Namespace)
+	if err != nil {
+		return document{}, err
+	}
+	return encoded(podOf(pod, in))
+}

@@ -1,0 +1,126 @@
+package webapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpapis "sigs.k8s.io/karpenter/pkg/apis"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/view"
+)
+
+// Indexers returns the store of an informer, once it is filled: that of pods, Nodes, NodeClaims or NodePools. Pods are indexed by namespace
+// (cache.NamespaceIndex of client-go).
+type Indexers func(ctx context.Context, kind client.Object) (toolscache.Indexer, error)
+
+// FromCache returns the stores of a manager's cache.
+func FromCache(c cache.Cache) Indexers {
+	return func(ctx context.Context, kind client.Object) (toolscache.Indexer, error) {
+		informer, err := c.GetInformer(ctx, kind)
+		if err != nil {
+			return nil, err
+		}
+		shared, ok := informer.(toolscache.SharedIndexInformer)
+		if !ok {
+			return nil, errors.New("the cache has an informer without an index")
+		}
+		return shared.GetIndexer(), nil
+	}
+}
+
+// source reads informers without copying: a list of a hundred thousand pods that is copied takes a hundred megabytes.
+type source struct{ indexers Indexers }
+
+// objects returns what a view of the pods of one namespace shows; empty means all namespaces.
+func (s source) objects(ctx context.Context, namespace string) (view.Objects, error) {
+	out := view.Objects{Namespace: namespace}
+	pods, err := s.indexer(ctx, &corev1.Pod{})
+	if err != nil {
+		return out, err
+	}
+	if namespace == "" {
+		out.Pods = all[corev1.Pod](pods.List())
+	} else {
+		list, err := pods.ByIndex(toolscache.NamespaceIndex, namespace)
+		if err != nil {
+			return out, err
+		}
+		out.Pods = all[corev1.Pod](list)
+	}
+	nodes, err := s.indexer(ctx, &corev1.Node{})
+	if err != nil {
+		return out, err
+	}
+	claims, err := s.indexer(ctx, &karpv1.NodeClaim{})
+	if err != nil {
+		return out, err
+	}
+	pools, err := s.indexer(ctx, &karpv1.NodePool{})
+	if err != nil {
+		return out, err
+	}
+	out.Nodes, out.NodeClaims = all[corev1.Node](nodes.List()), all[karpv1.NodeClaim](claims.List())
+	for _, pool := range all[karpv1.NodePool](pools.List()) {
+		out.NodePools = append(out.NodePools, *pool.DeepCopy()) // Their conditions are read with a function that adds missing ones.
+	}
+	return out, nil
+}
+
+// pod returns a pod, or the API server's error for one that does not exist.
+func (s source) pod(ctx context.Context, namespace, name string) (*corev1.Pod, error) {
+	pods, err := s.indexer(ctx, &corev1.Pod{})
+	if err != nil {
+		return nil, err
+	}
+	found, ok, err := pods.GetByKey(namespace + "/" + name)
+	if err != nil {
+		return nil, err
+	}
+	if pod, is := found.(*corev1.Pod); ok && is {
+		return pod, nil
+	}
+	return nil, apierrors.NewNotFound(schema.GroupResource{Resource: "pods"}, name)
+}
+
+// node returns the NodeClaim with the name, or whose node has it, and its node, nil while there is none; or the API server's error where there is
+// no such NodeClaim.
+func (s source) node(ctx context.Context, name string) (*karpv1.NodeClaim, *corev1.Node, error) {
+	in, err := s.objects(ctx, "")
+	if err != nil {
+		return nil, nil, err
+	}
+	i := slices.IndexFunc(in.NodeClaims, func(c *karpv1.NodeClaim) bool { return c.Name == name || c.Status.NodeName == name })
+	if i < 0 {
+		return nil, nil, apierrors.NewNotFound(schema.GroupResource{Group: karpapis.Group, Resource: "nodeclaims"}, name)
+	}
+	return in.NodeClaims[i], named(in.Nodes, in.NodeClaims[i].Status.NodeName), nil
+}
+
+// indexer returns the store of the kind.
+func (s source) indexer(ctx context.Context, kind client.Object) (toolscache.Indexer, error) {
+	store, err := s.indexers(ctx, kind)
+	if err != nil {
+		return nil, fmt.Errorf("reading %T: %w", kind, err)
+	}
+	return store, nil
+}
+
+// all returns objects of a store.
+func all[T any](list []any) []*T {
+	out := make([]*T, 0, len(list))
+	for _, object := range list {
+		if o, ok := object.(*T); ok {
+			out = append(out, o)
+		}
+	}
+	return out
+}

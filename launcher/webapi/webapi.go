@@ -1,0 +1,173 @@
+package webapi
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/cert"
+	"k8s.io/klog/v2"
+)
+
+const (
+	// mostRequests bounds the requests that are answered at a time; others get 429.
+	mostRequests = 32
+	// requestTimeout bounds a request, and idleTimeout a connection without one.
+	requestTimeout, idleTimeout = 30 * time.Second, 2 * time.Minute
+	// mostHeader bounds a request's header, in bytes: a client certificate's chain is not in it, a token is.
+	mostHeader = 32 << 10
+)
+
+// Config is what a Server needs. All fields but the certificate's are required.
+type Config struct {
+	// Address to serve on, such as :8443.
+	Address string
+	// CertFile and KeyFile are the certificate and its key; both empty means one that is made at each start, which no client can verify.
+	CertFile, KeyFile string
+	// Kubernetes is the connection to the API server, which knows who asks and what they may see.
+	Kubernetes *rest.Config
+	// Indexers are the stores of the informers.
+	Indexers Indexers
+}
+
+// Server serves the API.
+type Server struct {
+	config  Config
+	clients kubernetes.Interface
+	source  source
+	running *semaphore.Weighted
+	nodes   memo[fleet]
+	pods    memo[document]
+	now     func() time.Time
+}
+
+// New returns a Server that serves once Run is called.
+func New(c Config) (*Server, error) {
+	if c.Address == "" || c.Kubernetes == nil || c.Indexers == nil {
+		return nil, errors.New("webapi: Address, Kubernetes and Indexers are required")
+	}
+	clients, err := kubernetes.NewForConfig(c.Kubernetes)
+	if err != nil {
+		return nil, err
+	}
+	return &Server{
+		config: c, clients: clients, source: source{c.Indexers}, running: semaphore.NewWeighted(mostRequests), now: time.Now,
+	}, nil
+}
+
+// Run serves until the context ends.
+func (s *Server) Run(ctx context.Context) error {
+	ca, err := clientCA(s.clients)
+	if err != nil {
+		return err
+	}
+	// Without the authority, tokens are still known: the controller reads it when it can.
+	if err := ca.RunOnce(ctx); err != nil {
+		klog.FromContext(ctx).V(1).Info("Client certificates are not known yet", "configMap", authenticationNamespace+"/"+authenticationConfigMap, "err", err)
+	}
+	go ca.Run(ctx, 1)
+	access, err := delegated(s.clients, ca)
+	if err != nil {
+		return err
+	}
+	certificate, err := s.certificate()
+	if err != nil {
+		return err
+	}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.config.Address)
+	if err != nil {
+		return fmt.Errorf("serving the API on %s: %w", s.config.Address, err)
+	}
+	server := &http.Server{
+		Handler: s.Handler(access), MaxHeaderBytes: mostHeader,
+		ReadHeaderTimeout: requestTimeout, ReadTimeout: requestTimeout, WriteTimeout: 2 * requestTimeout, IdleTimeout: idleTimeout,
+		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{certificate}, ClientAuth: tls.RequestClientCert},
+	}
+	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
+	defer stop()
+	klog.FromContext(ctx).Info("Serving the API", "address", listener.Addr().String())
+	if err := server.ServeTLS(listener, "", ""); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serving the API on %s: %w", s.config.Address, err)
+	}
+	return nil
+}
+
+// certificate reads the certificate, or makes one.
+func (s *Server) certificate() (tls.Certificate, error) {
+	if s.config.CertFile != "" {
+		return tls.LoadX509KeyPair(s.config.CertFile, s.config.KeyFile)
+	}
+	chain, key, err := cert.GenerateSelfSignedCertKey("slipway-launcher", []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback}, []string{"localhost"})
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	return tls.X509KeyPair(chain, key)
+}
+
+// known answers viewers that may see what they ask for; needs is nil for what every viewer may see.
+func (s *Server) known(access Access, needs func(*http.Request) resource, answer func(*http.Request) (document, error)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !s.running.TryAcquire(1) {
+			refuse(w, apierrors.NewTooManyRequests(fmt.Sprintf("%d requests are being answered", mostRequests), 1))
+			return
+		}
+		defer s.running.Release(1)
+		ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
+		defer cancel()
+		viewer, err := access.who(r)
+		if err == nil && needs != nil {
+			err = access.allows(ctx, viewer, needs(r))
+		}
+		if err != nil {
+			refuse(w, err)
+			return
+		}
+		document, err := answer(r.WithContext(ctx))
+		if err != nil {
+			refuse(w, err)
+			return
+		}
+		document.write(w, r)
+	})
+}
+
+// write sends the document unless the client has it.
+func (d document) write(w http.ResponseWriter, r *http.Request) {
+	header := w.Header()
+	header.Set("Content-Type", "application/json")
+	header.Set("Cache-Control", "private, no-cache")
+	header.Set("X-Content-Type-Options", "nosniff")
+	header.Set("ETag", d.tag)
+	if r.Header.Get("If-None-Match") == d.tag {
+		w.WriteHeader(http.StatusNotModified)
+		return
+	}
+	_, _ = w.Write(d.body) // The client may be gone.
+}
+
+// refuse sends an error as the API server does. One that is not the API server's is internal, and its text stays here.
+func refuse(w http.ResponseWriter, err error) {
+	var known apierrors.APIStatus
+	if !errors.As(err, &known) {
+		klog.Background().Error(err, "A request of the API was not answered")
+		known = apierrors.NewInternalError(errors.New("the answer could not be computed: the launcher's log has the reason"))
+	}
+	status := known.Status()
+	status.Kind, status.APIVersion = "Status", "v1"
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	if status.Details != nil && status.Details.RetryAfterSeconds > 0 {
+		w.Header().Set("Retry-After", fmt.Sprint(status.Details.RetryAfterSeconds))
+	}
+	w.WriteHeader(int(status.Code))
+	_ = json.NewEncoder(w).Encode(status)
+}

@@ -1,0 +1,251 @@
+package webapi
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/authentication/authenticator"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+)
+
+// world is a Server over stores that the test fills, and viewers that the test names.
+type world struct {
+	*Server
+
+	stores map[string]toolscache.Indexer
+	// reads counts how often a store was asked for.
+	reads int
+	url   string
+}
+
+func newWorld(tb testing.TB, objects ...client.Object) *world {
+	tb.Helper()
+	w := &world{stores: map[string]toolscache.Indexer{}}
+	for _, kind := range []client.Object{&corev1.Pod{}, &corev1.Node{}, &karpv1.NodeClaim{}, &karpv1.NodePool{}} {
+		w.stores[fmt.Sprintf("%T", kind)] = toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc})
+	}
+	for _, o := range objects {
+		w.put(tb, o)
+	}
+	var err error
+	w.Server, err = New(Config{Address: "127.0.0.1:0", Kubernetes: &rest.Config{}, Indexers: func(_ context.Context, kind client.Object) (toolscache.Indexer, error) {
+		w.reads++
+		return w.stores[fmt.Sprintf("%T", kind)], nil
+	}})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	clock := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	w.now = func() time.Time { return clock }
+	server := httptest.NewServer(w.Handler(Access{Authenticator: authenticator.RequestFunc(viewer), Authorizer: authorizer.AuthorizerFunc(rights)}))
+	tb.Cleanup(server.Close)
+	w.url = server.URL
+	return w
+}
+
+func (w *world) put(tb testing.TB, o client.Object) {
+	tb.Helper()
+	if err := w.stores[fmt.Sprintf("%T", o)].Add(o); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// viewer takes the token for the user's name.
+func viewer(r *http.Request) (*authenticator.Response, bool, error) {
+	name, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	return &authenticator.Response{User: &user.DefaultInfo{Name: name}}, ok, nil
+}
+
+// rights lets admin see everything, and a tenant the pods of the namespace with the tenant's name.
+func rights(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+	switch name := a.GetUser().GetName(); {
+	case name == "admin", name == a.GetNamespace() && a.GetResource() == "pods" && name != "":
+		return authorizer.DecisionAllow, "", nil
+	}
+	return authorizer.DecisionNoOpinion, "", nil
+}
+
+// get asks as a viewer; an empty one is nobody.
+func (w *world) get(tb testing.TB, viewer, path string, header ...string) (*http.Response, map[string]any) {
+	tb.Helper()
+	r, err := http.NewRequestWithContext(tb.Context(), http.MethodGet, w.url+path, nil)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if viewer != "" {
+		r.Header.Set("Authorization", "Bearer "+viewer)
+	}
+	for i := 0; i+1 < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer func() { _ = answer.Body.Close() }()
+	var body map[string]any
+	if answer.StatusCode != http.StatusNotModified {
+		if err := json.NewDecoder(answer.Body).Decode(&body); err != nil {
+			tb.Fatalf("%s: %v", path, err)
+		}
+	}
+	return answer, body
+}
+
+func pendingPod(namespace, name, why string) *corev1.Pod {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID(namespace + name)}}
+	pod.Status.Phase = corev1.PodPending
+	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: why}}
+	return pod
+}
+
+func claim(name, node string) *karpv1.NodeClaim {
+	c := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.Now()}}
+	c.Annotations = map[string]string{catalog.ExpectedAnnotation: "m7g.large/us-east-1a/spot/0.0300", catalog.PodsAnnotation: `[{"uids":["ab"]}]`}
+	c.Status.NodeName, c.Status.ProviderID = node, "aws:///us-east-1a/i-1"
+	return c
+}
+
+// A viewer sees what the API server would show, and nobody sees nothing.
+func TestWhoSeesWhat(t *testing.T) {
+	w := newWorld(t, claim("default-a", "n1"), pendingPod("a", "b", ""), pendingPod("a", "waits", "no room"), pendingPod("c", "d", "no room"))
+	for _, c := range []struct {
+		path                  string
+		nobody, tenant, admin int
+	}{
+		{"/api/v1/openapi.json", 401, 200, 200},
+		{"/api/v1/nodes", 401, 403, 200},
+		{"/api/v1/nodes/n1", 401, 403, 200},
+		{"/api/v1/nodes/default-a", 401, 403, 200},
+		{"/api/v1/nodes/none", 401, 403, 404},
+		{"/api/v1/pods", 401, 403, 200},
+		{"/api/v1/pods?namespace=a", 401, 200, 200},
+		{"/api/v1/pods?namespace=c", 401, 403, 200},
+		{"/api/v1/pods?namespace=c&namespace=a", 401, 403, 200},
+		{"/api/v1/pods?namespace=a&namespace=c", 401, 200, 200},
+		{"/api/v1/namespaces/a/pods/b", 401, 200, 200},
+		{"/api/v1/namespaces/a/pods/none", 401, 404, 404},
+		{"/api/v1/namespaces/c/pods/d", 401, 403, 200},
+		{"/api/v1/namespaces/a/pods/..%2F..%2Fc%2Fpods%2Fd", 401, 404, 404},
+		{"/metrics", 404, 404, 404},
+	} {
+		for viewer, want := range map[string]int{"": c.nobody, "a": c.tenant, "admin": c.admin} {
+			answer, body := w.get(t, viewer, c.path)
+			if answer.StatusCode != want {
+				t.Errorf("%s for %q: %d %v, want %d", c.path, viewer, answer.StatusCode, body, want)
+			}
+			if want >= 400 && (body["kind"] != "Status" || body["message"] == "") {
+				t.Errorf("%s for %q: the error is %v, want a Status as the API server's", c.path, viewer, body)
+			}
+		}
+	}
+	_, body := w.get(t, "a", "/api/v1/pods?namespace=a&namespace=c")
+	if text := fmt.Sprint(body); strings.Contains(text, "Pod d") || !strings.Contains(text, "Pod waits") {
+		t.Errorf("the tenant sees %v, want its own pods", body)
+	}
+	answer, err := http.Post(w.url+"/api/v1/nodes", "application/json", nil)
+	if err != nil || answer.StatusCode < 400 {
+		t.Errorf("a write was answered with %v %v", answer, err)
+	}
+	_ = answer.Body.Close()
+}
+
+// Answers have what the views of the terminal have.
+func TestAnswers(t *testing.T) {
+	w := newWorld(t, claim("default-a", "n1"), pendingPod("a", "b", ""), pendingPod("c", "d", "no room"), pendingPod("c", "e", "no room"),
+		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}, &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "default"}})
+	for path, want := range map[string][]string{
+		"/api/v1/nodes":               {`"nodeClaim":"default-a"`, `"usdPerHour":0.03`, `"launched":1`, `"promised":1`, `"nodePoolsNotReady":[{`, `"nodePool":"default"`},
+		"/api/v1/nodes/n1":            {`"nodeClaim":"default-a"`, `"instanceType":"m7g.large"`, `"timeline":[{`, `"what":"planned"`},
+		"/api/v1/pods":                {`"pending":2`, `"promised":1`, `"count":1`, `"owner":"Pod e"`, `"why":"no room"`},
+		"/api/v1/pods?namespace=a":    {`"pending":0`, `"promised":1`},
+		"/api/v1/namespaces/a/pods/b": {`"nodeClaim":"default-a"`, `"what":"node planned"`, `"phase":"Pending"`},
+		"/api/v1/namespaces/c/pods/d": {`"why":"no room"`, `"timeline":[]`},
+	} {
+		_, body := w.get(t, "admin", path)
+		text, err := json.Marshal(body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, part := range want {
+			if !strings.Contains(string(text), part) {
+				t.Errorf("%s lacks %s:\n%s", path, part, text)
+			}
+		}
+	}
+}
+
+// A client that has the answer gets none, and an answer is computed once for all who ask within a second.
+func TestAnswersAreKept(t *testing.T) {
+	w := newWorld(t, claim("default-a", "n1"))
+	first, _ := w.get(t, "admin", "/api/v1/nodes")
+	tag := first.Header.Get("ETag")
+	if tag == "" || first.Header.Get("Cache-Control") != "private, no-cache" {
+		t.Errorf("headers %v", first.Header)
+	}
+	reads := w.reads
+	if again, _ := w.get(t, "admin", "/api/v1/nodes", "If-None-Match", tag); again.StatusCode != http.StatusNotModified || w.reads != reads {
+		t.Errorf("got %d after %d reads more, want %d after none", again.StatusCode, w.reads-reads, http.StatusNotModified)
+	}
+	w.put(t, claim("default-b", ""))
+	later := w.now().Add(2 * fresh)
+	w.now = func() time.Time { return later }
+	if again, body := w.get(t, "admin", "/api/v1/nodes", "If-None-Match", tag); again.StatusCode != http.StatusOK || len(body["nodes"].([]any)) != 2 {
+		t.Errorf("got %d %v, want both NodeClaims", again.StatusCode, body)
+	}
+}
+
+// However many namespaces are asked for, a bounded number of answers is kept.
+func TestMemoIsBounded(t *testing.T) {
+	var m memo[int]
+	now := time.Now()
+	for i := range 10 * mostAnswers {
+		if got, err := m.get(fmt.Sprint(i), func() time.Time { return now }, func() (int, error) { return i, nil }); err != nil || got != i {
+			t.Fatal(got, err)
+		}
+		if len(m.answers) > mostAnswers {
+			t.Fatalf("%d answers are kept", len(m.answers))
+		}
+	}
+	computed := 0
+	compute := func() (int, error) { computed++; return computed, fmt.Errorf("failed") }
+	for range 2 {
+		if _, err := m.get("failing", func() time.Time { return now }, compute); err == nil {
+			t.Error("the error is lost")
+		}
+	}
+	if computed != 2 {
+		t.Errorf("computed %d times, want again after an error", computed)
+	}
+}
+
+// More requests at a time than the bound get 429.
+func TestRequestsAreBounded(t *testing.T) {
+	w := newWorld(t)
+	if !w.running.TryAcquire(mostRequests) {
+		t.Fatal("requests are being answered")
+	}
+	if answer, _ := w.get(t, "admin", "/api/v1/nodes"); answer.StatusCode != http.StatusTooManyRequests || answer.Header.Get("Retry-After") == "" {
+		t.Errorf("got %d %v", answer.StatusCode, answer.Header)
+	}
+	w.running.Release(mostRequests)
+	if answer, _ := w.get(t, "admin", "/api/v1/nodes"); answer.StatusCode != http.StatusOK {
+		t.Errorf("got %d", answer.StatusCode)
+	}
+}
