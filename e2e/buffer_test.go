@@ -6,9 +6,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	autoscalingv1beta1 "sigs.k8s.io/karpenter/pkg/apis/autoscaling/v1beta1"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/e2e/observe"
 )
@@ -60,6 +62,35 @@ func TestCapacityBuffer(t *testing.T) {
 	w.await(t, "the nodes of the buffer to terminate", func() bool { return len(w.claimsOf(w.name)) == 1 && w.running() == 1 })
 	if len(w.events("CapacityBufferLaunched")) == 0 {
 		t.Error("no Event says that the buffer had NodeClaims launched")
+	}
+}
+
+// The pods of a buffer are as large as admission makes those that come: a LimitRange gives them the requests that their template lacks. Counted by
+// the template alone, one node would have room for all.
+func TestBufferOfLimitRange(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "bufferrange")
+	w.pool(w.name, func(p *karpv1.NodePool) { onlyTypes(p, "m6i.large") })
+	cpu := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1100m")}
+	ranges := &corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "cpu"}}
+	ranges.Spec.Limits = []corev1.LimitRangeItem{{Type: corev1.LimitTypeContainer, Default: cpu, DefaultRequest: cpu}}
+	w.create(ranges)
+	bare := w.podSpec("1", "1Mi", func(s *corev1.PodSpec) { s.Containers[0].Resources = corev1.ResourceRequirements{} })
+	w.create(&corev1.PodTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "chunk"}, Template: corev1.PodTemplateSpec{Spec: bare}})
+	buffer := &autoscalingv1beta1.CapacityBuffer{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "spare"}}
+	buffer.Spec.PodTemplateRef, buffer.Spec.Replicas = &autoscalingv1beta1.LocalObjectRef{Name: "chunk"}, new(int32(2))
+	w.create(buffer)
+	w.awaitBuffered(buffer)
+	nodes := w.fixed(w.name)
+	if len(nodes) != 2 {
+		t.Errorf("%d nodes of 2 CPUs for 2 pods that have 1.1 CPUs by the LimitRange", len(nodes))
+	}
+	w.deployment("web", 2, bare)
+	w.awaitRunning(2)
+	for _, p := range w.pods() {
+		if !slices.ContainsFunc(nodes, func(c observe.Claim) bool { return c.Object.Status.NodeName == p.Object.Spec.NodeName }) {
+			t.Errorf("pod %s runs on node %s, which was launched for it: the buffer had room", p.Object.Name, p.Object.Spec.NodeName)
+		}
 	}
 }
 

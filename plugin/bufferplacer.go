@@ -42,6 +42,7 @@ type bufferPlacer struct {
 	provisioner provisioner
 	inbox       *inbox
 	table       buffers.Table
+	templates   bufferTemplates
 	parts       *plannerParts
 	todo        []*api.Question
 	// since is when the first question began to wait, rest when it may be planned.
@@ -51,7 +52,10 @@ type bufferPlacer struct {
 }
 
 func newBufferPlacer(p *plannerParts, from *provisioner) *bufferPlacer {
-	return &bufferPlacer{provisioner: *from, inbox: p.inbox, table: p.buffers, parts: p, cordoned: map[string]time.Time{}}
+	return &bufferPlacer{
+		provisioner: *from, inbox: p.inbox, table: p.buffers, parts: p, cordoned: map[string]time.Time{},
+		templates: bufferTemplates{rules: p.objects.rules, known: map[string]map[string]bufferTemplate{}},
+	}
 }
 
 // step answers one question, unless pods wait for a plan, and returns when to look again; zero for nothing to do.
@@ -123,7 +127,10 @@ type bufferState struct {
 // place plans the buffers of a namespace together. Where that fails it plans each by itself, so that one cannot keep the others from room.
 func (b *bufferPlacer) place(ctx context.Context, asked *api.PlaceBuffers) *api.PlaceBuffersAnswer {
 	answer := &api.PlaceBuffersAnswer{}
-	states, pods := b.states(asked)
+	states, pods, err := b.states(asked)
+	if err != nil {
+		return &api.PlaceBuffersAnswer{Message: err.Error()}
+	}
 	b.table.Keep(asked.GetNamespace(), pods, asked.GetNamespaces())
 	b.watchCordons(time.Now())
 	var entries []intake.Entry
@@ -140,8 +147,7 @@ func (b *bufferPlacer) place(ctx context.Context, asked *api.PlaceBuffers) *api.
 		b.describe(states, nil)
 		return answer
 	}
-	err := b.plan(ctx, entries, states)
-	if err == nil || ctx.Err() != nil {
+	if err = b.plan(ctx, entries, states); err == nil || ctx.Err() != nil {
 		return answer
 	}
 	klog.FromContext(ctx).Error(err, "Capacity buffers could not be planned together", "namespace", asked.GetNamespace(), "buffers", len(states))
@@ -159,23 +165,27 @@ func (b *bufferPlacer) place(ctx context.Context, asked *api.PlaceBuffers) *api.
 }
 
 // states are the buffers of the question, and the UIDs of all their pods.
-func (b *bufferPlacer) states(asked *api.PlaceBuffers) ([]*bufferState, map[types.UID]bool) {
+func (b *bufferPlacer) states(asked *api.PlaceBuffers) ([]*bufferState, map[types.UID]bool, error) {
+	templates, err := b.templates.of(asked)
+	if err != nil {
+		return nil, nil, err
+	}
 	var out []*bufferState
 	all, now := map[types.UID]bool{}, time.Now()
 	for _, in := range asked.GetBuffers() {
 		s := &bufferState{places: &api.BufferPlaces{Uid: in.GetUid()}}
 		out = append(out, s)
-		buffer := buffers.Buffer{Namespace: asked.GetNamespace(), Name: in.GetName(), UID: in.GetUid(), Count: int(in.GetPods())}
-		if err := buffer.Template.Unmarshal(in.GetTemplate()); err != nil {
-			s.places.NoRoom = fmt.Sprintf("reading the template: %v", err)
+		template := templates[in.GetUid()]
+		if s.places.NoRoom = template.why; template.why != "" {
 			continue
 		}
+		buffer := buffers.Buffer{Namespace: asked.GetNamespace(), Name: in.GetName(), UID: in.GetUid(), Count: int(in.GetPods()), Template: template.out}
 		s.take(&buffer, b.parts.queue.profiles.served[0], now)
 		for _, e := range s.entries {
 			all[e.Pod.UID] = true
 		}
 	}
-	return out, all
+	return out, all, nil
 }
 
 // take makes the buffer's pods. All are of one class.

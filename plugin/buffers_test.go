@@ -3,10 +3,12 @@ package plugin_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	nodev1 "k8s.io/api/node/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -215,5 +217,67 @@ func TestBufferThatCannotBePlanned(t *testing.T) {
 	a := h.buffers("1", buffer(t, "bad", 1, "1", func(s *corev1.PodTemplateSpec) { s.Labels = map[string]string{"fault": "x"} }), buffer(t, "good", 1, "1", nil))
 	if bad, good := a.GetBuffers()[0], a.GetBuffers()[1]; bad.GetNoRoom() == "" || bad.GetInFlight() != 0 || good.GetInFlight() != 1 {
 		t.Errorf("answer %v", a)
+	}
+}
+
+// The pods of a buffer are planned as admission would make them: with the requests of the namespace's LimitRange and the overhead of their
+// RuntimeClass. A change of these is planned again.
+func TestBufferIsAdmitted(t *testing.T) {
+	ranges := &corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "cpu"}}
+	ranges.Spec.Limits = []corev1.LimitRangeItem{{
+		Type: corev1.LimitTypeContainer, Default: corev1.ResourceList{corev1.ResourceCPU: *milli(3000)}, DefaultRequest: corev1.ResourceList{corev1.ResourceCPU: *milli(3000)},
+	}}
+	class := &nodev1.RuntimeClass{ObjectMeta: metav1.ObjectMeta{Name: "kata"}, Handler: "kata"}
+	class.Overhead = &nodev1.Overhead{PodFixed: corev1.ResourceList{corev1.ResourceCPU: *milli(2000)}}
+	h := start(t, harnessOptions{objects: []runtime.Object{ranges, class, newNode("one", "1930m", bought("m7g.large", "on-demand"))}})
+	h.known("one", 0)
+	bare := func(s *corev1.PodTemplateSpec) { s.Spec.Containers[0].Resources = corev1.ResourceRequirements{} }
+	if got := h.buffered("1", 1, "1", bare); got.GetExisting() != 0 || got.GetInFlight() != 1 {
+		t.Errorf("a pod of 3 CPUs by the LimitRange, on a node of 1.93: %v", got)
+	}
+	cpu := func() float64 {
+		requests := resource.MustParse(h.launcher.claims()[len(h.launcher.claims())-1].GetRequests()["cpu"])
+		return requests.AsApproximateFloat64()
+	}
+	if got := cpu(); got < 3 || got >= 4 {
+		t.Errorf("the NodeClaim requests %.2f CPUs, want the 3 of the LimitRange", got)
+	}
+	overhead := func(s *corev1.PodTemplateSpec) { s.Spec.RuntimeClassName = new("kata") }
+	if got := h.buffered("2", 1, "2", overhead); got.GetInFlight() != 1 || cpu() < 4 {
+		t.Errorf("%v, the NodeClaim requests %.2f CPUs, want 2 and the 2 of the RuntimeClass", got, cpu())
+	}
+	if err := h.client.CoreV1().LimitRanges("default").Delete(t.Context(), "cpu", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	h.eventually("the pod without a request to fit the node", func() bool { return h.buffered("3", 1, "1", bare).GetExisting() == 1 })
+}
+
+// A buffer whose pods the API server would refuse gets no room, and says why. The others of its namespace do.
+func TestBufferIsRefused(t *testing.T) {
+	ranges := &corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "most"}}
+	ranges.Spec.Limits = []corev1.LimitRangeItem{{Type: corev1.LimitTypeContainer, Max: corev1.ResourceList{corev1.ResourceCPU: *milli(2000)}}}
+	h := start(t, harnessOptions{objects: []runtime.Object{ranges}})
+	limited := func(cpu string, change func(*corev1.PodSpec)) func(*corev1.PodTemplateSpec) {
+		return func(s *corev1.PodTemplateSpec) {
+			s.Spec.Containers[0].Resources.Limits = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}
+			if change != nil {
+				change(&s.Spec)
+			}
+		}
+	}
+	a := h.buffers("1",
+		buffer(t, "beyond", 1, "1", limited("3", nil)),
+		buffer(t, "classless", 1, "1", limited("2", func(s *corev1.PodSpec) { s.RuntimeClassName = new("none") })),
+		buffer(t, "unranked", 1, "1", limited("2", func(s *corev1.PodSpec) { s.PriorityClassName = "none" })),
+		buffer(t, "good", 1, "1", limited("2", nil)),
+	)
+	want := []string{"maximum cpu usage per Container is 2, but limit is 3", "RuntimeClass none is missing", "PriorityClass none is missing", ""}
+	if len(a.GetBuffers()) != len(want) {
+		t.Fatalf("answer %v", a)
+	}
+	for i, p := range a.GetBuffers() {
+		if !strings.Contains(p.GetNoRoom(), want[i]) || (p.GetInFlight() == 1) != (want[i] == "") {
+			t.Errorf("buffer %s: %v, want the reason %q", p.GetUid(), p, want[i])
+		}
 	}
 }

@@ -3,7 +3,6 @@ package plugin
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,10 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	appslisters "k8s.io/client-go/listers/apps/v1"
-	corelisters "k8s.io/client-go/listers/core/v1"
-	nodelisters "k8s.io/client-go/listers/node/v1"
-	schedulinglisters "k8s.io/client-go/listers/scheduling/v1"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
 	"github.com/slipway-k8s/slipway/plugin/admission"
@@ -31,15 +26,11 @@ const liveEvery = 30 * time.Second
 // daemonSets are the DaemonSets of the cluster with the templates of the pods that the API server will make of them. Plan,
 // filters and reservations all take them from here, so that they count the same room. It is safe for concurrent use.
 type daemonSets struct {
-	owners          *intake.Owners
-	sets            appslisters.DaemonSetLister
-	limitRanges     corelisters.LimitRangeLister
-	runtimeClasses  nodelisters.RuntimeClassLister
-	priorityClasses schedulinglisters.PriorityClassLister
-	// epoch rises when something changes that the templates depend on.
+	owners *intake.Owners
+	sets   appslisters.DaemonSetLister
+	rules  *admissionRules
+	// epoch rises when a DaemonSet changes, or a pod shows more than the rules do.
 	epoch atomic.Int64
-	// rules rises when an object changes that admission reads.
-	rules atomic.Int64
 
 	mu sync.Mutex
 	// known are the completed DaemonSets, by UID.
@@ -57,36 +48,16 @@ type completed struct {
 	until time.Time
 }
 
-func newDaemonSets(f informers.SharedInformerFactory, owners *intake.Owners) (*daemonSets, error) {
-	d := &daemonSets{
-		owners: owners, sets: f.Apps().V1().DaemonSets().Lister(), limitRanges: f.Core().V1().LimitRanges().Lister(),
-		runtimeClasses: f.Node().V1().RuntimeClasses().Lister(), priorityClasses: f.Scheduling().V1().PriorityClasses().Lister(),
-		known: map[types.UID]completed{},
-	}
+func newDaemonSets(f informers.SharedInformerFactory, owners *intake.Owners, rules *admissionRules) (*daemonSets, error) {
+	d := &daemonSets{owners: owners, sets: f.Apps().V1().DaemonSets().Lister(), rules: rules, known: map[types.UID]completed{}}
 	if _, err := f.Apps().V1().DaemonSets().Informer().AddEventHandler(notifies(func() { d.epoch.Add(1) })); err != nil {
 		return nil, fmt.Errorf("watching DaemonSets: %w", err)
-	}
-	for _, informer := range []cache.SharedIndexInformer{
-		f.Core().V1().LimitRanges().Informer(), f.Node().V1().RuntimeClasses().Informer(), f.Scheduling().V1().PriorityClasses().Informer(),
-	} {
-		if _, err := informer.AddEventHandler(notifies(d.rulesChanged)); err != nil {
-			return nil, fmt.Errorf("watching what admission reads: %w", err)
-		}
 	}
 	return d, nil
 }
 
-// notifies calls f at every change.
-func notifies(f func()) cache.ResourceEventHandlerFuncs {
-	return cache.ResourceEventHandlerFuncs{
-		AddFunc: func(any) { f() }, UpdateFunc: func(any, any) { f() }, DeleteFunc: func(any) { f() },
-	}
-}
-
-func (d *daemonSets) rulesChanged() {
-	d.rules.Add(1)
-	d.epoch.Add(1)
-}
+// version rises when something changes that the templates depend on.
+func (d *daemonSets) version() int64 { return d.epoch.Load() + d.rules.version() }
 
 // arrived notes a pod of a DaemonSet: the first shows what no rule does.
 func (d *daemonSets) arrived(owner types.UID) {
@@ -103,7 +74,7 @@ func (d *daemonSets) arrived(owner types.UID) {
 func (d *daemonSets) list(logger klog.Logger, now time.Time) ([]*appsv1.DaemonSet, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	counted := d.rules.Load()
+	counted := d.rules.version()
 	all, err := d.sets.List(labels.Everything())
 	if err != nil {
 		return nil, fmt.Errorf("listing DaemonSets: %w", err)
@@ -115,7 +86,7 @@ func (d *daemonSets) list(logger klog.Logger, now time.Time) ([]*appsv1.DaemonSe
 		have, ok := d.known[ds.UID]
 		if !ok || !sameSpec(have.from, ds) || have.rules != counted || !now.Before(have.until) {
 			if rules == nil {
-				if rules, err = d.read(); err != nil {
+				if rules, err = d.rules.read(); err != nil {
 					return nil, err
 				}
 			}
@@ -157,22 +128,4 @@ func (d *daemonSets) newest(ds *appsv1.DaemonSet) *corev1.Pod {
 		}
 	}
 	return newest
-}
-
-// read lists what admission reads.
-func (d *daemonSets) read() (*admission.Rules, error) {
-	var out admission.Rules
-	var err error
-	if out.LimitRanges, err = d.limitRanges.List(labels.Everything()); err != nil {
-		return nil, fmt.Errorf("listing LimitRanges: %w", err)
-	}
-	if out.RuntimeClasses, err = d.runtimeClasses.List(labels.Everything()); err != nil {
-		return nil, fmt.Errorf("listing RuntimeClasses: %w", err)
-	}
-	if out.PriorityClasses, err = d.priorityClasses.List(labels.Everything()); err != nil {
-		return nil, fmt.Errorf("listing PriorityClasses: %w", err)
-	}
-	// Of several LimitRanges the first default counts. The API server takes them in no order.
-	slices.SortFunc(out.LimitRanges, func(a, b *corev1.LimitRange) int { return cmp.Compare(a.Name, b.Name) })
-	return &out, nil
 }

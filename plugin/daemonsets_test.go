@@ -24,7 +24,11 @@ func TestDaemonSetsCountAsTheirPodsAre(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := newDaemonSets(f, owners)
+	rules, err := newAdmissionRules(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := newDaemonSets(f, owners, rules)
 	if err != nil {
 		t.Fatal(err)
 	}

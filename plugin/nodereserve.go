@@ -224,7 +224,7 @@ func (n *nodeReserve) missing(logger klog.Logger, node *corev1.Node, info fwk.No
 }
 
 func (n *nodeReserve) needsOf(logger klog.Logger, node *corev1.Node) []reservations.Need {
-	epoch, now := n.objects.daemonSets.epoch.Load(), time.Now()
+	epoch, now := n.objects.daemonSets.version(), time.Now()
 	n.mu.Lock()
 	have, ok := n.needs[node.UID]
 	n.mu.Unlock()

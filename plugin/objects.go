@@ -25,6 +25,7 @@ type objects struct {
 	podsSynced, nodesSynced cache.InformerSynced
 
 	owners     *intake.Owners
+	rules      *admissionRules
 	daemonSets *daemonSets
 }
 
@@ -34,14 +35,18 @@ func newObjects(f informers.SharedInformerFactory) (*objects, error) {
 	if err != nil {
 		return nil, err
 	}
-	daemonSets, err := newDaemonSets(f, owners)
+	rules, err := newAdmissionRules(f)
+	if err != nil {
+		return nil, err
+	}
+	daemonSets, err := newDaemonSets(f, owners, rules)
 	if err != nil {
 		return nil, err
 	}
 	pods, nodes := f.Core().V1().Pods(), f.Core().V1().Nodes()
 	return &objects{
 		pods: pods.Lister(), nodes: nodes.Lister(), namespaces: f.Core().V1().Namespaces().Lister(),
-		podsSynced: pods.Informer().HasSynced, nodesSynced: nodes.Informer().HasSynced, owners: owners, daemonSets: daemonSets,
+		podsSynced: pods.Informer().HasSynced, nodesSynced: nodes.Informer().HasSynced, owners: owners, rules: rules, daemonSets: daemonSets,
 	}, nil
 }
 

@@ -20,8 +20,13 @@ import (
 // errSelectorConflict reports that admission refuses the pod: its nodeSelector contradicts that of its RuntimeClass.
 var errSelectorConflict = errors.New("nodeSelector contradicts that of the RuntimeClass")
 
+// mostLimits bounds the work that the LimitRanges of a namespace cause for one pod: their entries times the pod's containers. A tenant may
+// write as many of either as etcd holds.
+const mostLimits = 1 << 14
+
 // Limit returns the spec with the defaults of the namespace's LimitRanges. The error names the LimitRange that refuses the
-// pod. ranges may be of all namespaces. They must be in the order in which they apply, with the API server's defaults set.
+// pod, or says that they are too many to read. ranges may be of all namespaces. They must be in the order in which they apply,
+// with the API server's defaults set.
 func Limit(ranges []*corev1.LimitRange, namespace string, spec corev1.PodSpec) (corev1.PodSpec, error) {
 	var here []*corev1.LimitRange
 	for _, l := range ranges {
@@ -31,6 +36,9 @@ func Limit(ranges []*corev1.LimitRange, namespace string, spec corev1.PodSpec) (
 	}
 	if len(here) == 0 {
 		return spec, nil
+	}
+	if n := limits(here) * (len(spec.Containers) + len(spec.InitContainers)); n > mostLimits {
+		return corev1.PodSpec{}, fmt.Errorf("the LimitRanges of the namespace have %d limits for the pod's containers, at most %d are read", n, mostLimits)
 	}
 	pod, internal := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace}, Spec: *spec.DeepCopy()}, &core.Pod{}
 	if err := corev1conversion.Convert_v1_Pod_To_core_Pod(pod, internal, nil); err != nil {
@@ -51,6 +59,17 @@ func Limit(ranges []*corev1.LimitRange, namespace string, spec corev1.PodSpec) (
 		return corev1.PodSpec{}, fmt.Errorf("converting the pod: %w", err)
 	}
 	return out.Spec, nil
+}
+
+// limits returns how many entries the LimitRanges have.
+func limits(ranges []*corev1.LimitRange) int {
+	n := 0
+	for _, l := range ranges {
+		for _, item := range l.Spec.Limits {
+			n += 1 + len(item.Max) + len(item.Min) + len(item.Default) + len(item.DefaultRequest) + len(item.MaxLimitRequestRatio)
+		}
+	}
+	return n
 }
 
 // SetRuntimeClass writes the overhead and the scheduling of the RuntimeClass into the spec. The error is the reason for

@@ -2,6 +2,7 @@ package admission_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -198,4 +199,30 @@ func through(ctx context.Context, chain []apiadmission.Interface, pod *corev1.Po
 	}
 	out := &corev1.Pod{}
 	return &out.Spec, corev1conversion.Convert_core_Pod_To_v1_Pod(internal, out, nil)
+}
+
+// TestMostLimits checks that what a tenant writes into LimitRanges and a template is bounded together: 600 containers with limits of their own are
+// read, and refused where the LimitRanges have too many entries for them.
+func TestMostLimits(t *testing.T) {
+	var spec corev1.PodSpec
+	for range 600 {
+		spec.Containers = append(spec.Containers, corev1.Container{})
+	}
+	rules := admission.Rules{}
+	for i := range 10 {
+		rules.LimitRanges = append(rules.LimitRanges, limits("ns", fmt.Sprint(i), corev1.LimitRangeItem{Type: corev1.LimitTypeContainer, DefaultRequest: list("cpu", "1")}))
+	}
+	if got, err := rules.Pod("ns", &spec); err != nil || got.Containers[599].Resources.Requests.Cpu().Value() != 1 {
+		t.Errorf("12,000 entries: error %v", err)
+	}
+	for i := range 10 {
+		rules.LimitRanges = append(rules.LimitRanges, limits("ns", fmt.Sprint(10+i), corev1.LimitRangeItem{Type: corev1.LimitTypeContainer, DefaultRequest: list("cpu", "1")}))
+	}
+	want := "the LimitRanges of the namespace have 24000 limits for the pod's containers, at most 16384 are read"
+	if _, err := rules.Pod("ns", &spec); err == nil || err.Error() != want {
+		t.Errorf("24,000 entries: error %v, want %s", err, want)
+	}
+	if _, err := rules.Pod("other", &spec); err != nil {
+		t.Errorf("another namespace: %v", err)
+	}
 }

@@ -1,30 +1,16 @@
 package admission
 
 import (
-	"fmt"
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	nodev1 "k8s.io/api/node/v1"
-	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	corev1defaults "k8s.io/kubernetes/pkg/apis/core/v1"
 )
 
 // templateGeneration is the label that the DaemonSet controller writes on its pods; its value is that of the DaemonSet's
 // annotation appsv1.DeprecatedTemplateGeneration (k8s.io/kubernetes/pkg/controller/daemon/util).
 const templateGeneration = "pod-template-generation"
-
-// Rules are the objects of a cluster that admission reads, of all namespaces.
-type Rules struct {
-	// LimitRanges are in the order in which they apply.
-	LimitRanges []*corev1.LimitRange
-	// RuntimeClasses are those that pods may name.
-	RuntimeClasses []*nodev1.RuntimeClass
-	// PriorityClasses are those that pods may name, and the global default.
-	PriorityClasses []*schedulingv1.PriorityClass
-}
 
 // DaemonSet returns the DaemonSet with its template as pods made from it will be after admission. The error is the reason
 // for which the API server will refuse them. live is a pod of the DaemonSet, which shows what webhooks add; nil for none. It
@@ -34,39 +20,18 @@ type Rules struct {
 // tolerations of a RuntimeClass are left out. The node selector of a RuntimeClass is kept: a pod that it excludes from the
 // node uses no resources there.
 func (r *Rules) DaemonSet(ds *appsv1.DaemonSet, live *corev1.Pod) (*appsv1.DaemonSet, error) {
-	pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: ds.Namespace}, Spec: *ds.Spec.Template.Spec.DeepCopy()}
-	// A pod gets requests for what its template only limits.
-	corev1defaults.SetObjectDefaults_Pod(&pod)
-	spec, err := Limit(r.LimitRanges, ds.Namespace, pod.Spec)
+	made := defaulted(ds.Namespace, &ds.Spec.Template.Spec)
+	spec, err := r.admit(ds.Namespace, made)
 	if err != nil {
-		return nil, err
-	}
-	class, found := PriorityClassOf(r.PriorityClasses, &spec)
-	if !found {
-		return nil, fmt.Errorf("PriorityClass %s is missing", spec.PriorityClassName)
-	}
-	SetPriority(&spec, class)
-	if err := r.setRuntimeClass(&spec); err != nil {
 		return nil, err
 	}
 	spec.Tolerations = ds.Spec.Template.Spec.Tolerations
 	if live != nil {
-		overlay(&spec, &pod.Spec, &live.Spec)
+		overlay(&spec, &made, &live.Spec)
 	}
 	out := *ds
 	out.Spec.Template.Spec = spec
 	return &out, nil
-}
-
-func (r *Rules) setRuntimeClass(s *corev1.PodSpec) error {
-	if s.RuntimeClassName == nil {
-		return nil
-	}
-	i := slices.IndexFunc(r.RuntimeClasses, func(c *nodev1.RuntimeClass) bool { return c.Name == *s.RuntimeClassName })
-	if i < 0 {
-		return fmt.Errorf("RuntimeClass %s is missing", *s.RuntimeClassName)
-	}
-	return SetRuntimeClass(s, r.RuntimeClasses[i])
 }
 
 // Current reports whether the pod was made from the current template of the DaemonSet and is not ending.
