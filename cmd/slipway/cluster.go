@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	autoscalingv1beta1 "sigs.k8s.io/karpenter/pkg/apis/autoscaling/v1beta1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 	"sigs.k8s.io/karpenter/pkg/apis/v1alpha1"
 
@@ -34,7 +35,7 @@ func (o *options) readCluster(ctx context.Context, r *input.Reader) error {
 		&appsv1.DaemonSetList{}, &appsv1.DeploymentList{}, &appsv1.ReplicaSetList{}, &appsv1.StatefulSetList{}, &batchv1.JobList{},
 		&corev1.PersistentVolumeList{}, &corev1.PersistentVolumeClaimList{}, &storagev1.StorageClassList{}, &storagev1.CSINodeList{},
 		&storagev1.CSIDriverList{}, &schedulingv1.PriorityClassList{}, &nodev1.RuntimeClassList{}, &resourcev1.ResourceClaimList{},
-		&policyv1.PodDisruptionBudgetList{}, &corev1.LimitRangeList{}, &corev1.ServiceList{},
+		&policyv1.PodDisruptionBudgetList{}, &corev1.LimitRangeList{}, &corev1.ServiceList{}, &corev1.PodTemplateList{}, &autoscalingv1beta1.CapacityBufferList{},
 	} {
 		err := c.List(ctx, list)
 		if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {

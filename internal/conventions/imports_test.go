@@ -32,6 +32,7 @@ func bans() []ban {
 		{ours + "internal/disruption", ours + "launcher", []string{ours + "launcher/catalog"}, "both sides share the rules of disruption"},
 		{ours + "internal/disruption", ours + "plugin", nil, "both sides share the rules of disruption"},
 		{ours + "internal/disruption", ours + "e2e", nil, "nothing that is shipped stands on the sandbox"},
+		{ours + "internal/buffersize", ours, []string{ours + "internal/buffersize"}, "both sides share how large a CapacityBuffer is"},
 		{ours + "plugin", sdk, types, "the scheduler calls no AWS API"},
 		{ours + "launcher", ours + "plugin", nil, "the launcher acts, it does not plan"},
 		{ours + "launcher", sdk, append([]string{ours + "launcher/aws"}, types...), "AWS is called from launcher/aws alone"},

@@ -18,9 +18,9 @@ import (
 	autoscalingv1beta1 "sigs.k8s.io/karpenter/pkg/apis/autoscaling/v1beta1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/internal/buffersize"
 	"github.com/slipway-k8s/slipway/launcher/announce"
 	"github.com/slipway-k8s/slipway/launcher/api"
-	"github.com/slipway-k8s/slipway/launcher/buffer/size"
 	"github.com/slipway-k8s/slipway/launcher/leadership"
 )
 
@@ -126,7 +126,7 @@ func (c *Controller) Needed(claim *karpv1.NodeClaim) string {
 // item is a buffer in one pass.
 type item struct {
 	stored     *autoscalingv1beta1.CapacityBuffer
-	resolution size.Resolution
+	resolution buffersize.Resolution
 	// wanted is the question about it; nil where it has no pods.
 	wanted *api.Buffer
 }
@@ -229,8 +229,8 @@ func (c *Controller) resolve(ctx context.Context, it *item, taken, before int) e
 		it.resolution.Failure = failure
 		return nil
 	}
-	r := size.Resolution{PodTemplate: t.name, Generation: t.generation}
-	r.Replicas, r.Limited = size.Grant(size.Wanted(&cb.Spec, &t.pod.Spec, t.replicas), taken, before)
+	r := buffersize.Resolution{PodTemplate: t.name, Generation: t.generation}
+	r.Replicas, r.Limited = buffersize.Grant(buffersize.Wanted(&cb.Spec, &t.pod.Spec, t.replicas), taken, before)
 	it.resolution = r
 	if r.Replicas > 0 {
 		it.wanted = &api.Buffer{Name: cb.Name, Uid: string(cb.UID), Pods: r.Replicas, Template: text}

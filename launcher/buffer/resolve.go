@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	autoscalingv1beta1 "sigs.k8s.io/karpenter/pkg/apis/autoscaling/v1beta1"
 
-	"github.com/slipway-k8s/slipway/launcher/buffer/size"
+	"github.com/slipway-k8s/slipway/internal/buffersize"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
@@ -25,13 +25,13 @@ type template struct {
 }
 
 // template reads what the buffer refers to. A Failure is the user's, an error is not.
-func (c *Controller) template(ctx context.Context, cb *autoscalingv1beta1.CapacityBuffer) (template, *size.Failure, error) {
-	strategy := size.Strategy(&cb.Spec)
+func (c *Controller) template(ctx context.Context, cb *autoscalingv1beta1.CapacityBuffer) (template, *buffersize.Failure, error) {
+	strategy := buffersize.Strategy(&cb.Spec)
 	switch why := cb.Annotations[catalog.UnreadableAnnotation]; {
 	case why != "":
 		return template{}, failed("%s", why), nil
-	case strategy != size.StrategyActive:
-		return template{}, failed("spec.provisioningStrategy: %s is not supported, want %s", strategy, size.StrategyActive), nil
+	case strategy != buffersize.StrategyActive:
+		return template{}, failed("spec.provisioningStrategy: %s is not supported, want %s", strategy, buffersize.StrategyActive), nil
 	case cb.Spec.PodTemplateRef != nil:
 		return c.podTemplate(ctx, cb)
 	case cb.Spec.ScalableRef != nil:
@@ -40,19 +40,19 @@ func (c *Controller) template(ctx context.Context, cb *autoscalingv1beta1.Capaci
 	return template{}, failed("Neither podTemplateRef nor scalableRef is set"), nil
 }
 
-func failed(format string, args ...any) *size.Failure {
-	return &size.Failure{Reason: size.ResolutionFailed, Message: fmt.Sprintf(format, args...)}
+func failed(format string, args ...any) *buffersize.Failure {
+	return &buffersize.Failure{Reason: buffersize.ResolutionFailed, Message: fmt.Sprintf(format, args...)}
 }
 
-func (c *Controller) podTemplate(ctx context.Context, cb *autoscalingv1beta1.CapacityBuffer) (template, *size.Failure, error) {
+func (c *Controller) podTemplate(ctx context.Context, cb *autoscalingv1beta1.CapacityBuffer) (template, *buffersize.Failure, error) {
 	object := &corev1.PodTemplate{}
 	if why, err := c.get(ctx, cb, cb.Spec.PodTemplateRef.Name, object); why != "" || err != nil {
-		return template{}, &size.Failure{Reason: size.PodTemplateNotFound, Message: why}, err
+		return template{}, &buffersize.Failure{Reason: buffersize.PodTemplateNotFound, Message: why}, err
 	}
 	return template{pod: object.Template, name: object.Name, generation: object.Generation}, nil, nil
 }
 
-func (c *Controller) workload(ctx context.Context, cb *autoscalingv1beta1.CapacityBuffer) (template, *size.Failure, error) {
+func (c *Controller) workload(ctx context.Context, cb *autoscalingv1beta1.CapacityBuffer) (template, *buffersize.Failure, error) {
 	ref := cb.Spec.ScalableRef
 	if ref.APIGroup != "" && ref.APIGroup != appsv1.GroupName {
 		return template{}, failed("unsupported scalableRef API group %q", ref.APIGroup), nil
@@ -70,7 +70,7 @@ func (c *Controller) workload(ctx context.Context, cb *autoscalingv1beta1.Capaci
 		return template{}, failed("unsupported kind %q", ref.Kind), nil
 	}
 	if why, err := c.get(ctx, cb, ref.Name, object); why != "" || err != nil {
-		return template{}, &size.Failure{Reason: size.ScalableRefNotFound, Message: why}, err
+		return template{}, &buffersize.Failure{Reason: buffersize.ScalableRefNotFound, Message: why}, err
 	}
 	replicas, pod := deployment.Spec.Replicas, deployment.Spec.Template
 	switch ref.Kind {
@@ -98,12 +98,12 @@ func (c *Controller) get(ctx context.Context, cb *autoscalingv1beta1.CapacityBuf
 }
 
 // encode returns what the scheduler needs of a template.
-func encode(pod corev1.PodTemplateSpec) ([]byte, *size.Failure, error) {
+func encode(pod corev1.PodTemplateSpec) ([]byte, *buffersize.Failure, error) {
 	bare := corev1.PodTemplateSpec{Spec: pod.Spec}
 	bare.Labels = pod.Labels
 	text, err := bare.Marshal()
-	if err == nil && len(text) > size.MostTemplate {
-		return nil, failed("the pod template has %d bytes, at most %d are read", len(text), size.MostTemplate), nil
+	if err == nil && len(text) > buffersize.MostTemplate {
+		return nil, failed("the pod template has %d bytes, at most %d are read", len(text), buffersize.MostTemplate), nil
 	}
 	return text, nil, err
 }

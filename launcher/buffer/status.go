@@ -16,10 +16,10 @@ import (
 	autoscalingv1beta1 "sigs.k8s.io/karpenter/pkg/apis/autoscaling/v1beta1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/internal/buffersize"
 	"github.com/slipway-k8s/slipway/internal/disruption"
 	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
 	"github.com/slipway-k8s/slipway/launcher/api"
-	"github.com/slipway-k8s/slipway/launcher/buffer/size"
 )
 
 // publish makes known which nodes have room for pods of buffers. complete means that all were asked about.
@@ -65,13 +65,13 @@ func (c *Controller) write(ctx context.Context, items map[string][]*item) []erro
 	var errs []error
 	for name, of := range items {
 		for _, it := range of {
-			var places *size.Places
+			var places *buffersize.Places
 			if p := c.placesOf(name, it); p != nil {
-				places = &size.Places{Existing: int(p.GetExisting()), InFlight: int(p.GetInFlight()), NoRoom: p.GetNoRoom()}
+				places = &buffersize.Places{Existing: int(p.GetExisting()), InFlight: int(p.GetInFlight()), NoRoom: p.GetNoRoom()}
 			}
 			cb := it.stored.DeepCopy()
-			size.SetResolution(cb, it.resolution)
-			size.SetPlaces(cb, it.resolution, places)
+			buffersize.SetResolution(cb, it.resolution)
+			buffersize.SetPlaces(cb, it.resolution, places)
 			if equality.Semantic.DeepEqual(it.stored.Status, cb.Status) {
 				continue
 			}

@@ -61,6 +61,14 @@ func (b *Buffer) Pods(scheduler string) []*corev1.Pod {
 	return out
 }
 
+// NameOf returns the namespace and name of the buffer whose pod it is; empty for a pod of no buffer.
+func NameOf(pod *corev1.Pod) string {
+	if !catalog.PodRefOf(pod).Virtual() || pod.Annotations[annotationFake] == "" {
+		return ""
+	}
+	return pod.Annotations[annotationNamespace] + "/" + pod.Annotations[annotationName]
+}
+
 // planned returns the spec without what no pod of a buffer has.
 func planned(spec corev1.PodSpec) corev1.PodSpec {
 	out := *spec.DeepCopy()

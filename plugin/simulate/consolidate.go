@@ -14,6 +14,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/internal/disruption"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/plugin/buffers"
 	"github.com/slipway-k8s/slipway/plugin/consolidate"
 	"github.com/slipway-k8s/slipway/plugin/plan"
 	"github.com/slipway-k8s/slipway/plugin/simulate/input"
@@ -95,7 +96,7 @@ func Consolidate(ctx context.Context, objects *input.Objects, m *market.Market, 
 	if err != nil {
 		return nil, err
 	}
-	out := &Saving{Problems: distinct(slices.Concat(objects.Problems, m.Problems, problems)), Notes: m.Notes, Pending: pending, first: settled, cat: cat}
+	out := &Saving{Problems: distinct(slices.Concat(objects.Problems, m.Problems, problems)), Notes: slices.Concat(m.Notes, objects.Notes), Pending: pending, first: settled, cat: cat}
 	c := &cluster{objects: settled, cat: cat, o: o.Options, shapes: map[string]int{}}
 	for _, n := range objects.Nodes {
 		c.o.taken = append(c.o.taken, n.Name)
@@ -143,6 +144,9 @@ func owners(objects *input.Objects) map[string]string {
 	for _, p := range objects.Pods {
 		name := p.Namespace + "/" + p.Name
 		out[name] = "Pod " + name
+		if buffer := buffers.NameOf(p.Pod); buffer != "" {
+			out[name] = "CapacityBuffer " + buffer
+		}
 		ref := metav1.GetControllerOf(p.Pod)
 		if ref == nil {
 			continue

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -22,7 +23,8 @@ func (o *observed) fleet(cat catalog.State, podAge func(*karpv1.NodePool) time.D
 	out := make([]consolidate.Node, 0, len(o.candidates))
 	for i := range o.candidates {
 		c := &o.candidates[i]
-		node := priced(cat, c.Node, c.Pods)
+		kept := o.buffers[c.Node.Name]
+		node := priced(cat, c.Node, slices.Concat(c.Pods, kept))
 		node.Policy = consolidate.Policy(cmp.Or(c.Pool.Spec.Disruption.ConsolidationPolicy, karpv1.ConsolidationPolicyWhenEmptyOrUnderutilized))
 		for _, p := range c.Pods {
 			if disruption.Occupies(p) {
@@ -31,6 +33,10 @@ func (o *observed) fleet(cat catalog.State, podAge func(*karpv1.NodePool) time.D
 					Fresh: consolidate.Fresh(p, o.now, podAge(c.Pool)),
 				})
 			}
+		}
+		// As in the scheduler: the pods of a buffer move with their node.
+		for _, p := range kept {
+			node.Pods = append(node.Pods, consolidate.Pod{Name: p.Namespace + "/" + p.Name, Weight: consolidate.Weight(p), CPU: consolidate.RequestedCPU(p), Fresh: 1})
 		}
 		if len(node.Pods) == 0 {
 			node.Disrupted = disruption.BudgetNodeOf(c.Claim, c.Node).Disrupted

@@ -14,6 +14,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/internal/disruption"
 	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
+	"github.com/slipway-k8s/slipway/plugin/buffers"
 	"github.com/slipway-k8s/slipway/plugin/simulate/input"
 )
 
@@ -29,6 +30,8 @@ type observed struct {
 	podBudgets []disruption.PodBudget
 	// disruptBare means that pods without a controller do not keep a node.
 	disruptBare bool
+	// buffers are the pods of CapacityBuffers with room on each node, by its name. They are no pods: nothing is evicted for them.
+	buffers map[string][]*corev1.Pod
 	// tallies count the nodes of each NodePool for its budgets.
 	tallies map[string]disruption.PoolCount
 }
@@ -39,9 +42,13 @@ func observe(objects *input.Objects, now time.Time) *observed {
 	for _, p := range objects.NodePools {
 		pools[p.Name] = p
 	}
-	pods := make(map[string][]*corev1.Pod, len(objects.Nodes))
+	pods, kept := make(map[string][]*corev1.Pod, len(objects.Nodes)), map[string][]*corev1.Pod{}
 	for _, p := range objects.Pods {
-		if p.Spec.NodeName != "" {
+		switch {
+		case p.Spec.NodeName == "":
+		case buffers.NameOf(p.Pod) != "":
+			kept[p.Spec.NodeName] = append(kept[p.Spec.NodeName], p.Pod)
+		default:
 			pods[p.Spec.NodeName] = append(pods[p.Spec.NodeName], reported(p.Pod))
 		}
 	}
@@ -49,7 +56,7 @@ func observe(objects *input.Objects, now time.Time) *observed {
 	for _, c := range objects.NodeClaims {
 		claims[c.Status.NodeName] = c
 	}
-	out := &observed{now: now, labels: make(map[string]map[string]string, len(objects.Nodes)), podBudgets: disruption.ReadPodBudgets(podBudgetsOf(objects))}
+	out := &observed{now: now, buffers: kept, labels: make(map[string]map[string]string, len(objects.Nodes)), podBudgets: disruption.ReadPodBudgets(podBudgetsOf(objects))}
 	var counted []disruption.BudgetNode
 	for _, n := range objects.Nodes {
 		out.labels[n.Name] = n.Labels
@@ -146,7 +153,7 @@ func podBudgetsOf(objects *input.Objects) []policyv1.PodDisruptionBudget {
 		if selector, err := metav1.LabelSelectorAsSelector(b.Spec.Selector); err == nil && b.Status.ObservedGeneration == 0 {
 			healthy, all := 0, 0
 			for _, p := range objects.Pods {
-				if p.Namespace != b.Namespace || !selector.Matches(labels.Set(p.Labels)) {
+				if p.Namespace != b.Namespace || buffers.NameOf(p.Pod) != "" || !selector.Matches(labels.Set(p.Labels)) {
 					continue
 				}
 				all++

@@ -97,7 +97,7 @@ func Run(ctx context.Context, objects *input.Objects, m *market.Market, o Option
 	}
 	out.objects, out.cat = objects, cat
 	out.Problems = distinct(slices.Concat(objects.Problems, m.Problems, problems, out.Problems))
-	out.Notes = slices.Clone(m.Notes)
+	out.Notes = slices.Concat(m.Notes, objects.Notes)
 	if o.Scheduler != nil {
 		out.Notes = append(out.Notes, o.Scheduler.Notes...)
 	}

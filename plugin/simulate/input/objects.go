@@ -15,6 +15,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	autoscalingv1beta1 "sigs.k8s.io/karpenter/pkg/apis/autoscaling/v1beta1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 	"sigs.k8s.io/karpenter/pkg/apis/v1alpha1"
 )
@@ -31,7 +32,7 @@ type Objects struct {
 	NodeClaims []*karpv1.NodeClaim
 	// Nodes are the nodes that exist.
 	Nodes []*corev1.Node
-	// Pods are bound and pending pods, those of workloads after those of the input. Finished pods are left out.
+	// Pods are bound and pending pods, those of workloads after those of the input, those of CapacityBuffers last. Finished pods are left out.
 	Pods []Pod
 	// DaemonSets are those whose pods run on nodes.
 	DaemonSets []*appsv1.DaemonSet
@@ -64,6 +65,8 @@ type Objects struct {
 	Invalid []Invalid
 	// Problems are those of objects that are left out, or are read differently from what they say.
 	Problems []Problem
+	// Notes are sentences about what was left out.
+	Notes []string
 	// Ignored counts objects of kinds that no simulation uses, by kind.
 	Ignored map[string]int
 }
@@ -154,12 +157,15 @@ type Reader struct {
 	services        list[*corev1.Service]
 	limitRanges     list[*corev1.LimitRange]
 	budgets         list[*policyv1.PodDisruptionBudget]
+	buffers         list[*autoscalingv1beta1.CapacityBuffer]
+	podTemplates    list[*corev1.PodTemplate]
 
 	specs    map[string]*sharedSpec
 	metas    map[string]*sharedMeta
 	shapes   map[[2]int]int
 	generate map[string]int
 	invalid  []Invalid
+	notes    []string
 	ignored  map[string]int
 	problemList
 }
@@ -239,6 +245,10 @@ func newWorkload(group, kind string) runtime.Object {
 		return &batchv1.CronJob{}
 	case "/ReplicationController":
 		return &corev1.ReplicationController{}
+	case "/PodTemplate":
+		return &corev1.PodTemplate{}
+	case "autoscaling.x-k8s.io/CapacityBuffer":
+		return &autoscalingv1beta1.CapacityBuffer{}
 	}
 	return nil
 }
@@ -309,6 +319,10 @@ func (r *Reader) addWorkload(object runtime.Object) {
 		r.cronJobs.add(r, "CronJob", namespaced(o))
 	case *corev1.ReplicationController:
 		r.controllers.add(r, "ReplicationController", namespaced(o))
+	case *corev1.PodTemplate:
+		r.podTemplates.add(r, "PodTemplate", namespaced(o))
+	case *autoscalingv1beta1.CapacityBuffer:
+		r.buffers.add(r, "CapacityBuffer", namespaced(o))
 	}
 }
 
@@ -336,6 +350,7 @@ func (r *Reader) Finish() *Objects {
 		return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
 	})
 	r.admit(out.Pods)
-	out.Invalid, out.Problems = r.invalid, r.problems
+	out.Pods = append(out.Pods, bufferPods(r)...)
+	out.Invalid, out.Problems, out.Notes = r.invalid, r.problems, r.notes
 	return out
 }

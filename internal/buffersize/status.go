@@ -1,4 +1,4 @@
-package size
+package buffersize
 
 import (
 	"fmt"

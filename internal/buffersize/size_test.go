@@ -1,4 +1,4 @@
-package size_test
+package buffersize_test
 
 import (
 	"math"
@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	autoscalingv1beta1 "sigs.k8s.io/karpenter/pkg/apis/autoscaling/v1beta1"
 
-	"github.com/slipway-k8s/slipway/launcher/buffer/size"
+	"github.com/slipway-k8s/slipway/internal/buffersize"
 )
 
 func pod(requests map[string]string) *corev1.PodSpec {
@@ -69,7 +69,7 @@ func TestWanted(t *testing.T) {
 			if c.limits != nil {
 				spec.Limits = limits(c.limits)
 			}
-			if got := size.Wanted(spec, pod(c.requests), c.workload); got != c.want {
+			if got := buffersize.Wanted(spec, pod(c.requests), c.workload); got != c.want {
 				t.Errorf("%d pods, want %d", got, c.want)
 			}
 		})
@@ -86,14 +86,14 @@ func TestGrant(t *testing.T) {
 		why           string
 	}{
 		{name: "all", wanted: 3, want: 3},
-		{name: "none", wanted: 0, taken: size.MostPods},
-		{name: "a billion", wanted: 1e9, want: size.MostPods, why: "1000000000 pods wanted, 1000 granted: limit of 1000 pods"},
-		{name: "what is left", wanted: 10, taken: size.MostPods - 4, before: 2, want: 4, why: "10 pods wanted, 4 granted"},
-		{name: "nothing left", wanted: 10, taken: size.MostPods, before: 2, why: "10 pods wanted, 0 granted"},
-		{name: "too many buffers", wanted: 1, before: size.MostBuffers, why: "limit of 50 buffers in a namespace reached"},
+		{name: "none", wanted: 0, taken: buffersize.MostPods},
+		{name: "a billion", wanted: 1e9, want: buffersize.MostPods, why: "1000000000 pods wanted, 1000 granted: limit of 1000 pods"},
+		{name: "what is left", wanted: 10, taken: buffersize.MostPods - 4, before: 2, want: 4, why: "10 pods wanted, 4 granted"},
+		{name: "nothing left", wanted: 10, taken: buffersize.MostPods, before: 2, why: "10 pods wanted, 0 granted"},
+		{name: "too many buffers", wanted: 1, before: buffersize.MostBuffers, why: "limit of 50 buffers in a namespace reached"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got, why := size.Grant(c.wanted, c.taken, c.before)
+			got, why := buffersize.Grant(c.wanted, c.taken, c.before)
 			if got != c.want || (why == "") != (c.why == "") || !strings.Contains(why, c.why) {
 				t.Errorf("%d, %q; want %d, %q", got, why, c.want, c.why)
 			}
@@ -116,51 +116,51 @@ func TestStatus(t *testing.T) {
 	const ready = "ReadyForProvisioning=True Resolved: Pod template resolved successfully"
 	for _, c := range []struct {
 		name string
-		r    size.Resolution
-		p    *size.Places
+		r    buffersize.Resolution
+		p    *buffersize.Places
 		want []string
 	}{
-		{"not placed yet", size.Resolution{PodTemplate: "t", Generation: 2, Replicas: 3}, nil, []string{ready}},
+		{"not placed yet", buffersize.Resolution{PodTemplate: "t", Generation: 2, Replicas: 3}, nil, []string{ready}},
 		{
 			"in flight",
-			size.Resolution{PodTemplate: "t", Generation: 2, Replicas: 3},
-			&size.Places{Existing: 1, InFlight: 2},
+			buffersize.Resolution{PodTemplate: "t", Generation: 2, Replicas: 3},
+			&buffersize.Places{Existing: 1, InFlight: 2},
 			[]string{ready, "Provisioning=False RequiresNewCapacity: 2/3 virtual pods required new capacity, 0 failed"},
 		},
 		{
 			"no room",
-			size.Resolution{PodTemplate: "t", Generation: 2, Replicas: 3},
-			&size.Places{Existing: 1, InFlight: 1, NoRoom: "limit cpu of 4 reached"},
+			buffersize.Resolution{PodTemplate: "t", Generation: 2, Replicas: 3},
+			&buffersize.Places{Existing: 1, InFlight: 1, NoRoom: "limit cpu of 4 reached"},
 			[]string{ready, "Provisioning=False RequiresNewCapacity: 1/3 virtual pods required new capacity, 1 failed: limit cpu of 4 reached"},
 		},
 		{
 			"placed",
-			size.Resolution{PodTemplate: "t", Generation: 2, Replicas: 3},
-			&size.Places{Existing: 3},
+			buffersize.Resolution{PodTemplate: "t", Generation: 2, Replicas: 3},
+			&buffersize.Places{Existing: 3},
 			[]string{ready, "Provisioning=True FitsExistingCapacity: All 3 virtual pods fit on existing capacity"},
 		},
 		{
 			"not known",
-			size.Resolution{PodTemplate: "t", Generation: 2, Replicas: 3},
+			buffersize.Resolution{PodTemplate: "t", Generation: 2, Replicas: 3},
 			nil,
 			[]string{ready, "Provisioning=True FitsExistingCapacity: All 3 virtual pods fit on existing capacity"},
 		},
 		{
 			"limited",
-			size.Resolution{Replicas: 3, Limited: "9 wanted"},
-			&size.Places{Existing: 3},
+			buffersize.Resolution{Replicas: 3, Limited: "9 wanted"},
+			&buffersize.Places{Existing: 3},
 			[]string{ready, "Provisioning=True FitsExistingCapacity: All 3 virtual pods fit on existing capacity", "LimitedByQuotas=True MaximumReached: 9 wanted"},
 		},
-		{"empty", size.Resolution{}, nil, []string{ready, "Provisioning=False BufferEmpty: Buffer has zero desired replicas"}},
+		{"empty", buffersize.Resolution{}, nil, []string{ready, "Provisioning=False BufferEmpty: Buffer has zero desired replicas"}},
 		{
 			"not found",
-			size.Resolution{Failure: &size.Failure{Reason: size.PodTemplateNotFound, Message: "it is gone"}},
+			buffersize.Resolution{Failure: &buffersize.Failure{Reason: buffersize.PodTemplateNotFound, Message: "it is gone"}},
 			nil,
 			[]string{"ReadyForProvisioning=False PodTemplateNotFound: it is gone", "Provisioning=False NotReadyForProvisioning: Buffer is not ReadyForProvisioning"},
 		},
 	} {
-		size.SetResolution(cb, c.r)
-		size.SetPlaces(cb, c.r, c.p)
+		buffersize.SetResolution(cb, c.r)
+		buffersize.SetPlaces(cb, c.r, c.p)
 		if diff := cmp.Diff(c.want, conditions(cb)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", c.name, diff)
 		}
@@ -176,7 +176,7 @@ func TestStatus(t *testing.T) {
 // A reason of any length is cut, and stays text.
 func TestLongReason(t *testing.T) {
 	cb := &autoscalingv1beta1.CapacityBuffer{}
-	size.SetPlaces(cb, size.Resolution{Replicas: 1}, &size.Places{NoRoom: "x" + strings.Repeat("ä", 1<<16)})
+	buffersize.SetPlaces(cb, buffersize.Resolution{Replicas: 1}, &buffersize.Places{NoRoom: "x" + strings.Repeat("ä", 1<<16)})
 	if m := cb.Status.Conditions[0].Message; len(m) > 2048 || strings.ToValidUTF8(m, "") != m {
 		t.Errorf("a message of %d bytes", len(m))
 	}
@@ -184,12 +184,12 @@ func TestLongReason(t *testing.T) {
 
 // Without a strategy a buffer is an active one.
 func TestStrategy(t *testing.T) {
-	for in, want := range map[string]string{"": size.StrategyActive, "buffer.x-k8s.io/active-capacity": size.StrategyActive, "other": "other"} {
-		if got := size.Strategy(&autoscalingv1beta1.CapacityBufferSpec{ProvisioningStrategy: &in}); got != want {
+	for in, want := range map[string]string{"": buffersize.StrategyActive, "buffer.x-k8s.io/active-capacity": buffersize.StrategyActive, "other": "other"} {
+		if got := buffersize.Strategy(&autoscalingv1beta1.CapacityBufferSpec{ProvisioningStrategy: &in}); got != want {
 			t.Errorf("%q: %s", in, got)
 		}
 	}
-	if got := size.Strategy(&autoscalingv1beta1.CapacityBufferSpec{}); got != size.StrategyActive {
+	if got := buffersize.Strategy(&autoscalingv1beta1.CapacityBufferSpec{}); got != buffersize.StrategyActive {
 		t.Error(got)
 	}
 }
