@@ -83,9 +83,9 @@ func launcherNeeds() []need {
 func schedulerNeeds() []need {
 	return []need{
 		{"daemonsets", watched, "plugin/daemonsets.go", "DaemonSets()"},
-		{"limitranges", watched, "plugin/daemonsets.go", "LimitRanges()"},
-		{"runtimeclasses", watched, "plugin/daemonsets.go", "RuntimeClasses()"},
-		{"priorityclasses", watched, "plugin/daemonsets.go", "PriorityClasses()"},
+		{"limitranges", watched, "plugin/rules.go", "LimitRanges()"},
+		{"runtimeclasses", watched, "plugin/rules.go", "RuntimeClasses()"},
+		{"priorityclasses", watched, "plugin/rules.go", "PriorityClasses()"},
 		{"jobs", watched, "plugin/intake/owners.go", "Jobs()"},
 		// k8s.io/apiserver reads which users may read its metrics (authentication-reader, of kube-system).
 		{"configmaps", watched, "", ""},

@@ -65,9 +65,13 @@ func defaultLimitRanges(ranges []*corev1.LimitRange) {
 // bufferPods returns the pods of the CapacityBuffers, which exist nowhere.
 func bufferPods(r *Reader) []Pod {
 	made := bufferpods.Make(bufferpods.Input{
-		Buffers:  r.buffers.items,
-		Template: func(namespace, kind, name string) (bufferpods.Template, bool) { return templateOf(r, namespace, kind, name) },
-		Admit:    func(namespace string, spec *corev1.PodSpec) (corev1.PodSpec, error) { return admitTemplate(r, namespace, spec) },
+		Buffers: r.buffers.items,
+		Template: func(namespace, kind, name string) (bufferpods.Template, bool) {
+			return templateOf(r, namespace, kind, name)
+		},
+		Admit: func(namespace string, spec *corev1.PodSpec) (corev1.PodSpec, error) {
+			return admitTemplate(r, namespace, spec)
+		},
 	})
 	for _, cb := range made.Unread {
 		r.notes = append(r.notes, nameOf("CapacityBuffer", cb)+": left out, since the cluster keeps no room for any: the launcher's feature gate CapacityBuffer is off")
