@@ -202,6 +202,7 @@ func TestTerminalsObeyNoName(t *testing.T) {
 		"convert":             {"convert", "-f", old, "--role", "r"},
 		"a file that is not":  {"simulate", "-f", hostile},
 		"status":              {"status", "--kubeconfig", config},
+		"status as wide":      {"status", "-o", "wide", "--kubeconfig", config},
 		"explain live":        {"explain", "pod", "web", "--kubeconfig", config},
 		"explain placed":      {"explain", "pod", "placed", "--kubeconfig", config},
 		"explain none":        {"explain", "pod", "none", "--kubeconfig", config},

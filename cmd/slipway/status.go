@@ -19,6 +19,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/launcher/catalog/fromec2"
 	"github.com/slipway-k8s/slipway/launcher/view"
+	"github.com/slipway-k8s/slipway/launcher/view/top"
 	"github.com/slipway-k8s/slipway/plugin/explain"
 )
 
@@ -40,38 +41,58 @@ ready and, at its end, terminating. With --namespace, only pods of that namespac
   slipway status --watch`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if interval < time.Second {
-				return fmt.Errorf("--interval %s: at least 1s is expected", interval)
-			}
-			c, _, err := o.client()
-			if err != nil {
+			if err := validInterval(interval); err != nil {
 				return err
 			}
-			screen := cmd.Root().OutOrStdout()
-			for {
-				if watch {
-					startOfScreen(screen, cmd.OutOrStdout(), view.Format(format))
-				}
-				if err := o.status(cmd.Context(), c, cmd.OutOrStdout(), view.Format(format)); err != nil || !watch {
+			switch form := view.Format(format); {
+			case watch && form == view.FormatTable:
+				return o.live(cmd, interval)
+			case watch:
+				return o.watch(cmd, interval, form)
+			default:
+				c, _, err := o.client()
+				if err != nil {
 					return err
 				}
-				select {
-				case <-cmd.Context().Done():
-					return nil
-				case <-time.After(interval):
-				}
+				return o.status(cmd.Context(), c, cmd.OutOrStdout(), form)
 			}
 		},
 	}
-	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "show it again and again, until interrupted")
+	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "show it again and again, until interrupted: slipway top on a terminal, one table after the other elsewhere")
 	cmd.Flags().DurationVar(&interval, "interval", 2*time.Second, "how often, with --watch")
 	cmd.Flags().StringVarP(&format, "output", "o", format, "table, wide or json")
 	return cmd
 }
 
+func validInterval(interval time.Duration) error {
+	if interval < time.Second {
+		return fmt.Errorf("--interval %s: at least 1s is expected", interval)
+	}
+	return nil
+}
+
+// watch prints overviews until the context ends.
+func (o *options) watch(cmd *cobra.Command, interval time.Duration, format view.Format) error {
+	c, _, err := o.client()
+	if err != nil {
+		return err
+	}
+	for {
+		startOfScreen(cmd.Root().OutOrStdout(), cmd.OutOrStdout(), format)
+		if err := o.status(cmd.Context(), c, cmd.OutOrStdout(), format); err != nil {
+			return err
+		}
+		select {
+		case <-cmd.Context().Done():
+			return nil
+		case <-time.After(interval):
+		}
+	}
+}
+
 // startOfScreen clears a terminal before the next overview; elsewhere a line with the time separates them, but for JSON documents.
 func startOfScreen(screen, out io.Writer, format view.Format) {
-	if f, ok := screen.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+	if f, ok := screen.(*os.File); ok && term.IsTerminal(int(f.Fd())) && cursorMoves() {
 		fmt.Fprint(screen, "\x1b[H\x1b[2J\x1b[3J") // Home, and clear with what was scrolled away (ECMA-48, xterm).
 	}
 	if format != view.FormatJSON {
@@ -80,26 +101,11 @@ func startOfScreen(screen, out io.Writer, format view.Format) {
 }
 
 func (o *options) status(ctx context.Context, c client.Client, w io.Writer, format view.Format) error {
-	in, err := objects(ctx, c)
+	now, err := o.snapshot(ctx, c)
 	if err != nil {
 		return err
 	}
-	var pools karpv1.NodePoolList
-	if err := c.List(ctx, &pools); err != nil && !meta.IsNoMatchError(err) {
-		return fmt.Errorf("listing NodePools: %w", err)
-	}
-	in.Now, in.NodePools, in.Namespace = time.Now(), pools.Items, o.namespace
-	in.Why = func(pod *corev1.Pod) string {
-		refusal, _ := explain.Read(pod)
-		return refusal.Text()
-	}
-	var events corev1.EventList
-	// Who may not list Events sees the rest.
-	if err := c.List(ctx, &events, client.MatchingFields{"involvedObject.kind": "NodeClaim"}); err != nil && !apierrors.IsForbidden(err) {
-		return fmt.Errorf("listing Events about NodeClaims: %w", err)
-	}
-	in.Events = events.Items
-	if err := view.New(in).Write(w, format); err != nil || format == view.FormatJSON {
+	if err := now.Overview.Write(w, format); err != nil || format == view.FormatJSON {
 		return err
 	}
 	var classes awsv1.EC2NodeClassList
@@ -112,6 +118,30 @@ func (o *options) status(ctx context.Context, c client.Client, w io.Writer, form
 		}
 	}
 	return nil
+}
+
+// snapshot reads what an overview shows.
+func (o *options) snapshot(ctx context.Context, c client.Client) (top.Snapshot, error) {
+	in, err := objects(ctx, c)
+	if err != nil {
+		return top.Snapshot{}, err
+	}
+	var pools karpv1.NodePoolList
+	if err := c.List(ctx, &pools); err != nil && !meta.IsNoMatchError(err) {
+		return top.Snapshot{}, fmt.Errorf("listing NodePools: %w", err)
+	}
+	in.Now, in.NodePools, in.Namespace = time.Now(), pools.Items, o.namespace
+	in.Why = func(pod *corev1.Pod) string {
+		refusal, _ := explain.Read(pod)
+		return refusal.Text()
+	}
+	var events corev1.EventList
+	// Who may not list Events sees the rest.
+	if err := c.List(ctx, &events, client.MatchingFields{"involvedObject.kind": "NodeClaim"}); err != nil && !apierrors.IsForbidden(err) {
+		return top.Snapshot{}, fmt.Errorf("listing Events about NodeClaims: %w", err)
+	}
+	in.Events = events.Items
+	return top.Snapshot{Overview: view.New(in), Objects: in}, nil
 }
 
 func objects(ctx context.Context, c client.Client) (view.Objects, error) {

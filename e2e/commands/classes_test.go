@@ -65,6 +65,7 @@ func exceptions() []exception {
 		{"", "bin/slipway-sandbox machine-check", elsewhere, "tells whether this host can run kubelets"},
 		{"", "kubectl -n kube-system logs ", elsewhere, "slipway is no Pod in the sandbox"},
 		{"", "bin/slipway status --watch", watch, ""},
+		{"", "bin/slipway top", watch, ""},
 	}
 }
 

@@ -52,6 +52,10 @@ type Overview struct {
 	Cost catalog.Cost `json:"cost"`
 	// SpotShare of CostPerHour is for nodes that EC2 may interrupt, 0 to 1.
 	SpotShare float64 `json:"spotShare"`
+	// CPU is the share of the Nodes' allocatable that their pods request, 0 to 1; nil before a node reports what it has.
+	CPU *float64 `json:"cpuRequested,omitempty"`
+	// Memory is the same of memory.
+	Memory *float64 `json:"memoryRequested,omitempty"`
 	// Pods counts those that are not owned by a DaemonSet.
 	Pods PodCounts `json:"pods"`
 	// Pending are the pods without a node and a promise, by owner and reason, the largest first.
@@ -154,13 +158,17 @@ func New(in Objects) Overview {
 		Troubles: troubles(in),
 	}
 	spot := 0.0
+	var requested, allocatable requests
 	for _, claim := range in.NodeClaims {
 		node := nodes[claim.Status.NodeName]
 		row := newRow(claim, node)
 		row.Pods, row.Promised = pods.perNode[row.Node], pods.perClaim[claim.Name]
 		if node != nil {
 			out.Others--
-			row.CPU, row.Memory = pods.requested[row.Node].shareOf(node)
+			row.CPU, row.Memory = pods.requested[row.Node].shareOf(allocatableOf(node))
+			if row.CPU != nil {
+				requested, allocatable = requested.plus(pods.requested[row.Node]), allocatable.plus(allocatableOf(node))
+			}
 		}
 		out.Nodes = append(out.Nodes, row)
 		if !row.Launched {
@@ -176,6 +184,7 @@ func New(in Objects) Overview {
 	if out.CostPerHour > 0 {
 		out.SpotShare = spot / out.CostPerHour
 	}
+	out.CPU, out.Memory = requested.shareOf(allocatable)
 	slices.SortFunc(out.Nodes, func(a, b NodeRow) int { return cmp.Compare(a.NodeClaim, b.NodeClaim) })
 	return out
 }

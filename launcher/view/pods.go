@@ -18,6 +18,8 @@ type PendingPods struct {
 	Namespace string `json:"namespace"`
 	// Owner is their controller, such as "ReplicaSet web-5d4f"; a pod without one is named itself.
 	Owner string `json:"owner"`
+	// Pod is the name of one of the pods, the first by name.
+	Pod string `json:"pod"`
 	// Count of the pods.
 	Count int `json:"count"`
 	// Since is when the oldest was created.
@@ -38,16 +40,31 @@ type podsOf struct {
 // requests are the sums of pods' requests: thousandths of a CPU, and bytes.
 type requests struct{ milliCPU, bytes int64 }
 
-// shareOf returns the shares of the node's allocatable CPU and memory; nil for a node that has not reported any.
-func (r requests) shareOf(node *corev1.Node) (cpu, memory *float64) {
+func (r requests) plus(o requests) requests {
+	return requests{r.milliCPU + o.milliCPU, r.bytes + o.bytes}
+}
+
+// requestsOf returns what a pod requests.
+func requestsOf(pod *corev1.Pod) requests {
+	of := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
+	return requests{of.Cpu().MilliValue(), of.Memory().Value()}
+}
+
+// allocatableOf returns what a node has for pods; zero before it has reported.
+func allocatableOf(node *corev1.Node) requests {
+	have := node.Status.Allocatable
+	return requests{have.Cpu().MilliValue(), have.Memory().Value()}
+}
+
+// shareOf returns the shares of all CPU and memory; nil where there is none.
+func (r requests) shareOf(all requests) (cpu, memory *float64) {
 	share := func(of, all int64) *float64 {
 		if all <= 0 {
 			return nil
 		}
 		return new(float64(of) / float64(all))
 	}
-	have := node.Status.Allocatable
-	return share(r.milliCPU, have.Cpu().MilliValue()), share(r.bytes, have.Memory().Value())
+	return share(r.milliCPU, all.milliCPU), share(r.bytes, all.bytes)
 }
 
 func countPods(in Objects) podsOf {
@@ -58,9 +75,7 @@ func countPods(in Objects) podsOf {
 			continue
 		}
 		if pod.Spec.NodeName != "" {
-			of := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
-			sum := out.requested[pod.Spec.NodeName]
-			out.requested[pod.Spec.NodeName] = requests{sum.milliCPU + of.Cpu().MilliValue(), sum.bytes + of.Memory().Value()}
+			out.requested[pod.Spec.NodeName] = out.requested[pod.Spec.NodeName].plus(requestsOf(pod))
 		}
 		if disruption.OfDaemonSet(pod) || in.Namespace != "" && pod.Namespace != in.Namespace {
 			continue
@@ -102,9 +117,10 @@ func groupPending(pods []*corev1.Pod, why func(*corev1.Pod) string) []PendingPod
 		if !ok {
 			i = len(out)
 			index[k] = i
-			out = append(out, PendingPods{Namespace: k.namespace, Owner: k.owner, Why: k.why, Since: pod.CreationTimestamp.Time})
+			out = append(out, PendingPods{Namespace: k.namespace, Owner: k.owner, Why: k.why, Pod: pod.Name, Since: pod.CreationTimestamp.Time})
 		}
 		out[i].Count++
+		out[i].Pod = min(out[i].Pod, pod.Name)
 		if created := pod.CreationTimestamp.Time; created.Before(out[i].Since) {
 			out[i].Since = created
 		}

@@ -72,7 +72,7 @@ func (o Overview) nodes(out *printer, wide bool) {
 		head += "\tAGE\tNODEPOOL\tNODE\tCOST\tWHY"
 	}
 	fmt.Fprintln(tw, head)
-	region := commonRegion(o.Nodes)
+	region := o.Region()
 	for _, n := range o.Nodes {
 		zone, capacity := n.Zone, dash(n.CapacityType)
 		if !wide {
@@ -81,7 +81,7 @@ func (o Overview) nodes(out *printer, wide bool) {
 			capacity += " (" + n.CoveredBy + ")"
 		}
 		cells := []string{
-			n.NodeClaim, dash(n.InstanceType), dash(zone), capacity, price(n), percent(n.CPU), percent(n.Memory), pods(n), string(n.State),
+			n.NodeClaim, dash(n.InstanceType), dash(zone), capacity, n.PriceText(), percent(n.CPU), percent(n.Memory), n.PodsText(), string(n.State),
 		}
 		if wide {
 			cost := ""
@@ -118,10 +118,10 @@ func (c PodCounts) String() string {
 	return fmt.Sprintf("%d pending, %d promised to a node that boots, %d bound, %d running", c.Pending, c.Promised, c.Bound, c.Running)
 }
 
-// commonRegion returns what all zones begin with, up to the region's last hyphen, such as "us-east-" of us-east-1a; empty if they differ.
-func commonRegion(nodes []NodeRow) string {
+// Region returns what all zones begin with, up to the region's last hyphen, such as "us-east-" of us-east-1a; empty if they differ.
+func (o Overview) Region() string {
 	common := ""
-	for _, n := range nodes {
+	for _, n := range o.Nodes {
 		if n.Zone == "" {
 			continue
 		}
@@ -138,8 +138,8 @@ func commonRegion(nodes []NodeRow) string {
 	return common
 }
 
-// pods returns the number of a node's pods, and after a plus that of pods which wait for it.
-func pods(n NodeRow) string {
+// PodsText returns the number of a node's pods, and after a plus that of pods which wait for it.
+func (n NodeRow) PodsText() string {
 	if n.Promised == 0 {
 		return fmt.Sprint(n.Pods)
 	}
@@ -153,8 +153,8 @@ func percent(share *float64) string {
 	return fmt.Sprintf("%.0f%%", *share*100)
 }
 
-// price returns the node's price; in brackets if it costs nothing yet.
-func price(n NodeRow) string {
+// PriceText returns the node's price in USD per hour; in brackets if it costs nothing yet.
+func (n NodeRow) PriceText() string {
 	switch {
 	case n.Price == 0:
 		return "-"

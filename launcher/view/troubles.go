@@ -84,16 +84,21 @@ func refusal(e corev1.Event) bool {
 	return e.InvolvedObject.Kind == "NodeClaim" && e.Type == corev1.EventTypeWarning && ec2error.IsLaunchEvent(e.Reason)
 }
 
-// write prints a trouble as `slipway status` does.
-func (t Trouble) write(out *printer, now time.Time) {
+// Text returns the trouble in one line: what it is, which NodeClaims have it, and the message.
+func (t Trouble) Text(now time.Time) string { return t.head(now) + ": " + t.Message }
+
+// head returns what the trouble is, and which NodeClaims have it.
+func (t Trouble) head(now time.Time) string {
 	names := t.NodeClaims[:min(len(t.NodeClaims), maxNames)]
 	text := strings.Join(names, ", ")
 	if n := len(t.NodeClaims) - len(names); n > 0 {
 		text += fmt.Sprintf(" and %d more", n)
 	}
-	head := "Waiting for EC2"
-	if !t.Waiting {
-		head = fmt.Sprintf("Not launched (%s, last %s ago)", t.Reason, age(now, t.Last))
+	if t.Waiting {
+		return "Waiting for EC2: " + text
 	}
-	out.printf("%s: %s\n  %s\n", head, text, t.Message)
+	return fmt.Sprintf("Not launched (%s, last %s ago): %s", t.Reason, age(now, t.Last), text)
 }
+
+// write prints a trouble as `slipway status` does.
+func (t Trouble) write(out *printer, now time.Time) { out.printf("%s\n  %s\n", t.head(now), t.Message) }

@@ -94,7 +94,7 @@ func TestOverview(t *testing.T) {
 		},
 		Pods: view.PodCounts{Pending: 1, Promised: 1, Bound: 1, Running: 1},
 		Pending: []view.PendingPods{{
-			Namespace: "default", Owner: "Pod web-3", Count: 1, Since: created(), Why: "no node can be launched: NodePool default: limit cpu of 4 reached",
+			Namespace: "default", Owner: "Pod web-3", Pod: "web-3", Count: 1, Since: created(), Why: "no node can be launched: NodePool default: limit cpu of 4 reached",
 		}},
 		NotReady: []view.NotReady{
 			{NodePool: "broken", Message: "ValidationSucceeded: Malformed: spec.limits"},
@@ -102,6 +102,8 @@ func TestOverview(t *testing.T) {
 		},
 		CostPerHour: 0.03,
 		SpotShare:   1,
+		CPU:         &half,
+		Memory:      &quarter,
 		Launched:    1,
 		Others:      1,
 		Now:         created().Add(time.Minute),
@@ -253,5 +255,27 @@ func TestExplainPod(t *testing.T) {
 func TestParseExpected(t *testing.T) {
 	if got := view.ParseExpected("m7g.large/us-east-1a/spot/cheap"); got != (view.Expected{}) {
 		t.Errorf("a price that is no number was read as %+v", got)
+	}
+}
+
+// A node's pods are those on it and those that wait for it; finished ones and those of other nodes are not among them.
+func TestPodsOf(t *testing.T) {
+	daemon := pod("a-cni", "d1", "n1", corev1.PodRunning)
+	daemon.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet"}}
+	leaving := pod("leaving", "u7", "n1", corev1.PodRunning)
+	leaving.DeletionTimestamp = &metav1.Time{Time: created()}
+	in := view.Objects{
+		NodeClaims: []*karpv1.NodeClaim{claim("default-a", "n1")},
+		Pods: []*corev1.Pod{
+			daemon, leaving, pod("web-2", "u2", "", corev1.PodPending), pod("web-1", "u1", "n1", corev1.PodPending), pod("web-0", "u0", "n1", corev1.PodRunning),
+			pod("other", "u3", "n2", corev1.PodRunning), pod("pending", "u4", "", corev1.PodPending), pod("done", "u5", "n1", corev1.PodSucceeded),
+		},
+	}
+	row := func(name, state string) view.PodRow {
+		return view.PodRow{Namespace: "default", Name: name, State: state, MilliCPU: 500, Bytes: 512 << 20, Created: created()}
+	}
+	want := []view.PodRow{row("leaving", "terminating"), row("web-0", "running"), row("web-1", "bound"), row("web-2", "promised"), row("a-cni", "daemon")}
+	if diff := cmp.Diff(want, view.PodsOf(in, view.New(in).Nodes[0])); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

@@ -29,44 +29,19 @@ func wellFormed(t *testing.T, name, page string) {
 	doc := parse(t, page)
 	ids, headings := map[string]bool{}, 0
 	for n := range doc.Descendants() {
-		if n.Type == html.TextNode {
+		switch {
+		case n.Type == html.TextNode:
 			if at := strings.IndexFunc(n.Data, func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }); at >= 0 {
 				t.Errorf("%s has a character that is not shown: %q", name, n.Data)
 			}
-		}
-		if n.Type != html.ElementNode {
-			continue
-		}
-		if !slices.Contains(elements(), n.Data) {
+		case n.Type != html.ElementNode:
+		case !slices.Contains(elements(), n.Data):
 			t.Errorf("%s has an element %s", name, n.Data)
-		}
-		for _, a := range n.Attr {
-			switch key := strings.ToLower(a.Key); {
-			case !slices.Contains(attributes(), key):
-				t.Errorf("%s: %s has an attribute %s=%q", name, n.Data, a.Key, a.Val)
-			case key == "href" && !strings.HasPrefix(a.Val, "#"):
-				t.Errorf("%s refers to %s", name, a.Val)
-			case key == "id":
-				if ids[a.Val] {
-					t.Errorf("%s has the id %s twice", name, a.Val)
-				}
-				ids[a.Val] = true
-			}
-		}
-		switch n.Data {
-		case "h1":
-			headings++
-		case "table":
-			if first := child(n, 0); first == nil || first.Data != "caption" || text(first) == "" {
-				t.Errorf("%s has a table without a caption", name)
-			}
-		case "th":
-			if scope := attr(n, "scope"); scope != "row" && scope != "col" {
-				t.Errorf("%s has a header cell without a scope: %s", name, text(n))
-			}
-		case "svg":
-			if attr(n, "aria-hidden") != "true" && (attr(n, "role") != "img" || attr(n, "aria-label") == "") {
-				t.Errorf("%s has a picture without words", name)
+		default:
+			attributesOf(t, name, n, ids)
+			accessible(t, name, n)
+			if n.Data == "h1" {
+				headings++
 			}
 		}
 	}
@@ -82,6 +57,43 @@ func wellFormed(t *testing.T, name, page string) {
 	}
 	policy(t, name, doc)
 	rowsFit(t, name, doc)
+}
+
+// attributesOf holds that an element has known attributes alone, refers to its own page, and has an id that no other has.
+func attributesOf(t *testing.T, name string, n *html.Node, ids map[string]bool) {
+	t.Helper()
+	for _, a := range n.Attr {
+		switch key := strings.ToLower(a.Key); {
+		case !slices.Contains(attributes(), key):
+			t.Errorf("%s: %s has an attribute %s=%q", name, n.Data, a.Key, a.Val)
+		case key == "href" && !strings.HasPrefix(a.Val, "#"):
+			t.Errorf("%s refers to %s", name, a.Val)
+		case key == "id":
+			if ids[a.Val] {
+				t.Errorf("%s has the id %s twice", name, a.Val)
+			}
+			ids[a.Val] = true
+		}
+	}
+}
+
+// accessible holds that an element has the words that readers of screens need.
+func accessible(t *testing.T, name string, n *html.Node) {
+	t.Helper()
+	switch n.Data {
+	case "table":
+		if first := child(n, 0); first == nil || first.Data != "caption" || text(first) == "" {
+			t.Errorf("%s has a table without a caption", name)
+		}
+	case "th":
+		if scope := attr(n, "scope"); scope != "row" && scope != "col" {
+			t.Errorf("%s has a header cell without a scope: %s", name, text(n))
+		}
+	case "svg":
+		if attr(n, "aria-hidden") != "true" && (attr(n, "role") != "img" || attr(n, "aria-label") == "") {
+			t.Errorf("%s has a picture without words", name)
+		}
+	}
 }
 
 // policy holds that the page forbids all but its own style sheet, and that this is the one that it allows.
