@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/yaml"
 
 	"github.com/slipway-k8s/slipway/internal/disruption"
@@ -87,6 +88,8 @@ type Settings struct {
 	CommitmentsConfigMap string `json:"commitmentsConfigMap,omitempty"`
 	// CommitmentsFromAWS means that the account's Savings Plans and Reserved Instances are read from AWS as well. Default false.
 	CommitmentsFromAWS bool `json:"commitmentsFromAWS,omitempty"`
+	// BillNamespace is the namespace of the ConfigMaps with the record of what nodes cost; "0" records nothing. Default kube-system.
+	BillNamespace string `json:"billNamespace,omitempty"`
 	// HandoverSelector selects by label the NodePools that slipway manages although a Karpenter runs in the cluster, where the handover policies
 	// keep that Karpenter from them. Empty means none. Default slipway.dev/handover=true.
 	HandoverSelector string `json:"handoverSelector,omitempty"`
@@ -126,6 +129,7 @@ func Defaults() Settings {
 		ConsolidationPeriod: metav1.Duration{Duration: 10 * time.Second}, ConsolidationPayback: metav1.Duration{Duration: 2 * time.Hour},
 		ConsolidationMinSaving: 0.005, ConsolidationNodeAge: metav1.Duration{Duration: disruption.DefaultNodeAge},
 		ConsolidationPodAge: metav1.Duration{Duration: 24 * time.Hour}, HandoverSelector: handover.Label + "=true", CommitmentsConfigMap: "kube-system/slipway-commitments",
+		BillNamespace: "kube-system",
 		KubeClientQPS: 1000, KubeClientBurst: 2000, MetricsAddress: ":8080", APIAddress: noAddress, HealthProbeAddress: ":8081",
 	}
 }
@@ -215,6 +219,7 @@ func (s *Settings) Validate() error {
 	require(err == nil, "%w", err)
 	_, err = s.commitmentsConfigMap()
 	require(err == nil, "%w", err)
+	require(s.BillNamespace == "0" || len(validation.IsDNS1123Label(s.BillNamespace)) == 0, "billNamespace: %q is no name of a namespace, expected one, or 0 for no record", s.BillNamespace)
 	_, err = labels.Parse(s.HandoverSelector)
 	require(err == nil, "handoverSelector: %w", err)
 	return errors.Join(errs...)

@@ -8,6 +8,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/api"
+	"github.com/slipway-k8s/slipway/launcher/billing"
 	"github.com/slipway-k8s/slipway/launcher/bind"
 	"github.com/slipway-k8s/slipway/launcher/block"
 	"github.com/slipway-k8s/slipway/launcher/budget"
@@ -68,6 +69,7 @@ func (l *Launcher) wire() error {
 		l.exchange(p),
 		l.probes(p),
 		l.api(),
+		l.billing(p),
 	)
 }
 
@@ -156,6 +158,22 @@ func (l *Launcher) commitments(late *lateServer) (*commitments.Commitments, erro
 		ConfigMap: name, Account: account, Reader: l.manager.GetAPIReader(), Client: l.manager.GetClient(), Events: l.recorders.slipway, Leading: l.config.Gate.Open,
 		Types: typesByClass(l.manager.GetClient(), l.config.Cloud), Changed: late.recheck, Registerer: l.registerer,
 	})
+}
+
+// billing adds the record of what nodes cost.
+func (l *Launcher) billing(p parts) error {
+	if l.config.Settings.BillNamespace == "0" {
+		return nil
+	}
+	recorder, err := billing.New(billing.Config{
+		Namespace: l.config.Settings.BillNamespace, Cluster: l.config.Settings.ClusterName, Client: l.manager.GetClient(), Reader: l.manager.GetAPIReader(),
+		Leading: l.config.Gate.Open, Types: typesByClass(l.manager.GetClient(), l.config.Cloud), Overlay: l.overlaidTypes(), Commitments: p.commitments.List,
+		Registerer: l.registerer,
+	})
+	if err != nil {
+		return err
+	}
+	return add(l.manager, recorder.Run)
 }
 
 // add makes the manager run loops of the launcher.

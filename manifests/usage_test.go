@@ -72,6 +72,8 @@ func launcherNeeds() []need {
 		{"resourceslices", watched, "launcher/join/devices.go", "resourcev1.ResourceSliceList"},
 		{"leases", "get", "launcher/leadership/leadership.go", "coordinationv1.Lease"},
 		{"configmaps", "get", "launcher/commitments/commitments.go", "corev1.ConfigMap"},
+		{"configmaps", "create", "launcher/billing/store.go", "client.Create(ctx, want)"},
+		{"configmaps", "update", "launcher/billing/store.go", "client.Update(ctx, want)"},
 		{"leases", "list watch", "launcher/join/lease.go", "coordinationv1.Lease"},
 		{"leases", "create", "launcher/join/lease.go", "Client.Create(ctx, lease)"},
 		{"leases", "patch", "launcher/join/lease.go", "Client.Patch(ctx, lease"},

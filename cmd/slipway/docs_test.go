@@ -35,7 +35,7 @@ func pages(t *testing.T) map[string]string {
 // Each command line of slipway that the documentation shows is one that this program understands, flags included.
 func TestDocumentedCommandsExist(t *testing.T) {
 	// A command up to the shell's next word of its own, or the end of the code.
-	shown := regexp.MustCompile("(?m)(?:^|[ `|(])(?:bin/)?slipway ((?:simulate|explain|status|top|convert|learned)[^`|>#&\n;]*)")
+	shown := regexp.MustCompile("(?m)(?:^|[ `|(])(?:bin/)?slipway ((?:simulate|explain|status|top|bill|convert|learned)[^`|>#&\n;]*)")
 	quoted := regexp.MustCompile(`"[^"]*"|'[^']*'`)
 	found := map[string]bool{}
 	for path, text := range pages(t) {
@@ -56,7 +56,7 @@ func TestDocumentedCommandsExist(t *testing.T) {
 			found[cmd.Name()] = true
 		}
 	}
-	for _, name := range []string{"simulate", "pod", "status", "top", "convert", "learned"} {
+	for _, name := range []string{"simulate", "pod", "status", "top", "bill", "convert", "learned"} {
 		if !found[name] {
 			t.Errorf("no page shows %s: %v", name, slices.Sorted(maps.Keys(found)))
 		}

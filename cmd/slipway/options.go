@@ -9,6 +9,8 @@ import (
 // options holds the flags that every command has, and the client that they configure.
 type options struct {
 	kubeconfig, context, namespace string
+	// recordNamespace has the record of what nodes cost.
+	recordNamespace string
 }
 
 func (o *options) client() (client.Client, string, error) {

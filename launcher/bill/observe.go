@@ -1,0 +1,265 @@
+package bill
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+)
+
+// Pod is a pod on a node.
+type Pod struct {
+	// UID of the pod.
+	UID string
+	// Key is what it is charged to.
+	Key Key
+	// Requests of the pod.
+	Requests Amounts
+	// Since is when it came to the node.
+	Since time.Time
+}
+
+// Node is a launched node.
+type Node struct {
+	// ID is the same as long as the node exists.
+	ID string
+	// NodePool of the node.
+	NodePool string
+	// Since is when its instance was launched.
+	Since time.Time
+	// PerHour is what it costs now, without Burst.
+	PerHour Parts
+	// Burst are the charges for surplus CPU, as requested CPU causes them.
+	Burst catalog.Charges
+	// Allocatable is what pods may request.
+	Allocatable Amounts
+	// Interrupted is when it was interrupted; zero if it was not.
+	Interrupted time.Time
+	// Pods on it that have not ended.
+	Pods []Pod
+}
+
+// Observation is the cluster at one moment.
+type Observation struct {
+	// At is the moment.
+	At time.Time
+	// Nodes that are launched and not gone.
+	Nodes []Node
+	// Unused is what Savings Plans have left, in USD per hour by ID.
+	Unused map[string]float64
+	// Commitments are the account's, as this cluster uses them now.
+	Commitments []catalog.CommitmentUse
+}
+
+const (
+	// unobserved is the longest time between two observations that counts as observed.
+	unobserved = 2 * time.Minute
+	// latest is how much later than its launch a node may be observed first.
+	latest = 10 * time.Minute
+	// least is the shortest time that EC2 bills (Amazon EC2 pricing, "On-Demand pricing": per second, with a minimum of 60 seconds).
+	least = time.Minute
+)
+
+// Ledger adds observations up.
+type Ledger struct {
+	// Start is when the record starts, Through until when it is complete; zero before the first observation.
+	Start, Through time.Time
+	// Days have the hours, by day.
+	Days map[Date]*Day
+	// Commitments are those of the last observation.
+	Commitments []catalog.CommitmentUse
+
+	// seen are the nodes of the last observation; nil before the first one.
+	seen map[string]Node
+}
+
+// Observe adds what the nodes have cost since the last observation. The first one of a record charges nothing. Nodes that are in the
+// observation are charged for the whole time since the last one, however long that is: they ran.
+func (l *Ledger) Observe(o Observation) {
+	from := l.Through
+	if from.IsZero() {
+		l.Start, from = o.At, o.At
+	}
+	if o.At.Before(from) {
+		return // The clock was set back.
+	}
+	if o.At.Sub(from) <= unobserved {
+		l.split(from, o.At, func(h *Hour, hours float64) { h.Observed += hours * 3600 })
+	}
+	now := make(map[string]Node, len(o.Nodes))
+	for i := range o.Nodes {
+		n := &o.Nodes[i]
+		n.Pods = inOrder(n.Pods)
+		now[n.ID] = *n
+		l.charge(n, l.begin(n, from), from, o.At)
+	}
+	for id, n := range l.seen {
+		if _, there := now[id]; !there {
+			l.top(n, from)
+		}
+	}
+	for id, usd := range o.Unused {
+		l.split(from, o.At, func(h *Hour, hours float64) { h.Unused[id] += usd * hours })
+	}
+	l.Through, l.seen, l.Commitments = o.At, now, o.Commitments
+	for _, d := range l.Days {
+		if len(d.keys()) > 2*MostKeys {
+			d.Fold(MostKeys)
+		}
+	}
+}
+
+// begin returns from when on a node is charged that is observed now.
+func (l *Ledger) begin(n *Node, from time.Time) time.Time {
+	if _, before := l.seen[n.ID]; before {
+		return from
+	}
+	if l.seen == nil { // It may have been charged before a restart.
+		return later(n.Since, from)
+	}
+	return later(n.Since, later(l.Start, from.Add(-latest)))
+}
+
+// top charges what a node that is gone lacks to the shortest time that EC2 bills.
+func (l *Ledger) top(n Node, gone time.Time) {
+	if until := n.Since.Add(least); gone.Before(until) && !n.Since.Before(l.Start) {
+		l.split(gone, until, func(h *Hour, hours float64) {
+			p := h.pool(n.NodePool)
+			p.Idle = p.Idle.Plus(n.PerHour.Times(hours))
+			p.NodeHours += hours
+		})
+	}
+}
+
+// charge adds what a node cost from begin to end to its pool and to its pods. before is the time of the last observation.
+func (l *Ledger) charge(n *Node, begin, before, end time.Time) {
+	if n.Interrupted.IsZero() || n.Interrupted.After(end) {
+		l.share(n, begin, end)
+		return
+	}
+	at := later(n.Interrupted, begin)
+	l.share(n, begin, at)
+	if n.Interrupted.After(before) {
+		l.split(end, end.Add(time.Nanosecond), func(h *Hour, _ float64) {
+			for i := range n.Pods {
+				h.row(n.Pods[i].Key).Interrupted++
+			}
+		})
+	}
+	l.split(at, end, func(h *Hour, hours float64) {
+		p := h.pool(n.NodePool)
+		p.Interrupted = p.Interrupted.Plus(n.PerHour.Times(hours))
+		p.NodeHours, p.InterruptedHours = p.NodeHours+hours, p.InterruptedHours+hours
+	})
+}
+
+// share charges the pods of a node for their shares, and its pool for what is idle.
+func (l *Ledger) share(n *Node, begin, end time.Time) {
+	shares, bursts := n.shares()
+	l.split(begin, end, func(h *Hour, hours float64) {
+		p := h.pool(n.NodePool)
+		p.NodeHours += hours
+		p.Idle = p.Idle.Plus(n.PerHour.Times(hours))
+	})
+	for i := range n.Pods {
+		pod := &n.Pods[i]
+		l.split(later(pod.Since, begin), end, func(h *Hour, hours float64) {
+			used := n.PerHour.Times(shares[i] * hours)
+			p, row := h.pool(n.NodePool), h.row(pod.Key)
+			p.Idle = p.Idle.Plus(used.Times(-1))
+			used.Burst += bursts[i] * hours
+			p.Requested, row.Parts = p.Requested.Plus(used), row.Parts.Plus(used)
+			row.NodeHours += shares[i] * hours
+			p.RequestedHours += shares[i] * hours
+		})
+	}
+}
+
+// The weights of a node's resources are their prices on AWS, in USD per hour: of a vCPU and a GiB as the on-demand prices of the families c, m and
+// r of one generation give them, and of an accelerator that costs many times as much.
+const (
+	usdPerCPU         = 0.0316
+	usdPerGiB         = 0.0042
+	usdPerAccelerator = 0.95
+)
+
+// shares returns the share of the node that each pod requests, and what its CPU costs beyond the baseline, in USD per hour. The pods are in the
+// order in which they came.
+func (n *Node) shares() (shares, bursts []float64) {
+	weights := [3]float64{
+		float64(n.Allocatable.CPU) / 1000 * usdPerCPU, float64(n.Allocatable.Memory) / (1 << 30) * usdPerGiB,
+		float64(n.Allocatable.Accelerators) * usdPerAccelerator,
+	}
+	sum := weights[0] + weights[1] + weights[2]
+	left := n.Allocatable
+	shares, bursts = make([]float64, len(n.Pods)), make([]float64, len(n.Pods))
+	cpu := int64(0)
+	for i := range n.Pods {
+		take := n.Pods[i].Requests.atMost(left)
+		left = Amounts{left.CPU - take.CPU, left.Memory - take.Memory, left.Accelerators - take.Accelerators}
+		for k, part := range [3]float64{
+			portion(take.CPU, n.Allocatable.CPU), portion(take.Memory, n.Allocatable.Memory), portion(take.Accelerators, n.Allocatable.Accelerators),
+		} {
+			if sum > 0 {
+				shares[i] += part * weights[k] / sum
+			}
+		}
+		bursts[i] = n.Burst.Burst(cpu+take.CPU) - n.Burst.Burst(cpu)
+		cpu += take.CPU
+	}
+	return shares, bursts
+}
+
+// atMost returns the amounts, none above those that are left, and none below 0.
+func (a Amounts) atMost(left Amounts) Amounts {
+	bound := func(x, most int64) int64 { return max(min(x, most), 0) }
+	return Amounts{bound(a.CPU, left.CPU), bound(a.Memory, left.Memory), bound(a.Accelerators, left.Accelerators)}
+}
+
+func portion(x, of int64) float64 {
+	if of <= 0 {
+		return 0
+	}
+	return float64(x) / float64(of)
+}
+
+func inOrder(pods []Pod) []Pod {
+	out := slices.Clone(pods)
+	slices.SortFunc(out, func(a, b Pod) int { return cmp.Or(a.Since.Compare(b.Since), strings.Compare(a.UID, b.UID)) })
+	return out
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// split calls add for each hour of a time, with how much of the hour it has. A time of more than the days that are kept is cut.
+func (l *Ledger) split(from, to time.Time, add func(h *Hour, hours float64)) {
+	from = later(from, to.Add(-MostDays*24*time.Hour))
+	for from.Before(to) {
+		next := from.Truncate(time.Hour).Add(time.Hour)
+		if next.After(to) {
+			next = to
+		}
+		add(l.hour(from), next.Sub(from).Hours())
+		from = next
+	}
+}
+
+func (l *Ledger) hour(at time.Time) *Hour {
+	date := DateOf(at)
+	if l.Days == nil {
+		l.Days = map[Date]*Day{}
+	}
+	d, ok := l.Days[date]
+	if !ok {
+		d = &Day{Date: date}
+		l.Days[date] = d
+	}
+	return d.hour(at.UTC().Hour())
+}

@@ -1,0 +1,160 @@
+package bill
+
+import (
+	"bytes"
+	"encoding/csv"
+	"flag"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+)
+
+func TestMain(m *testing.M) {
+	flag.Bool("rewrite", false, "write the golden files from the output")
+	os.Exit(m.Run())
+}
+
+// shop is a record of two days: two NodePools, an interruption, a burstable node, a Savings Plan that is not used up, and a pause.
+func shop() []Record {
+	start := time.Date(2026, 11, 22, 23, 0, 0, 0, time.UTC)
+	web, db, job := pod("shop", "web", 500, 2<<30, start), pod("shop", "db", 500, 2<<30, start), pod("batch", "job", 2000, 1<<30, start)
+	web.Key.Labels = LabelPrefix + "name=web," + LabelPrefix + "part-of=shop"
+	db.Key.Labels, db.Key.Kind = LabelPrefix+"name=db,"+LabelPrefix+"part-of=shop", "StatefulSet"
+	steady := node("steady", start, web, db)
+	steady.PerHour = Parts{Instance: 0.05, Volumes: 0.002, PublicIPv4: 0.005, Declared: 0.02, Commitments: 0.03}
+	spot := node("spot", start, job)
+	spot.NodePool, spot.PerHour, spot.Burst = "spot", Parts{Instance: 0.02, Volumes: 0.002}, catalog.Charges{BaselineCPU: 400, SurplusCPU: 0.05}
+	l := &Ledger{}
+	for at := start; at.Before(start.Add(2 * time.Hour)); at = at.Add(time.Minute) {
+		o := Observation{At: at, Nodes: []Node{steady}, Unused: map[string]float64{"sp-1": 0.01}}
+		if at.Sub(start) < 90*time.Minute {
+			o.Nodes = append(o.Nodes, spot)
+		}
+		if at.Sub(start) == 80*time.Minute {
+			spot.Interrupted = at.Add(30 * time.Second)
+		}
+		l.Observe(o)
+	}
+	l.Observe(Observation{At: start.Add(3 * time.Hour), Nodes: []Node{steady}})
+	var out []Record
+	for _, d := range l.Days {
+		out = append(out, Record{Cluster: "prod", Start: l.Start, Through: l.Through, Day: d})
+	}
+	return out
+}
+
+// The outputs are those of testdata; -rewrite writes them.
+func TestOutputs(t *testing.T) {
+	for file, tc := range map[string]struct {
+		by     By
+		format Format
+	}{
+		"nodepool.txt": {ByNodePool, FormatTable}, "namespace.txt": {ByNamespace, FormatTable}, "workload.txt": {ByWorkload, FormatTable},
+		"part-of.txt": {ByLabel + LabelPrefix + "part-of", FormatTable}, "namespace.json": {ByNamespace, FormatJSON}, "nodepool.json": {ByNodePool, FormatJSON},
+		"focus.csv": {ByNodePool, FormatFOCUS},
+	} {
+		out := bytes.Buffer{}
+		if err := Write(&out, shop(), tc.by, tc.format); err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join("testdata", file)
+		if flag.Lookup("rewrite").Value.String() == "true" {
+			if err := os.WriteFile(path, out.Bytes(), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(string(want), out.String()); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", file, diff)
+		}
+	}
+}
+
+// However a bill is divided, its lines, what belongs to none of them, and FOCUS's rows add up to the same sum.
+func TestSumsAreEqual(t *testing.T) {
+	records := shop()
+	total := New(records, ByNodePool).Total
+	for _, by := range []By{ByNamespace, ByWorkload, ByLabel + LabelPrefix + "name"} {
+		b, sum := New(records, by), 0.0
+		for _, l := range b.Lines {
+			sum += l.Total
+		}
+		if sum += b.Idle.Total() + b.Interrupted.Total() + b.Unused["sp-1"]; math.Abs(sum-total) > 1e-7 || b.Total != total {
+			t.Errorf("by %s: %v, total %v, want %v", by, sum, b.Total, total)
+		}
+	}
+	out := bytes.Buffer{}
+	if err := Write(&out, records, ByNodePool, FormatFOCUS); err != nil {
+		t.Fatal(err)
+	}
+	rows, err := csv.NewReader(&out).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	at, sum := slices.Index(rows[0], "EffectiveCost"), 0.0
+	for _, row := range rows[1:] {
+		usd, err := strconv.ParseFloat(row[at], 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum += usd
+	}
+	if math.Abs(sum-total) > 1e-6 {
+		t.Errorf("FOCUS: %v, want %v", sum, total)
+	}
+}
+
+// The mandatory columns are those of the specification, and each row has a value in those that may not be empty.
+func TestFOCUSIsComplete(t *testing.T) {
+	mandatory := strings.Fields(`BilledCost BillingAccountId BillingAccountName BillingCurrency BillingPeriodEnd BillingPeriodStart ChargeCategory ChargeClass
+ChargeDescription ChargePeriodEnd ChargePeriodStart ContractedCost EffectiveCost InvoiceIssuerName ListCost PricingQuantity PricingUnit ProviderName PublisherName
+ServiceCategory ServiceName`)
+	out := bytes.Buffer{}
+	if err := Write(&out, shop(), ByNodePool, FormatFOCUS); err != nil {
+		t.Fatal(err)
+	}
+	rows, err := csv.NewReader(&out).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range mandatory {
+		at := slices.Index(rows[0], name)
+		if at < 0 {
+			t.Errorf("there is no column %s", name)
+			continue
+		}
+		for _, row := range rows[1:] {
+			if row[at] == "" && name != "ChargeClass" { // It is empty but for corrections.
+				t.Errorf("%s is empty in %q", name, row)
+			}
+		}
+	}
+}
+
+func TestParseBy(t *testing.T) {
+	for text, ok := range map[string]bool{
+		"nodepool": true, "namespace": true, "workload": true, "label=app.kubernetes.io/name": true, "label=team": false, "label": false, "": false, "node": false,
+	} {
+		if _, err := ParseBy(text); (err == nil) != ok {
+			t.Errorf("%q: error %v", text, err)
+		}
+	}
+	if err := Write(&bytes.Buffer{}, shop(), ByNodePool, "yaml"); err == nil || !strings.Contains(err.Error(), "--output yaml") {
+		t.Errorf("error %v", err)
+	}
+	if err := Write(&bytes.Buffer{}, nil, ByNodePool, FormatTable); err == nil {
+		t.Error("no error without a record")
+	}
+}

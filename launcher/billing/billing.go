@@ -1,0 +1,165 @@
+package billing
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/bill"
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/catalog/commitment"
+	"github.com/slipway-k8s/slipway/launcher/catalog/overlay"
+)
+
+const (
+	// period is how often the cluster is observed, and writePeriod how often the record is written.
+	period      = 10 * time.Second
+	writePeriod = time.Minute
+	// within bounds one round.
+	within = 30 * time.Second
+)
+
+// Config holds the dependencies of a Recorder. Every field but Overlay is required.
+type Config struct {
+	// Namespace has the ConfigMaps; Cluster is the cluster's name in them.
+	Namespace, Cluster string
+	// Client reads from the cache, and writes the ConfigMaps.
+	Client client.Client
+	// Reader reads the ConfigMaps, from the API server.
+	Reader client.Reader
+	// Leading reports whether the launcher may act: only then it observes and writes.
+	Leading func() bool
+	// Types returns the instance types by EC2NodeClass, with their prices.
+	Types func(ctx context.Context) map[string][]catalog.InstanceType
+	// Overlay returns what NodeOverlays make of them; nil without the feature gate.
+	Overlay func(ctx context.Context, types map[string][]catalog.InstanceType) (overlay.Result, error)
+	// Commitments returns the account's commitments.
+	Commitments func() []commitment.Commitment
+	// Registerer registers the metrics.
+	Registerer prometheus.Registerer
+}
+
+// Recorder keeps the record of what nodes cost.
+type Recorder struct {
+	config  Config
+	store   store
+	through prometheus.Gauge
+
+	// The following are of Run's goroutine alone. ledger is nil while the launcher does not lead, written is when it was written last.
+	ledger  *bill.Ledger
+	written time.Time
+	// problem is why the last round failed; empty if it did not.
+	problem string
+}
+
+// New returns a Recorder; Run starts it.
+func New(c Config) (*Recorder, error) {
+	if c.Namespace == "" || c.Client == nil || c.Reader == nil || c.Leading == nil || c.Types == nil || c.Commitments == nil || c.Registerer == nil {
+		return nil, errors.New("billing: Namespace, Client, Reader, Leading, Types, Commitments and Registerer are required")
+	}
+	out := &Recorder{config: c, store: store{c.Client, c.Reader, c.Namespace}, through: prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "slipway_bill_recorded_timestamp_seconds", Help: "Until when the record of what nodes cost is written; 0 if this replica has not written it.",
+	})}
+	if err := c.Registerer.Register(out.through); err != nil {
+		return nil, fmt.Errorf("billing: %w", err)
+	}
+	return out, nil
+}
+
+// Run observes and writes until ctx ends.
+func (r *Recorder) Run(ctx context.Context) error {
+	ticker := time.NewTicker(period)
+	defer ticker.Stop()
+	for {
+		r.round(ctx, time.Now())
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+	}
+}
+
+// round observes once. The log has each reason of a failure once; the record goes on at the next round.
+func (r *Recorder) round(ctx context.Context, now time.Time) {
+	if !r.config.Leading() {
+		r.ledger = nil // Another replica goes on with the record.
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	err := r.record(ctx, now)
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		return
+	}
+	problem := ""
+	if err != nil {
+		problem = err.Error()
+	}
+	if problem != "" && problem != r.problem {
+		klog.FromContext(ctx).Error(err, "The bill could not be recorded; it is tried again")
+	}
+	r.problem = problem
+}
+
+func (r *Recorder) record(ctx context.Context, now time.Time) error {
+	if r.ledger == nil {
+		found, err := r.store.load(ctx, now)
+		if err != nil {
+			return err
+		}
+		r.ledger, r.written = found, now
+		klog.FromContext(ctx).V(2).Info("The bill is recorded", "namespace", r.config.Namespace, "since", found.Start, "through", found.Through)
+	}
+	in, err := r.objects(ctx, now)
+	if err != nil {
+		return err
+	}
+	r.ledger.Observe(Look(in))
+	if now.Sub(r.written) < writePeriod {
+		return nil
+	}
+	if err := r.store.write(ctx, r.config.Cluster, r.ledger); err != nil {
+		if errors.Is(err, errOvertaken) {
+			r.ledger = nil
+		}
+		return err
+	}
+	r.written = now
+	r.through.Set(float64(r.ledger.Through.Unix()))
+	return nil
+}
+
+// objects reads the cluster from the cache.
+func (r *Recorder) objects(ctx context.Context, now time.Time) (Objects, error) {
+	var claims karpv1.NodeClaimList
+	var nodes corev1.NodeList
+	var pods corev1.PodList
+	var pools karpv1.NodePoolList
+	for _, list := range []client.ObjectList{&claims, &nodes, &pods, &pools} {
+		if err := r.config.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+			return Objects{}, fmt.Errorf("observing the cluster for the bill: %w", err)
+		}
+	}
+	out := Objects{
+		Now: now, Claims: claims.Items, Nodes: nodes.Items, Pods: pods.Items, Pools: pools.Items, Types: r.config.Types(ctx), Commitments: r.config.Commitments(),
+	}
+	if r.config.Overlay == nil {
+		return out, nil
+	}
+	result, err := r.config.Overlay(ctx, out.Types)
+	if err != nil {
+		klog.FromContext(ctx).V(2).Info("The bill has the prices of the NodeOverlays that were read last", "err", err)
+	}
+	out.Types, out.Overlaid = maps.Clone(out.Types), result.Keys
+	maps.Copy(out.Types, result.Lists)
+	return out, nil
+}

@@ -1,0 +1,312 @@
+package billing
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/goleak"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/bill"
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/catalog/commitment"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// world is an API server with a node, and a Recorder. The m6i.large costs 0.096 USD per hour on demand, 0.03 as spot, and its volume 0.002.
+type world struct {
+	t        *testing.T
+	client   client.Client
+	leading  bool
+	denied   error
+	recorder *Recorder
+	list     []commitment.Commitment
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{t: t, leading: true}
+	w.client = fake.NewClientBuilder().WithScheme(scheme.Scheme).WithInterceptorFuncs(interceptor.Funcs{
+		Update: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.UpdateOption) error {
+			return errors.Join(w.denied, c.Update(ctx, obj, opts...))
+		},
+	}).Build()
+	w.restart()
+	return w
+}
+
+// restart makes a new Recorder.
+func (w *world) restart() {
+	w.t.Helper()
+	var err error
+	w.recorder, err = New(Config{
+		Namespace: "kube-system", Cluster: "prod", Client: w.client, Reader: w.client, Leading: func() bool { return w.leading },
+		Types: instanceTypes, Commitments: func() []commitment.Commitment { return w.list }, Registerer: prometheus.NewRegistry(),
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func instanceTypes(context.Context) map[string][]catalog.InstanceType {
+	return map[string][]catalog.InstanceType{"default": {{
+		Name: "m6i.large", Charges: catalog.Charges{Volumes: 0.002}, Offerings: []catalog.Offering{
+			{Zone: "a", CapacityType: "on-demand", Price: 0.098}, {Zone: "a", CapacityType: "spot", Price: 0.032},
+		},
+	}}}
+}
+
+// node returns a NodeClaim that was launched, and its Node.
+func node(name, capacityType string, launched time.Time) (*karpv1.NodeClaim, *corev1.Node) {
+	labels := map[string]string{
+		karpv1.NodePoolLabelKey: "default", corev1.LabelInstanceTypeStable: "m6i.large", corev1.LabelTopologyZone: "a", karpv1.CapacityTypeLabelKey: capacityType,
+	}
+	claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name), Labels: labels, CreationTimestamp: metav1.NewTime(launched)}}
+	claim.Spec.NodeClassRef = &karpv1.NodeClassReference{Name: "default"}
+	claim.Status.ProviderID, claim.Status.NodeName = "aws:///a/i-"+name, name
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}
+	n.Status.Allocatable = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2"), corev1.ResourceMemory: resource.MustParse("8Gi")}
+	return claim, n
+}
+
+func podOn(node, namespace, name, cpu, memory string, since time.Time) *corev1.Pod {
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID(namespace + name), CreationTimestamp: metav1.NewTime(since)}}
+	p.Spec.NodeName = node
+	p.Spec.Containers = []corev1.Container{{Name: "c", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
+		corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory),
+	}}}}
+	return p
+}
+
+func (w *world) create(objects ...client.Object) {
+	w.t.Helper()
+	for _, o := range objects {
+		if err := w.client.Create(w.t.Context(), o); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+}
+
+// recorded returns the bill of the ConfigMaps.
+func (w *world) recorded() bill.Bill {
+	w.t.Helper()
+	records, faults, err := Read(w.t.Context(), w.client, "kube-system", time.Now(), bill.MostDays)
+	if err != nil || len(faults) > 0 || len(records) == 0 {
+		w.t.Fatalf("records %v, faults %v, error %v", records, faults, err)
+	}
+	return bill.New(records, bill.ByNamespace)
+}
+
+// The record goes on over a restart, over midnight and over a change of the leader; writing is tried again.
+func TestTheRecordSurvivesARestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		time.Sleep(time.Until(time.Date(2026, 11, 23, 23, 30, 0, 0, time.UTC)))
+		start := time.Now()
+		claim, n := node("n", "on-demand", start)
+		w.create(claim, n, podOn("n", "shop", "web", "1", "4Gi", start))
+		run := func(d time.Duration) {
+			t.Helper()
+			ctx, cancel := context.WithCancel(t.Context())
+			done := make(chan error)
+			go func() { done <- w.recorder.Run(ctx) }()
+			time.Sleep(d)
+			synctest.Wait()
+			cancel()
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		}
+		is := func(hours, unobserved float64) {
+			t.Helper()
+			b := w.recorded()
+			if math.Abs(b.Total-0.098*hours) > 1e-6 || math.Abs(b.Lines[0].Total-0.049*hours) > 1e-6 || b.Lines[0].Name != "shop" || math.Abs(b.UnobservedHours-unobserved) > 1e-6 {
+				t.Errorf("bill %+v, want that of %v hours, %v of them not observed", b, hours, unobserved)
+			}
+			if !b.Start.Equal(start) || b.Cluster != "prod" {
+				t.Errorf("the record of %s starts at %s, want %s", b.Cluster, b.Start, start)
+			}
+		}
+		run(20*time.Minute + 5*time.Second)
+		is(1./3, 0)
+		w.restart()
+		run(time.Hour + 5*time.Second) // Over midnight.
+		is(80./60+5./3600, 0)
+		time.Sleep(30 * time.Minute) // Nothing runs.
+		w.restart()
+		run(time.Minute + 5*time.Second)
+		is(111./60+10./3600, 30./60+5./3600)
+		w.leading = false
+		run(10 * time.Minute)
+		w.leading, w.denied = true, errors.New("denied")
+		run(2 * time.Minute)
+		if w.recorder.problem == "" {
+			t.Error("no problem is noted")
+		}
+		w.denied = nil
+		run(time.Minute + 5*time.Second)
+		if w.recorder.problem != "" {
+			t.Error(w.recorder.problem)
+		}
+		b := w.recorded()
+		if minutes := time.Since(start).Minutes(); math.Abs(b.Total-0.098*minutes/60) > 0.098/60 {
+			t.Errorf("%v USD are recorded after %v minutes", b.Total, minutes)
+		}
+	})
+}
+
+// A replica that has recorded more is not overwritten, and a ConfigMap of the same day of the ring, or without a record, is.
+func TestOvertaken(t *testing.T) {
+	w, now := newWorld(t), time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
+	s := &w.recorder.store
+	ledger := func(through time.Time) *bill.Ledger {
+		l := &bill.Ledger{}
+		l.Observe(bill.Observation{At: through.Add(-time.Minute)})
+		l.Observe(bill.Observation{At: through})
+		return l
+	}
+	w.create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: name(bill.DateOf(now))}})
+	if _, faults, err := Read(t.Context(), w.client, "kube-system", now, 31); err != nil || len(faults) != 1 || !strings.Contains(faults[0].Error(), "slipway-bill-") {
+		t.Errorf("faults %v, %v", faults, err)
+	}
+	if l, err := s.load(t.Context(), now); err != nil || !l.Through.IsZero() {
+		t.Errorf("%+v, %v", l, err)
+	}
+	for _, month := range []time.Time{now.AddDate(0, 0, -bill.MostDays), now} {
+		if err := s.write(t.Context(), "prod", ledger(month)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.write(t.Context(), "prod", ledger(now.Add(-time.Hour))); !errors.Is(err, errOvertaken) {
+		t.Errorf("error %v", err)
+	}
+	if l, err := s.load(t.Context(), now); err != nil || !l.Through.Equal(now) {
+		t.Errorf("%+v, %v", l, err)
+	}
+	if l, err := s.load(t.Context(), now.AddDate(0, 0, 40)); err != nil || !l.Through.IsZero() {
+		t.Errorf("%+v, %v", l, err)
+	}
+	var list corev1.ConfigMapList
+	if err := w.client.List(t.Context(), &list); err != nil || len(list.Items) != 1 {
+		t.Errorf("%d ConfigMaps, %v", len(list.Items), err)
+	}
+}
+
+// Reserved Instances and Savings Plans pay for nodes in AWS's order; the sum is what is paid, with what nothing uses.
+func TestCommitmentsOfTheBill(t *testing.T) {
+	now := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
+	in := Objects{Now: now, Types: instanceTypes(t.Context()), Commitments: []commitment.Commitment{
+		{ID: "ri", Kind: commitment.ReservedInstances, InstanceType: "m6i.large", Count: 1, Share: 1},
+		{ID: "sp", Kind: commitment.ComputeSavingsPlan, USDPerHour: 0.1, Discount: 0.25, Share: 1},
+		{ID: "rest", Kind: commitment.EC2InstanceSavingsPlan, Family: "c7g", USDPerHour: 0.5, Discount: 0.25, Share: 1},
+	}}
+	for i := range 4 {
+		claim, n := node(fmt.Sprint("n", i), []string{"on-demand", "on-demand", "on-demand", "spot"}[i], now)
+		in.Claims, in.Nodes = append(in.Claims, *claim), append(in.Nodes, *n)
+	}
+	o, sum := Look(in), bill.Parts{}
+	for _, n := range o.Nodes {
+		sum = sum.Plus(n.PerHour)
+	}
+	// Of three nodes on demand one is reserved, the plan pays for 1.389 at 0.072, and 0.611 are paid for at 0.096.
+	want := bill.Parts{Instance: (2-0.1/0.072)*0.096 + 0.03, Volumes: 0.008, Commitments: 0.1}
+	if d := sum.Plus(want.Times(-1)); math.Abs(d.Instance)+math.Abs(d.Volumes)+math.Abs(d.Commitments)+math.Abs(d.Declared) > 1e-9 {
+		t.Errorf("%+v per hour, want %+v", sum, want)
+	}
+	if o.Unused["rest"] != 0.5 || math.Abs(o.Unused["sp"]) > 1e-9 || len(o.Unused) != 2 || len(o.Commitments) != 3 {
+		t.Errorf("unused %v of %+v", o.Unused, o.Commitments)
+	}
+}
+
+// Pods are charged to what a user wrote: a Deployment, a CronJob, a static pod's manifest.
+func TestKeys(t *testing.T) {
+	for _, tc := range []struct{ kind, owner, pod, hash, want string }{
+		{"", "", "bare", "", "Pod/bare"},
+		{"ReplicaSet", "web-abc", "web-abc-x", "abc", "Deployment/web"},
+		{"ReplicaSet", "own", "own-x", "", "ReplicaSet/own"},
+		{"ReplicaSet", "own", "own-x", "forged", "ReplicaSet/own"},
+		{"Job", "backup-29384756", "backup-29384756-x", "", "CronJob/backup"},
+		{"Job", "once-1", "once-1-x", "", "Job/once-1"},
+		{"Node", "ip-10-0-0-1", "kube-proxy-ip-10-0-0-1", "", "Node/kube-proxy"},
+		{"StatefulSet", "db", "db-0", "", "StatefulSet/db"},
+	} {
+		p := podOn("n", "ns", tc.pod, "1", "1Gi", time.Now())
+		p.Labels = map[string]string{"pod-template-hash": tc.hash, "app": "x", bill.LabelPrefix + "part-of": "shop", bill.LabelPrefix + "name": "web"}
+		if tc.kind != "" {
+			p.OwnerReferences = []metav1.OwnerReference{{Kind: tc.kind, Name: tc.owner, Controller: new(true)}}
+		}
+		got := keyOf(p)
+		if got.Kind+"/"+got.Name != tc.want || got.Namespace != "ns" || got.Labels != "app.kubernetes.io/name=web,app.kubernetes.io/part-of=shop" {
+			t.Errorf("%+v is charged to %+v, want %s", tc, got, tc.want)
+		}
+	}
+	long := map[string]string{}
+	for i := range 100 {
+		long[fmt.Sprintf("%sx%02d", bill.LabelPrefix, i)] = strings.Repeat("y", 63)
+	}
+	if got := labelsOf(long); len(got) > bill.MostLabels || !strings.HasPrefix(got, bill.LabelPrefix+"x00=") {
+		t.Errorf("%d bytes of labels: %s", len(got), got)
+	}
+}
+
+// Pods that ended are not charged, an interrupted node is known by its reason, and a node without a price in the catalog costs what was recorded.
+func TestLook(t *testing.T) {
+	now := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
+	claim, n := node("n", "spot", now.Add(-time.Hour))
+	launched, struck := metav1.NewTime(now.Add(-50*time.Minute)), metav1.NewTime(now.Add(-time.Minute))
+	claim.Annotations = map[string]string{catalog.CostAnnotation: `{"instance":0.5,"volumes":0.1}`}
+	conditions := claim.StatusConditions()
+	conditions.SetTrue(karpv1.ConditionTypeLaunched)
+	conditions.SetTrueWithReason(karpv1.ConditionTypeDisruptionReason, "spot_interrupted", "x")
+	for i := range claim.Status.Conditions {
+		claim.Status.Conditions[i].LastTransitionTime = launched
+		if claim.Status.Conditions[i].Type == karpv1.ConditionTypeDisruptionReason {
+			claim.Status.Conditions[i].LastTransitionTime = struck
+		}
+	}
+	ended := podOn("n", "a", "ended", "1", "1Gi", now)
+	ended.Status.Phase = corev1.PodSucceeded
+	runs := podOn("n", "a", "runs", "1", "1Gi", now.Add(-time.Hour))
+	runs.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: struck}}
+	recorded := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "recorded"}}
+	pool := karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "default", Annotations: map[string]string{catalog.NodeCostAnnotation: "0.25"}}}
+	in := Objects{
+		Now: now, Claims: []karpv1.NodeClaim{*claim, *recorded}, Nodes: []corev1.Node{*n}, Pods: []corev1.Pod{*ended, *runs}, Pools: []karpv1.NodePool{pool},
+		Types: instanceTypes(t.Context()),
+	}
+	got := Look(in).Nodes
+	if len(got) != 1 || len(got[0].Pods) != 1 || !got[0].Pods[0].Since.Equal(struck.Time) || !got[0].Since.Equal(launched.Time) || !got[0].Interrupted.IsZero() {
+		t.Fatalf("nodes %+v", got)
+	}
+	if want := (bill.Parts{Instance: 0.03, Volumes: 0.002, Declared: 0.25}); math.Abs(got[0].PerHour.Plus(want.Times(-1)).Total()) > 1e-9 {
+		t.Errorf("costs %+v, want %+v", got[0].PerHour, want)
+	}
+	claim.DeletionTimestamp = &struck
+	in.Claims, in.Types = []karpv1.NodeClaim{*claim}, nil
+	got = Look(in).Nodes
+	if want := (bill.Parts{Instance: 0.5, Volumes: 0.1, Declared: 0.25}); !got[0].Interrupted.Equal(struck.Time) || got[0].PerHour != want {
+		t.Errorf("node %+v", got[0])
+	}
+}
+
+func TestNewNamesWhatIsMissing(t *testing.T) {
+	if _, err := New(Config{}); err == nil || !strings.HasPrefix(err.Error(), "billing: ") {
+		t.Errorf("error %v", err)
+	}
+}
