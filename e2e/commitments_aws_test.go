@@ -35,15 +35,15 @@ func (w *world) allowCommitments() {
 }
 
 // A Savings Plan and Reserved Instances of the account are read from AWS with the rights of the shipped policy, and their nodes are bought on demand
-// before spot ones. The ConfigMap's entry of the same ID is used in place of AWS's. Without the rights, an Event says so.
+// before spot ones, each as far as this cluster's share of it goes. The ConfigMap's entry of the same ID is used in place of AWS's. Without the rights, an Event says so.
 func TestCommitmentsFromAWSAlone(t *testing.T) {
 	awaitReady(t)
 	w := newWorld(t, "commitments-aws")
 	account := shared.AWS().Commitments
 	ends := time.Now().Add(24 * time.Hour)
-	// m6i.large costs 0.096 on demand, and 0.072 under the plan: it pays for two, the Reserved Instances for one.
-	plan := account.AddSavingsPlan(aws.SavingsPlan{Family: "m6i", USDPerHour: 0.16, Discount: 0.25, Ends: ends})
-	reserved := account.AddReservedInstances(aws.ReservedInstances{InstanceType: "m6i.large", Count: 1, Zone: "us-east-1a", Ends: ends})
+	// m6i.large costs 0.096 on demand, and 0.072 under the plan: the cluster's half of it pays for two, that of the Reserved Instances for one.
+	plan := account.AddSavingsPlan(aws.SavingsPlan{Family: "m6i", USDPerHour: 0.32, Discount: 0.25, Ends: ends})
+	reserved := account.AddReservedInstances(aws.ReservedInstances{InstanceType: "m6i.large", Count: 2, Zone: "us-east-1a", Ends: ends})
 	account.AddSavingsPlan(aws.SavingsPlan{USDPerHour: 5, Discount: 0.25, Ends: time.Now().Add(-time.Hour)})
 	account.AddReservedInstances(aws.ReservedInstances{InstanceType: "m6i.large", Count: 5, Product: "Windows", Ends: ends})
 	defer func() {
@@ -53,7 +53,7 @@ func TestCommitmentsFromAWSAlone(t *testing.T) {
 		}
 	}()
 
-	settings := append(launcherSettings(featureGates), "commitmentsFromAWS: true\n"...)
+	settings := append(launcherSettings(featureGates), "commitmentsFromAWS: true\ncommitmentShare: 0.5\n"...)
 	w.restartWith(settings)
 	w.await(t, "the missing right to be reported", func() bool {
 		return w.told("CommitmentsUnreadable", "AWS: describing Savings Plans: ") && w.gauge("slipway_commitments_aws_unreadable") == 1
@@ -76,6 +76,11 @@ func TestCommitmentsFromAWSAlone(t *testing.T) {
 	}
 	w.await(t, "the metric to show what is left", func() bool { left := w.left(plan); return left > 0.0159 && left < 0.0161 && w.left(reserved) == 0 })
 
-	w.commit("- {id: " + plan + ", kind: EC2InstanceSavingsPlan, family: m6i, usdPerHour: 0.32, discountPercent: 25}\n")
+	w.await(t, "status to show the share and the use", func() bool {
+		text := strings.Join(strings.Fields(w.slipway("status", "-o", "wide")), " ")
+		return strings.Contains(text, plan+" EC2InstanceSavingsPlan 50% 0.16 USD/h 90%") && strings.Contains(text, reserved+" ReservedInstances 50% 1 instances 100%")
+	})
+
+	w.commit("- {id: " + plan + ", kind: EC2InstanceSavingsPlan, family: m6i, usdPerHour: 0.64, discountPercent: 25}\n")
 	w.await(t, "the ConfigMap's entry to be used", func() bool { left := w.left(plan); return left > 0.1759 && left < 0.1761 && w.left(reserved) == 0 })
 }

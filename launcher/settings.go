@@ -88,6 +88,9 @@ type Settings struct {
 	CommitmentsConfigMap string `json:"commitmentsConfigMap,omitempty"`
 	// CommitmentsFromAWS means that the account's Savings Plans and Reserved Instances are read from AWS as well. Default false.
 	CommitmentsFromAWS bool `json:"commitmentsFromAWS,omitempty"`
+	// CommitmentShare is the share of each commitment that this cluster may use: above 0, at most 1. A commitment's own sharePercent counts beside it.
+	// Default 1.
+	CommitmentShare float64 `json:"commitmentShare,omitempty"`
 	// BillNamespace is the namespace of the ConfigMaps with the record of what nodes cost; "0" records nothing. Default kube-system.
 	BillNamespace string `json:"billNamespace,omitempty"`
 	// HandoverSelector selects by label the NodePools that slipway manages although a Karpenter runs in the cluster, where the handover policies
@@ -129,7 +132,7 @@ func Defaults() Settings {
 		ConsolidationPeriod: metav1.Duration{Duration: 10 * time.Second}, ConsolidationPayback: metav1.Duration{Duration: 2 * time.Hour},
 		ConsolidationMinSaving: 0.005, ConsolidationNodeAge: metav1.Duration{Duration: disruption.DefaultNodeAge},
 		ConsolidationPodAge: metav1.Duration{Duration: 24 * time.Hour}, HandoverSelector: handover.Label + "=true", CommitmentsConfigMap: "kube-system/slipway-commitments",
-		BillNamespace: "kube-system",
+		CommitmentShare: 1, BillNamespace: "kube-system",
 		KubeClientQPS: 1000, KubeClientBurst: 2000, MetricsAddress: ":8080", APIAddress: noAddress, HealthProbeAddress: ":8081",
 	}
 }
@@ -219,6 +222,7 @@ func (s *Settings) Validate() error {
 	require(err == nil, "%w", err)
 	_, err = s.commitmentsConfigMap()
 	require(err == nil, "%w", err)
+	require(s.CommitmentShare > 0 && s.CommitmentShare <= 1, "commitmentShare: a share above 0, at most 1, is expected, got %v", s.CommitmentShare)
 	require(s.BillNamespace == "0" || len(validation.IsDNS1123Label(s.BillNamespace)) == 0, "billNamespace: %q is no name of a namespace, expected one, or 0 for no record", s.BillNamespace)
 	_, err = labels.Parse(s.HandoverSelector)
 	require(err == nil, "handoverSelector: %w", err)

@@ -104,6 +104,14 @@ func TestValidate(t *testing.T) {
 			t.Errorf("%q is not in %q", field, err)
 		}
 	}
+	for _, share := range []float64{-1, 0, 1.01} {
+		s = launcher.Defaults()
+		s.ClusterName, s.CommitmentShare, s.BillNamespace = "prod", share, "Not a name"
+		err := s.Validate()
+		if err == nil || !strings.Contains(err.Error(), "commitmentShare: a share above 0, at most 1, is expected, got ") || !strings.Contains(err.Error(), `billNamespace: "Not a name"`) {
+			t.Errorf("share %v: error %v", share, err)
+		}
+	}
 	s = launcher.Defaults()
 	s.ClusterName, s.KubeClientBurst = "prod", 10
 	if err := s.Validate(); err == nil || !strings.Contains(err.Error(), "kubeClientBurst: 10 is below kubeClientQPS 1000") {

@@ -155,7 +155,7 @@ func (l *Launcher) commitments(late *lateServer) (*commitments.Commitments, erro
 		account = nil
 	}
 	return commitments.New(commitments.Config{
-		ConfigMap: name, Account: account, Reader: l.manager.GetAPIReader(), Client: l.manager.GetClient(), Events: l.recorders.slipway, Leading: l.config.Gate.Open,
+		ConfigMap: name, Account: account, Share: l.config.Settings.CommitmentShare, Reader: l.manager.GetAPIReader(), Client: l.manager.GetClient(), Events: l.recorders.slipway, Leading: l.config.Gate.Open,
 		Types: typesByClass(l.manager.GetClient(), l.config.Cloud), Changed: late.recheck, Registerer: l.registerer,
 	})
 }

@@ -98,6 +98,7 @@ SDK's usual places.`,
 	set.BoolVar(&s.DisruptBarePods, "disrupt-bare-pods", s.DisruptBarePods, "pods without a controller do not keep their node: they end with it and nothing creates them again")
 	set.StringVar(&s.CommitmentsConfigMap, "commitments-config-map", s.CommitmentsConfigMap, "NAMESPACE/NAME of the ConfigMap with Savings Plans and Reserved Instances")
 	set.BoolVar(&s.CommitmentsFromAWS, "commitments-from-aws", s.CommitmentsFromAWS, "read the account's Savings Plans and Reserved Instances from AWS as well")
+	set.Float64Var(&s.CommitmentShare, "commitment-share", s.CommitmentShare, "share of each Savings Plan and of Reserved Instances that this cluster may use, above 0 to 1")
 	set.StringVar(&s.BillNamespace, "bill-namespace", s.BillNamespace, "namespace of the ConfigMaps with the record of what nodes cost; 0 records nothing")
 	set.BoolVar(&s.IgnoreDRARequests, "ignore-dra-requests", s.IgnoreDRARequests, "initialize nodes without the devices that were planned for resource claims (IGNORE_DRA_REQUESTS)")
 	set.StringVar(&s.HandoverSelector, "handover-selector", s.HandoverSelector, "label selector of the NodePools that are slipway's although a live Karpenter runs")
@@ -193,6 +194,7 @@ func (f *flags) effective(cmd *cobra.Command) (launcher.Settings, error) {
 		"empty-join-deadline":        func() { out.EmptyJoinDeadline = f.settings.EmptyJoinDeadline },
 		"disrupt-bare-pods":          func() { out.DisruptBarePods = f.settings.DisruptBarePods },
 		"commitments-config-map":     func() { out.CommitmentsConfigMap = f.settings.CommitmentsConfigMap },
+		"commitment-share":           func() { out.CommitmentShare = f.settings.CommitmentShare },
 		"bill-namespace":             func() { out.BillNamespace = f.settings.BillNamespace },
 		"commitments-from-aws":       func() { out.CommitmentsFromAWS = f.settings.CommitmentsFromAWS },
 		"ignore-dra-requests":        func() { out.IgnoreDRARequests = f.settings.IgnoreDRARequests },

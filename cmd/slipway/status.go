@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/launcher/billing"
 	"github.com/slipway-k8s/slipway/launcher/catalog/fromec2"
 	"github.com/slipway-k8s/slipway/launcher/view"
 	"github.com/slipway-k8s/slipway/launcher/view/top"
@@ -60,6 +61,7 @@ ready and, at its end, terminating. With --namespace, only pods of that namespac
 	}
 	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "show it again and again, until interrupted: slipway top on a terminal, one table after the other elsewhere")
 	cmd.Flags().DurationVar(&interval, "interval", 2*time.Second, "how often, with --watch")
+	o.addRecordFlag(cmd)
 	cmd.Flags().StringVarP(&format, "output", "o", format, "table, wide or json")
 	return cmd
 }
@@ -108,6 +110,9 @@ func (o *options) status(ctx context.Context, c client.Client, w io.Writer, form
 	if err := now.Overview.Write(w, format); err != nil || format == view.FormatJSON {
 		return err
 	}
+	if format == view.FormatWide {
+		o.commitments(ctx, c, w)
+	}
 	var classes awsv1.EC2NodeClassList
 	if err := c.List(ctx, &classes); err != nil && !meta.IsNoMatchError(err) {
 		return err
@@ -142,6 +147,16 @@ func (o *options) snapshot(ctx context.Context, c client.Client) (top.Snapshot, 
 	}
 	in.Events = events.Items
 	return top.Snapshot{Overview: view.New(in), Objects: in}, nil
+}
+
+// commitments writes the use of the account's commitments, as the record of what nodes cost has it. Who may not read that sees the rest.
+func (o *options) commitments(ctx context.Context, c client.Client, w io.Writer) {
+	records, _, err := billing.Read(ctx, c, o.recordNamespace, time.Now(), 2)
+	if err != nil || len(records) == 0 {
+		return
+	}
+	last := records[len(records)-1]
+	view.WriteCommitments(w, last.Commitments, last.Through)
 }
 
 func objects(ctx context.Context, c client.Client) (view.Objects, error) {

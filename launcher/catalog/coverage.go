@@ -104,6 +104,8 @@ type CommitmentUse struct {
 	// Amount is the cluster's share of it, Left what no node uses, both in Unit.
 	Amount float64 `json:"amount"`
 	Left   float64 `json:"left"`
+	// Share of the commitment that the cluster may use, 0 to 1; 0 for all of it.
+	Share float64 `json:"share,omitempty"`
 	// Unit is USD/h, or normalized units or instances of Reserved Instances.
 	Unit string `json:"unit"`
 }
@@ -126,6 +128,9 @@ func (s *State) CommitmentUses(counts map[Billed]int) []CommitmentUse {
 	for i := range s.Commitments {
 		c := &s.Commitments[i]
 		u := CommitmentUse{ID: c.ID, Kind: c.Kind, Amount: Micro(c.Amount()), Left: Micro(left[i]), Unit: USDPerHour}
+		if c.Share < 1 {
+			u.Share = Micro(c.Share)
+		}
 		if c.Kind == commitment.ReservedInstances {
 			u.Unit = normalizedUnits
 			if !c.Flexible() {

@@ -139,3 +139,15 @@ func Merge(own, account []commitment.Commitment) []commitment.Commitment {
 	}
 	return out
 }
+
+// Shared returns the commitments with a share of the share that each has.
+func Shared(list []commitment.Commitment, share float64) []commitment.Commitment {
+	if share == 1 || len(list) == 0 {
+		return list
+	}
+	out := slices.Clone(list)
+	for i := range out {
+		out[i].Share *= share
+	}
+	return out
+}

@@ -35,6 +35,8 @@ const (
 type Config struct {
 	// ConfigMap is its namespace and name.
 	ConfigMap types.NamespacedName
+	// Share of each commitment that this cluster may use, beside the share of the commitment's own: above 0, at most 1.
+	Share float64
 	// Account reads the commitments of the AWS account; nil for those of the ConfigMap alone.
 	Account Account
 	// Reader reads the ConfigMap, from the API server.
@@ -81,6 +83,9 @@ func New(c Config) (*Commitments, error) {
 	if c.ConfigMap.Name == "" || c.Reader == nil || c.Client == nil || c.Events == nil || c.Leading == nil || c.Types == nil || c.Changed == nil || c.Registerer == nil {
 		return nil, errors.New("commitments: ConfigMap, Reader, Client, Events, Leading, Types, Changed and Registerer are required")
 	}
+	if !(c.Share > 0 && c.Share <= 1) {
+		return nil, fmt.Errorf("commitments: Share: a share above 0, at most 1, is expected, got %v", c.Share)
+	}
 	out := &Commitments{config: c, ended: map[string]bool{}}
 	if err := c.Registerer.Register(newMetrics(out)); err != nil {
 		return nil, fmt.Errorf("commitments: %w", err)
@@ -117,7 +122,7 @@ func (c *Commitments) Run(ctx context.Context) error {
 // refresh reads the ConfigMap once, and makes the current list of its commitments and of those that AWS returned.
 func (c *Commitments) refresh(ctx context.Context, now time.Time) {
 	c.readConfigMap(ctx, now)
-	c.replace(ctx, Merge(c.own, c.running(ctx, now)))
+	c.replace(ctx, Shared(Merge(c.own, c.running(ctx, now)), c.config.Share))
 }
 
 // readConfigMap reads the ConfigMap once. One that does not exist has no commitments.

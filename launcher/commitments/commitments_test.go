@@ -22,6 +22,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/catalog/commitment"
 )
 
 // world is an API server with a ConfigMap, and what the reader of it did.
@@ -50,7 +51,7 @@ func newWorld(t *testing.T) *world {
 	}).Build()
 	var err error
 	w.read, err = New(Config{
-		ConfigMap: types.NamespacedName{Namespace: "kube-system", Name: "slipway-commitments"}, Reader: w.client, Client: w.client, Events: w,
+		ConfigMap: types.NamespacedName{Namespace: "kube-system", Name: "slipway-commitments"}, Share: 1, Reader: w.client, Client: w.client, Events: w,
 		Leading: func() bool { return w.leading }, Changed: func() { w.changes++ }, Registerer: w.registry,
 		Types: func(context.Context) map[string][]catalog.InstanceType {
 			return map[string][]catalog.InstanceType{"class": {{
@@ -189,6 +190,24 @@ slipway_commitment_left{commitment="sp",kind="ComputeSavingsPlan",unit="USD/h"} 
 	w.leading = false
 	if families, err := w.registry.Gather(); err != nil || len(families) > 0 {
 		t.Errorf("%v, %v while not leading", families, err)
+	}
+}
+
+// A cluster's share multiplies that of each commitment.
+func TestShare(t *testing.T) {
+	w, now := newWorld(t), time.Date(2026, 11, 23, 0, 0, 0, 0, time.UTC)
+	w.read.config.Share = 0.5
+	w.read.account = []commitment.Commitment{plan("aws", 3, time.Time{})}
+	w.write("- {id: whole, kind: ComputeSavingsPlan, usdPerHour: 2, discountPercent: 20}\n- {id: part, kind: ReservedInstances, instanceType: m5.xlarge, count: 10, sharePercent: 40}\n")
+	w.has(now, "whole part aws", "", 1)
+	w.has(now, "whole part aws", "", 0)
+	for i, want := range []float64{1, 10 * 8 * 0.2, 1.5} {
+		if got := w.read.List()[i].Amount(); got != want {
+			t.Errorf("%s: %v, want %v", w.read.List()[i].ID, got, want)
+		}
+	}
+	if w.read.own[0].Share != 1 || w.read.account[0].Share != 1 {
+		t.Error("what was read is changed")
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
@@ -169,4 +170,22 @@ func dash(s string) string {
 		return "-"
 	}
 	return s
+}
+
+// WriteCommitments writes a row for each commitment: what the cluster may use of it, its share, and what is used; nothing without commitments.
+func WriteCommitments(w io.Writer, list []catalog.CommitmentUse, at time.Time) {
+	if len(list) == 0 {
+		return
+	}
+	fmt.Fprintf(w, "\nCommitments at %s:\n", at.UTC().Format(time.RFC3339))
+	tw := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(tw, "  ID\tKIND\tSHARE\tAMOUNT\tUSED")
+	for _, u := range list {
+		share := 1.0
+		if u.Share > 0 || u.Amount == 0 {
+			share = u.Share
+		}
+		fmt.Fprintf(tw, "  %s\t%s\t%.0f%%\t%g %s\t%.0f%%\n", u.ID, u.Kind, share*100, u.Amount, u.Unit, u.Used()*100)
+	}
+	_ = tw.Flush() // Output that cannot be written is found by the next line's error.
 }

@@ -16,6 +16,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/catalog/commitment"
 	"github.com/slipway-k8s/slipway/launcher/catalog/ec2error"
 	"github.com/slipway-k8s/slipway/launcher/view"
 )
@@ -277,5 +278,27 @@ func TestPodsOf(t *testing.T) {
 	want := []view.PodRow{row("leaving", "terminating"), row("web-0", "running"), row("web-1", "bound"), row("web-2", "promised"), row("a-cni", "daemon")}
 	if diff := cmp.Diff(want, view.PodsOf(in, view.New(in).Nodes[0])); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// The use of commitments is shown with the cluster's share.
+func TestWriteCommitments(t *testing.T) {
+	out := &bytes.Buffer{}
+	view.WriteCommitments(out, []catalog.CommitmentUse{
+		{ID: "sp-1", Kind: commitment.ComputeSavingsPlan, Amount: 4, Left: 1, Share: 0.4, Unit: catalog.USDPerHour},
+		{ID: "ri-1", Kind: commitment.ReservedInstances, Amount: 3, Unit: "instances"},
+	}, time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC))
+	want := `
+Commitments at 2026-11-23T12:00:00Z:
+  ID    KIND                SHARE  AMOUNT       USED
+  sp-1  ComputeSavingsPlan  40%    4 USD/h      75%
+  ri-1  ReservedInstances   100%   3 instances  100%
+`
+	if diff := cmp.Diff(want, out.String()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	out.Reset()
+	if view.WriteCommitments(out, nil, time.Now()); out.Len() > 0 {
+		t.Errorf("%q without commitments", out)
 	}
 }
