@@ -85,11 +85,12 @@ func node(name, capacityType string, launched time.Time) (*karpv1.NodeClaim, *co
 	return claim, n
 }
 
-func podOn(node, namespace, name, cpu, memory string, since time.Time) *corev1.Pod {
+// pod returns a pod on node n that requests one CPU.
+func pod(namespace, name, memory string, since time.Time) *corev1.Pod {
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID(namespace + name), CreationTimestamp: metav1.NewTime(since)}}
-	p.Spec.NodeName = node
+	p.Spec.NodeName = "n"
 	p.Spec.Containers = []corev1.Container{{Name: "c", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
-		corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory),
+		corev1.ResourceCPU: resource.MustParse("1"), corev1.ResourceMemory: resource.MustParse(memory),
 	}}}}
 	return p
 }
@@ -120,7 +121,7 @@ func TestTheRecordSurvivesARestart(t *testing.T) {
 		time.Sleep(time.Until(time.Date(2026, 11, 23, 23, 30, 0, 0, time.UTC)))
 		start := time.Now()
 		claim, n := node("n", "on-demand", start)
-		w.create(claim, n, podOn("n", "shop", "web", "1", "4Gi", start))
+		w.create(claim, n, pod("shop", "web", "4Gi", start))
 		run := func(d time.Duration) {
 			t.Helper()
 			ctx, cancel := context.WithCancel(t.Context())
@@ -246,7 +247,7 @@ func TestKeys(t *testing.T) {
 		{"Node", "ip-10-0-0-1", "kube-proxy-ip-10-0-0-1", "", "Node/kube-proxy"},
 		{"StatefulSet", "db", "db-0", "", "StatefulSet/db"},
 	} {
-		p := podOn("n", "ns", tc.pod, "1", "1Gi", time.Now())
+		p := pod("ns", tc.pod, "1Gi", time.Now())
 		p.Labels = map[string]string{"pod-template-hash": tc.hash, "app": "x", bill.LabelPrefix + "part-of": "shop", bill.LabelPrefix + "name": "web"}
 		if tc.kind != "" {
 			p.OwnerReferences = []metav1.OwnerReference{{Kind: tc.kind, Name: tc.owner, Controller: new(true)}}
@@ -280,9 +281,9 @@ func TestLook(t *testing.T) {
 			claim.Status.Conditions[i].LastTransitionTime = struck
 		}
 	}
-	ended := podOn("n", "a", "ended", "1", "1Gi", now)
+	ended := pod("a", "ended", "1Gi", now)
 	ended.Status.Phase = corev1.PodSucceeded
-	runs := podOn("n", "a", "runs", "1", "1Gi", now.Add(-time.Hour))
+	runs := pod("a", "runs", "1Gi", now.Add(-time.Hour))
 	runs.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: struck}}
 	recorded := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "recorded"}}
 	pool := karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "default", Annotations: map[string]string{catalog.NodeCostAnnotation: "0.25"}}}
