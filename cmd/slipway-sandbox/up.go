@@ -50,6 +50,7 @@ func newUpCommand(name *string) *cobra.Command {
 	flags.StringVar(&cfg.Machines, "machines", "sim", "machines behind the instances: sim (simulated kubelets) or kubelet (real ones, on Linux as root)")
 	cfg.Speed = 1
 	flags.Var((*speed)(&cfg.Speed), "speed", "divide the delays of AWS and of machines by this")
+	flags.Int32Var(&cfg.NodeSyncs, "concurrent-node-syncs", 1, "Nodes that the cloud controller initializes at a time")
 	flags.IntVar(&cfg.ManagedNodes, "managed-nodes", 1, "nodes of an EKS managed node group")
 	flags.BoolVar(&cfg.Addons, "addons", true, "run what EKS runs in every cluster: aws-node, kube-proxy, coredns")
 	flags.StringVar(&interruptions, "spot-interruptions", "0/h", "spot instances that AWS takes away per hour, such as 6/h")

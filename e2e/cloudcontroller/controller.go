@@ -1,6 +1,7 @@
 package cloudcontroller
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,9 +22,9 @@ const (
 	// monitorPeriod is --node-monitor-period of the cloud-controller-manager, refreshPeriod its --node-status-update-frequency.
 	monitorPeriod = 5 * time.Second
 	refreshPeriod = 5 * time.Minute
-	// initializers is --concurrent-node-syncs, refreshers the number of workers of a refresh.
-	initializers = 1
-	refreshers   = 1
+	// defaultNodeSyncs is the default of --concurrent-node-syncs, refreshers the number of workers of a refresh.
+	defaultNodeSyncs = 1
+	refreshers       = 1
 )
 
 // Config is what the cloud controller depends on.
@@ -36,6 +37,9 @@ type Config struct {
 	Region string
 	// IPv6 gives Nodes the IPv6 addresses of their instances instead of the IPv4 ones (NodeIPFamilies of cloud-provider-aws).
 	IPv6 bool
+	// NodeSyncs is --concurrent-node-syncs: how many Nodes are initialized at a time. 0 is the default, 1; kops gives its large clusters 10
+	// (kubernetes/kops#16256).
+	NodeSyncs int32
 }
 
 // Controller is the cloud-controller-manager's part for Nodes.
@@ -56,7 +60,7 @@ func New(cfg Config) (*Controller, error) {
 	if c.lifecycle, err = nodelifecycle.NewCloudNodeLifecycleController(c.factory.Core().V1().Nodes(), cfg.Client, provider, monitorPeriod); err != nil {
 		return nil, fmt.Errorf("cloud controller: %w", err)
 	}
-	if c.nodes, err = node.NewCloudNodeController(c.factory.Core().V1().Nodes(), cfg.Client, provider, refreshPeriod, initializers, refreshers); err != nil {
+	if c.nodes, err = node.NewCloudNodeController(c.factory.Core().V1().Nodes(), cfg.Client, provider, refreshPeriod, cmp.Or(cfg.NodeSyncs, defaultNodeSyncs), refreshers); err != nil {
 		return nil, fmt.Errorf("cloud controller: %w", err)
 	}
 	return c, nil

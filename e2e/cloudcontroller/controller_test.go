@@ -2,6 +2,7 @@ package cloudcontroller_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -26,9 +27,12 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type memory struct {
 	instances map[string]ec2types.Instance
 	failing   error
+	// takes is how long an answer takes.
+	takes time.Duration
 }
 
 func (m *memory) DescribeInstances(_ context.Context, in *ec2.DescribeInstancesInput, _ ...func(*ec2.Options)) (*ec2.DescribeInstancesOutput, error) {
+	time.Sleep(m.takes)
 	if m.failing != nil {
 		return nil, m.failing
 	}
@@ -188,6 +192,39 @@ func TestInitialisesNodes(t *testing.T) {
 			t.Errorf("addresses %v", got.Status.Addresses)
 		}
 	})
+}
+
+// Nodes are initialized one after the other, or as many at a time as the configuration says.
+func TestConcurrentNodeSyncs(t *testing.T) {
+	uninitialized := corev1.Taint{Key: "node.cloudprovider.kubernetes.io/uninitialized", Value: "true", Effect: corev1.TaintEffectNoSchedule}
+	const nodes = 6
+	within := func(syncs int32) (took time.Duration) {
+		runIn(t, cloudcontroller.Config{NodeSyncs: syncs}, func(client *fake.Clientset, cloud *memory) {
+			cloud.takes = time.Second
+			for i := range nodes {
+				id := fmt.Sprintf("i-%d", i)
+				cloud.set(id, ec2types.InstanceStateNameRunning)
+				create(t, client, node("node-"+id, "aws:///us-east-1b/"+id, corev1.ConditionTrue, uninitialized))
+			}
+			begin := time.Now()
+			for left := nodes; left > 0 && time.Since(begin) < time.Minute; {
+				time.Sleep(100 * time.Millisecond)
+				list, err := client.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				left = 0
+				for _, n := range list.Items {
+					left += len(n.Spec.Taints)
+				}
+			}
+			took = time.Since(begin)
+		})
+		return took
+	}
+	if one, three := within(0), within(3); one < nodes*time.Second || three > one*2/3 {
+		t.Errorf("one at a time took %s, three %s", one, three)
+	}
 }
 
 // In an IPv6 cluster a Node has the IPv6 address of its instance, and keeps its hostname.

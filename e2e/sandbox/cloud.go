@@ -88,7 +88,7 @@ func (s *Sandbox) startAWS(ctx context.Context) (string, error) {
 
 func (s *Sandbox) startMachines(ctx context.Context) (string, error) {
 	controller, err := cloudcontroller.New(cloudcontroller.Config{
-		Client: s.client, EC2: cloudcontroller.NewEC2(s.AWSEndpoint(), s.AWSRegion()), Region: s.AWSRegion(), IPv6: s.cfg.IPFamily == IPv6,
+		Client: s.client, EC2: cloudcontroller.NewEC2(s.AWSEndpoint(), s.AWSRegion()), Region: s.AWSRegion(), IPv6: s.cfg.IPFamily == IPv6, NodeSyncs: s.cfg.NodeSyncs,
 	})
 	if err != nil {
 		return "", err

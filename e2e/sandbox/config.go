@@ -69,6 +69,8 @@ type Config struct {
 	Machines string
 	// Kubelets configures machines of kind RealKubelets.
 	Kubelets Kubelets
+	// NodeSyncs is how many Nodes the cloud controller initializes at a time, its --concurrent-node-syncs. 0 is its default, 1.
+	NodeSyncs int32
 	// ManagedNodes is the number of nodes of an EKS managed node group at the start.
 	ManagedNodes int
 	// Addons installs what EKS runs in every cluster: the DaemonSets aws-node and kube-proxy, and the Deployment coredns.
@@ -148,8 +150,8 @@ func (c *Config) validate() error {
 	if c.Replicas < 0 {
 		errs = append(errs, fmt.Errorf("validating replicas %d: is negative", c.Replicas))
 	}
-	if c.ManagedNodes < 0 {
-		errs = append(errs, fmt.Errorf("validating managed nodes %d: is negative", c.ManagedNodes))
+	if n := min(c.ManagedNodes, int(c.NodeSyncs)); n < 0 {
+		errs = append(errs, fmt.Errorf("validating managed nodes %d and concurrent node syncs %d: is negative", c.ManagedNodes, c.NodeSyncs))
 	}
 	if c.AWSEndpoint != "" {
 		errs = append(errs, c.checkForeign()...)
