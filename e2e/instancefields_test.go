@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"strings"
 	"testing"
 
 	awssdk "github.com/aws/aws-sdk-go-v2/aws"
@@ -104,6 +105,9 @@ func TestInstanceHasTheClassesFields(t *testing.T) {
 	claim := w.claimsOf("fields")[0].Object
 	if claim.Status.ImageID != awssdk.ToString(i.ImageId) {
 		t.Errorf("the NodeClaim has AMI %s, the instance %s", claim.Status.ImageID, awssdk.ToString(i.ImageId))
+	}
+	if got := claim.Annotations[awsv1.AnnotationInstanceProfile]; got == "" || !strings.HasSuffix(awssdk.ToString(i.IamInstanceProfile.Arn), "/"+got) {
+		t.Errorf("the NodeClaim has the instance profile %q, the instance %s", got, awssdk.ToString(i.IamInstanceProfile.Arn))
 	}
 	checkImage(t, i, parameter)
 }

@@ -2,6 +2,8 @@ package launcher
 
 import (
 	"fmt"
+	"net/http"
+	"net/http/pprof"
 	"os"
 	"path/filepath"
 
@@ -13,9 +15,15 @@ import (
 const certificateFile, keyFile = "tls.crt", "tls.key"
 
 // MetricsServer returns how /metrics is served: with plain HTTP to every client, or with TLS to clients that the API server knows and lets
-// get the URL /metrics. A certificate that is named and missing is an error: the server would make one itself, which no client can verify.
+// get the URL /metrics. Profiles are served in the same way, under their own URL. A certificate that is named and missing is an error: the server would make one itself, which no client can verify.
 func MetricsServer(s Settings) (server.Options, error) {
 	out := server.Options{BindAddress: s.MetricsAddress}
+	if s.EnableProfiling {
+		out.ExtraHandlers = map[string]http.Handler{
+			"/debug/pprof/": http.HandlerFunc(pprof.Index), "/debug/pprof/cmdline": http.HandlerFunc(pprof.Cmdline), "/debug/pprof/profile": http.HandlerFunc(pprof.Profile),
+			"/debug/pprof/symbol": http.HandlerFunc(pprof.Symbol), "/debug/pprof/trace": http.HandlerFunc(pprof.Trace),
+		}
+	}
 	if !s.MetricsAuthentication {
 		return out, nil
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -109,6 +110,13 @@ type Settings struct {
 	APIAddress string `json:"apiAddress,omitempty"`
 	// APICertDir has the certificate of the API, tls.crt and tls.key. Empty means one that is made at each start.
 	APICertDir string `json:"apiCertDir,omitempty"`
+	// EnableProfiling serves Go's profiles at /debug/pprof beside /metrics, to the same clients. Default false.
+	EnableProfiling bool `json:"enableProfiling,omitempty"`
+	// LogOutputPaths is where the log goes: files, stdout and stderr, separated by commas. Default stderr.
+	LogOutputPaths string `json:"logOutputPaths,omitempty"`
+	// MemoryLimit is the memory of the container, in bytes: Go collects garbage more often from nine tenths of it on. Zero means that it is not known.
+	// The environment variable GOMEMLIMIT overrides it.
+	MemoryLimit int64 `json:"memoryLimit,omitempty"`
 	// HealthProbeAddress serves /healthz and /readyz. Default :8081; "0" disables it.
 	HealthProbeAddress string `json:"healthProbeAddress,omitempty"`
 }
@@ -134,6 +142,7 @@ func Defaults() Settings {
 		ConsolidationPodAge: metav1.Duration{Duration: 24 * time.Hour}, HandoverSelector: handover.Label + "=true", CommitmentsConfigMap: "kube-system/slipway-commitments",
 		CommitmentShare: 1, BillNamespace: "kube-system",
 		KubeClientQPS: 1000, KubeClientBurst: 2000, MetricsAddress: ":8080", APIAddress: noAddress, HealthProbeAddress: ":8081",
+		LogOutputPaths: "stderr",
 	}
 }
 
@@ -159,6 +168,7 @@ func (s *Settings) FromEnvironment(getenv func(string) string) error {
 	for name, field := range map[string]*string{
 		"CLUSTER_NAME": &s.ClusterName, "CLUSTER_ENDPOINT": &s.ClusterEndpoint, "CLUSTER_CA_BUNDLE": &s.ClusterCABundle,
 		"INTERRUPTION_QUEUE": &s.InterruptionQueue, "MIN_VALUES_POLICY": &s.MinValuesPolicy, "FEATURE_GATES": &s.FeatureGates,
+		"LOG_OUTPUT_PATHS": &s.LogOutputPaths,
 	} {
 		if value := getenv(name); value != "" {
 			*field = value
@@ -178,6 +188,8 @@ func (s *Settings) FromEnvironment(getenv func(string) string) error {
 	parse("ISOLATED_VPC", func(text string) (err error) { s.IsolatedVPC, err = strconv.ParseBool(text); return err })
 	parse("ENABLE_ZONAL_SHIFT", func(text string) (err error) { s.EnableZonalShift, err = strconv.ParseBool(text); return err })
 	parse("IGNORE_DRA_REQUESTS", func(text string) (err error) { s.IgnoreDRARequests, err = strconv.ParseBool(text); return err })
+	parse("ENABLE_PROFILING", func(text string) (err error) { s.EnableProfiling, err = strconv.ParseBool(text); return err })
+	parse("MEMORY_LIMIT", func(text string) (err error) { s.MemoryLimit, err = strconv.ParseInt(text, 10, 64); return err })
 	parse("RESERVED_ENIS", func(text string) (err error) { s.ReservedENIs, err = strconv.Atoi(text); return err })
 	parse("VM_MEMORY_OVERHEAD_PERCENT", func(text string) (err error) {
 		s.VMMemoryOverheadPercent, err = strconv.ParseFloat(text, 64)
@@ -207,6 +219,8 @@ func (s *Settings) Validate() error {
 	require(s.JoinDeadline.Duration > 0, "joinDeadline: %s is not positive", s.JoinDeadline.Duration)
 	require(s.EmptyJoinDeadline.Duration > 0, "emptyJoinDeadline: %s is not positive", s.EmptyJoinDeadline.Duration)
 	require(s.VMMemoryOverheadPercent >= 0 && s.VMMemoryOverheadPercent < 1, "vmMemoryOverheadPercent: %v is not a share from 0 up to 1", s.VMMemoryOverheadPercent)
+	require(s.MemoryLimit >= 0, "memoryLimit: %d is negative, expected bytes or 0", s.MemoryLimit)
+	require(!slices.Contains(strings.Split(s.LogOutputPaths, ","), ""), "logOutputPaths: %q has an empty path, expected stdout, stderr or files, separated by commas", s.LogOutputPaths)
 	require(s.ReservedENIs >= 0, "reservedENIs: %d is negative", s.ReservedENIs)
 	require(s.AMIRefreshInterval.Duration > 0, "amiRefreshInterval: %s is not positive", s.AMIRefreshInterval.Duration)
 	require(s.SubnetRefreshInterval.Duration > 0, "subnetRefreshInterval: %s is not positive", s.SubnetRefreshInterval.Duration)

@@ -72,15 +72,16 @@ func TestFromEnvironment(t *testing.T) {
 	err := s.FromEnvironment(func(name string) string {
 		return map[string]string{
 			"CLUSTER_NAME": "env", "CLUSTER_ENDPOINT": "https://env", "INTERRUPTION_QUEUE": "queue", "CLUSTER_CA_BUNDLE": "ca", "ISOLATED_VPC": "true", "RESERVED_ENIS": "1", "ENABLE_ZONAL_SHIFT": "true",
-			"IGNORE_DRA_REQUESTS": "false",
-			"FEATURE_GATES":       "NodeRepair=true", "VM_MEMORY_OVERHEAD_PERCENT": "0.05", "AMI_REFRESH_INTERVAL": "5m", "SUBNET_REFRESH_INTERVAL": "2m",
+			"IGNORE_DRA_REQUESTS": "false", "LOG_OUTPUT_PATHS": "stdout,/tmp/log", "ENABLE_PROFILING": "true", "MEMORY_LIMIT": "1073741824",
+			"FEATURE_GATES": "NodeRepair=true", "VM_MEMORY_OVERHEAD_PERCENT": "0.05", "AMI_REFRESH_INTERVAL": "5m", "SUBNET_REFRESH_INTERVAL": "2m",
 		}[name]
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := fmt.Sprint(s.IsolatedVPC, s.EnableZonalShift, s.ReservedENIs, s.VMMemoryOverheadPercent, s.AMIRefreshInterval.Duration, s.SubnetRefreshInterval.Duration, s.IgnoreDRARequests),
-		"true true 1 0.05 5m0s 2m0s false"; got != want {
+	if got, want := fmt.Sprint(s.IsolatedVPC, s.EnableZonalShift, s.ReservedENIs, s.VMMemoryOverheadPercent, s.AMIRefreshInterval.Duration, s.SubnetRefreshInterval.Duration, s.IgnoreDRARequests,
+		s.EnableProfiling, s.MemoryLimit, " ", s.LogOutputPaths),
+		"true true 1 0.05 5m0s 2m0s false true 1073741824 stdout,/tmp/log"; got != want {
 		t.Errorf("settings %s, want %s", got, want)
 	}
 	if gates, err := launcher.ParseGates(s.FeatureGates); err != nil || !gates.NodeRepair || gates.SpotToSpotConsolidation {
@@ -95,11 +96,12 @@ func TestFromEnvironment(t *testing.T) {
 func TestValidate(t *testing.T) {
 	s := launcher.Defaults()
 	s.Socket, s.BindAt, s.JoinDeadline.Duration, s.EmptyJoinDeadline.Duration, s.KubeClientQPS, s.HandoverSelector = "", "soon", 0, -1, 0, "a in"
+	s.MemoryLimit, s.LogOutputPaths = -1, "stdout,"
 	err := s.Validate()
 	if err == nil {
 		t.Fatal("no error")
 	}
-	for _, field := range []string{"socket:", "clusterName:", `bindAt: "soon"`, "joinDeadline: 0s", "emptyJoinDeadline: -1ns", "kubeClientQPS: 0", "handoverSelector:"} {
+	for _, field := range []string{"socket:", "clusterName:", `bindAt: "soon"`, "joinDeadline: 0s", "emptyJoinDeadline: -1ns", "kubeClientQPS: 0", "handoverSelector:", "memoryLimit: -1", `logOutputPaths: "stdout,"`} {
 		if !strings.Contains(err.Error(), field) {
 			t.Errorf("%q is not in %q", field, err)
 		}
@@ -147,7 +149,7 @@ func TestParseGates(t *testing.T) {
 
 // A value that cannot be read is named with its variable.
 func TestFromEnvironmentMistakes(t *testing.T) {
-	for _, name := range []string{"ISOLATED_VPC", "RESERVED_ENIS", "IGNORE_DRA_REQUESTS", "VM_MEMORY_OVERHEAD_PERCENT", "AMI_REFRESH_INTERVAL", "SUBNET_REFRESH_INTERVAL"} {
+	for _, name := range []string{"ISOLATED_VPC", "RESERVED_ENIS", "IGNORE_DRA_REQUESTS", "ENABLE_PROFILING", "MEMORY_LIMIT", "VM_MEMORY_OVERHEAD_PERCENT", "AMI_REFRESH_INTERVAL", "SUBNET_REFRESH_INTERVAL"} {
 		s := launcher.Defaults()
 		err := s.FromEnvironment(func(of string) string { return map[string]string{name: "much"}[of] })
 		if err == nil || !strings.Contains(err.Error(), name) {

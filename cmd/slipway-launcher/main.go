@@ -8,9 +8,11 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"go.uber.org/zap"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/component-base/cli"
@@ -45,6 +47,14 @@ func main() {
 func thrifty() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(50)
+	}
+}
+
+// within has garbage collected more often from nine tenths of the limit on, as Karpenter does: bytes, or zero for none. A user who sets GOMEMLIMIT
+// overrides it.
+func within(limit int64) {
+	if limit > 0 && os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(limit / 10 * 9)
 	}
 }
 
@@ -109,6 +119,9 @@ SDK's usual places.`,
 	set.StringVar(&s.MetricsCertDir, "metrics-cert-dir", s.MetricsCertDir, "folder with tls.crt and tls.key of /metrics; if empty, a certificate is made at each start")
 	set.StringVar(&s.APIAddress, "api-address", s.APIAddress, "address that serves the API, with TLS; 0 serves none")
 	set.StringVar(&s.APICertDir, "api-cert-dir", s.APICertDir, "folder with tls.crt and tls.key of the API; if empty, a certificate is made at each start")
+	set.BoolVar(&s.EnableProfiling, "enable-profiling", s.EnableProfiling, "serve Go's profiles at /debug/pprof beside /metrics (ENABLE_PROFILING)")
+	set.StringVar(&s.LogOutputPaths, "log-output-paths", s.LogOutputPaths, "where the log goes: stdout, stderr and files, separated by commas (LOG_OUTPUT_PATHS)")
+	set.Int64Var(&s.MemoryLimit, "memory-limit", s.MemoryLimit, "the container's memory in bytes: garbage is collected more often from nine tenths of it on (MEMORY_LIMIT)")
 	set.StringVar(&s.HealthProbeAddress, "health-probe-address", s.HealthProbeAddress, "address that serves /healthz and /readyz; 0 serves none")
 	logsapi.AddFlags(f.logs, set)
 	return cmd, f
@@ -120,10 +133,10 @@ func (f *flags) run(cmd *cobra.Command) error {
 		return err
 	}
 	cmd.SilenceUsage = true
-	if err := logsapi.ValidateAndApply(f.logs, nil); err != nil {
+	if err := f.log(settings.LogOutputPaths); err != nil {
 		return err
 	}
-	logs.InitLogs()
+	within(settings.MemoryLimit)
 	logger := klog.Background()
 	ctrl.SetLogger(logger)
 	ctx, stop := signal.NotifyContext(klog.NewContext(context.Background(), logger), os.Interrupt, syscall.SIGTERM)
@@ -154,6 +167,19 @@ func (f *flags) run(cmd *cobra.Command) error {
 		return err
 	}
 	return l.Run(ctx)
+}
+
+// log sends the log to the paths: stdout, stderr and files, separated by commas. The files stay open until the process ends: why it ends is logged last.
+func (f *flags) log(paths string) error {
+	out, _, err := zap.Open(strings.Split(paths, ",")...)
+	if err != nil {
+		return fmt.Errorf("opening logOutputPaths %s: %w", paths, err)
+	}
+	if err := logsapi.ValidateAndApplyWithOptions(f.logs, &logsapi.LoggingOptions{ErrorStream: out, InfoStream: out}, nil); err != nil {
+		return err
+	}
+	logs.InitLogs()
+	return nil
 }
 
 // effective merges defaults, file, environment and flags; the later one overrides the earlier.
@@ -206,6 +232,9 @@ func (f *flags) effective(cmd *cobra.Command) (launcher.Settings, error) {
 		"metrics-cert-dir":           func() { out.MetricsCertDir = f.settings.MetricsCertDir },
 		"api-address":                func() { out.APIAddress = f.settings.APIAddress },
 		"api-cert-dir":               func() { out.APICertDir = f.settings.APICertDir },
+		"enable-profiling":           func() { out.EnableProfiling = f.settings.EnableProfiling },
+		"log-output-paths":           func() { out.LogOutputPaths = f.settings.LogOutputPaths },
+		"memory-limit":               func() { out.MemoryLimit = f.settings.MemoryLimit },
 		"health-probe-address":       func() { out.HealthProbeAddress = f.settings.HealthProbeAddress },
 	} {
 		if cmd.Flags().Changed(name) {

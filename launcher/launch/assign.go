@@ -129,6 +129,7 @@ func (g *group) types(ctx context.Context) (map[string]catalog.InstanceType, err
 	if err != nil {
 		return nil, err
 	}
+	g.profile = class.Status.InstanceProfile
 	return byName(overlaidTypes(g.config.Overlaid).or(ctx, g.claims[0].Labels[karpv1.NodePoolLabelKey], list)), nil
 }
 
@@ -161,6 +162,7 @@ func (g *group) launched(ctx context.Context, c *karpv1.NodeClaim, instance clou
 		expected := record.FormatExpected(instance.InstanceType, instance.Zone, instance.CapacityType, cost.Total())
 		metav1.SetMetaDataAnnotation(&c.ObjectMeta, catalog.ExpectedAnnotation, expected)
 		metav1.SetMetaDataAnnotation(&c.ObjectMeta, catalog.CostAnnotation, catalog.FormatCost(cost))
+		metav1.SetMetaDataAnnotation(&c.ObjectMeta, awsv1.AnnotationInstanceProfile, g.profile)
 		return g.config.Client.Patch(ctx, c, patch)
 	})
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
@@ -113,6 +114,9 @@ func TestCrashAfterTheCall(t *testing.T) {
 		for i, c := range w.claims() { // By name.
 			if want := "aws:///us-east-1a/" + ids[i]; c.Status.ProviderID != want {
 				t.Errorf("%s has %s, want %s", c.Name, c.Status.ProviderID, want)
+			}
+			if got := c.Annotations[awsv1.AnnotationInstanceProfile]; got != "nodes" {
+				t.Errorf("%s has the instance profile %q, want nodes", c.Name, got)
 			}
 		}
 	})

@@ -43,6 +43,8 @@ type group struct {
 	failed map[cloud.Option]cloud.OfferingFailure
 	// offered are the class's instance types by name, from which the current attempt chose.
 	offered map[string]catalog.InstanceType
+	// profile is the name of the class's instance profile.
+	profile string
 	// refused are the offerings that the last choice left out because EC2 refused them a moment ago.
 	refused []cloud.OfferingFailure
 	// relaxed means that the current attempt could not keep minValues.
@@ -324,7 +326,7 @@ func (g *group) choose(ctx context.Context) (in cloud.LaunchInput, done bool, er
 		return in, false, err
 	}
 	offered = overlaidTypes(g.config.Overlaid).or(ctx, first.Labels[karpv1.NodePoolLabelKey], offered)
-	g.offered = byName(offered)
+	g.offered, g.profile = byName(offered), class.Status.InstanceProfile
 	choice, err := Search{Claim: first, Types: offered, Failed: g.failed, BestEffort: g.config.MinValuesBestEffort}.Options()
 	g.refused = choice.Refused
 	if _, short := errors.AsType[*MinValuesError](err); short {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -47,6 +48,9 @@ func TestEqualClaimsShareACall(t *testing.T) {
 		}
 		if c.Annotations[catalog.ExpectedAnnotation] != "m7g.large/us-east-1a/on-demand/0.08000" {
 			t.Errorf("annotations %v", c.Annotations)
+		}
+		if got := c.Annotations[awsv1.AnnotationInstanceProfile]; got != "nodes" {
+			t.Errorf("instance profile %q", got)
 		}
 		if cost, ok := catalog.ParseCost(c.Annotations[catalog.CostAnnotation]); !ok || cost != (catalog.Cost{Instance: 0.08}) {
 			t.Errorf("cost %+v of %q", cost, c.Annotations[catalog.CostAnnotation])

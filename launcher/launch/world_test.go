@@ -79,7 +79,7 @@ func inWorld(t *testing.T, config memory.Config, test func(t *testing.T, w *worl
 		w := &world{t: t, ec2: memory.New(config), leading: true, changed: make(chan struct{}), cancels: map[int]context.CancelCauseFunc{}}
 		w.api = fake.NewClientBuilder().WithScheme(scheme.Scheme).WithStatusSubresource(&karpv1.NodeClaim{}).
 			WithInterceptorFuncs(w.interceptors()).Build()
-		w.create(&awsv1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Name: "default"}})
+		w.create(&awsv1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Name: "default"}, Status: awsv1.EC2NodeClassStatus{InstanceProfile: "nodes"}})
 		w.start()
 		defer func() { w.stop() }()
 		test(t, w)

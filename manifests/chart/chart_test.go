@@ -27,7 +27,7 @@ const folder = "../charts/slipway"
 // everything are values that turn all templates on.
 func everything() map[string]any {
 	return map[string]any{
-		"settings":                   map[string]any{"clusterName": "prod", "interruptionQueue": "prod-events", "reservedENIs": "1", "batchIdleDuration": "2s", "preferencePolicy": "Ignore", "handoverSelector": "team=a", "featureGates": map[string]any{"nodeRepair": true, "reservedCapacity": false}},
+		"settings":                   map[string]any{"clusterName": "prod", "interruptionQueue": "prod-events", "reservedENIs": "1", "batchIdleDuration": "2s", "preferencePolicy": "Ignore", "handoverSelector": "team=a", "eksControlPlane": true, "featureGates": map[string]any{"nodeRepair": true, "reservedCapacity": false}},
 		"serviceAccount":             map[string]any{"annotations": map[string]any{"eks.amazonaws.com/role-arn": "arn:aws:iam::1:role/r"}},
 		"controller":                 map[string]any{"resources": map[string]any{"requests": map[string]any{"cpu": 1, "memory": "1Gi"}}, "env": []any{map[string]any{"name": "AWS_REGION", "value": "eu-west-1"}}, "metrics": map[string]any{"authenticated": true, "certificateSecret": "of-controller"}},
 		"scheduler":                  map[string]any{"mode": "replace", "emulatedVersion": "1.34", "args": map[string]any{"spotSharePercent": 30}, "certificateSecret": "of-scheduler", "serviceAccount": map[string]any{"separate": true}},
@@ -40,6 +40,7 @@ func everything() map[string]any {
 		"additionalAnnotations":      map[string]any{"owner": "platform"},
 		"additionalClusterRoleRules": []any{map[string]any{"apiGroups": []any{""}, "resources": []any{"nodes/proxy"}, "verbs": []any{"get"}}},
 		"hostNetwork":                true,
+		"logOutputPaths":             []any{"stdout", "/var/log/slipway/controller.log"},
 		"imagePullSecrets":           []any{map[string]any{"name": "pull"}},
 		"podLabels":                  map[string]any{"a": "b"},
 	}
@@ -184,8 +185,30 @@ func allReach(t *testing.T, scheduler schedulerv1.KubeSchedulerConfiguration, se
 	if !settings.MetricsAuthentication || settings.MetricsCertDir != "/etc/slipway-certificate" {
 		t.Errorf("metrics: %+v", settings)
 	}
+	if settings.LogOutputPaths != "stdout,/var/log/slipway/controller.log" {
+		t.Errorf("the log goes to %s", settings.LogOutputPaths)
+	}
 	if settings.ReservedENIs != 1 || settings.HandoverSelector != "team=a" || settings.InterruptionQueue != "prod-events" {
 		t.Errorf("settings %+v", settings)
+	}
+}
+
+// The controller reads the memory limit of its container, where it has one.
+func TestMemoryLimit(t *testing.T) {
+	unlimited := minimal()
+	unlimited["controller"] = map[string]any{"resources": map[string]any{"limits": map[string]any{"memory": nil}}}
+	for name, values := range map[string]map[string]any{"limited": minimal(), "unlimited": unlimited} {
+		container := containers(t, values)["controller"]
+		i := slices.IndexFunc(container.Env, func(e corev1.EnvVar) bool { return e.Name == "MEMORY_LIMIT" })
+		if name == "unlimited" {
+			if i >= 0 {
+				t.Errorf("%s: %+v", name, container.Env[i])
+			}
+			continue
+		}
+		if i < 0 || container.Env[i].ValueFrom.ResourceFieldRef.Resource != "limits.memory" || container.Env[i].ValueFrom.ResourceFieldRef.ContainerName != container.Name {
+			t.Errorf("%s: %+v", name, container.Env)
+		}
 	}
 }
 
@@ -276,10 +299,10 @@ func TestSchemaKnowsTheSettings(t *testing.T) {
 	if err := yaml.Unmarshal(text, &schema); err != nil {
 		t.Fatal(err)
 	}
-	want := map[string]bool{"batchIdleDuration": true, "batchMaxDuration": true, "preferencePolicy": true}
+	want := map[string]bool{"batchIdleDuration": true, "batchMaxDuration": true, "preferencePolicy": true, "eksControlPlane": true}
 	for field := range reflect.TypeFor[launcher.Settings]().Fields() {
 		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
-		if !slices.Contains([]string{"socket", "metricsAddress", "metricsAuthentication", "metricsCertDir", "apiAddress", "apiCertDir", "healthProbeAddress"}, name) {
+		if !slices.Contains([]string{"socket", "metricsAddress", "metricsAuthentication", "metricsCertDir", "apiAddress", "apiCertDir", "healthProbeAddress", "logOutputPaths", "memoryLimit"}, name) {
 			want[name] = true
 		}
 	}
