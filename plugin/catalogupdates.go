@@ -116,6 +116,9 @@ func (c *catalogUpdates) apply(ctx context.Context, u link.Update, now time.Time
 	}
 	if u.Offers && c.unplaced.Held() > 0 {
 		c.unplaced.Changed(catalogview.MayHelp(before, u.State), now)
+		if catalogview.Edited(before, u.State) {
+			c.unplaced.Edited(now)
+		}
 	}
 }
 

@@ -73,3 +73,35 @@ func TestMayHelp(t *testing.T) {
 		t.Error("a pool that becomes ready helps")
 	}
 }
+
+// An edit is another spec, another readiness, a NodePool more or less; what is launched is none.
+func TestEdited(t *testing.T) {
+	state := func(pools ...catalog.NodePool) catalog.State {
+		out := catalog.State{NodePools: map[string]catalog.NodePool{}}
+		for _, p := range pools {
+			out.NodePools[p.Name] = p
+		}
+		return out
+	}
+	pool := catalog.NodePool{Name: "a", Generation: 1, Ready: true}
+	with := func(change func(*catalog.NodePool)) catalog.State {
+		p := pool
+		change(&p)
+		return state(p)
+	}
+	for name, c := range map[string]struct {
+		after catalog.State
+		want  bool
+	}{
+		"nothing":   {state(pool), false},
+		"usage":     {with(func(p *catalog.NodePool) { p.Usage = corev1.ResourceList{"nodes": resource.MustParse("1")} }), false},
+		"spec":      {with(func(p *catalog.NodePool) { p.Generation = 2 }), true},
+		"readiness": {with(func(p *catalog.NodePool) { p.Ready, p.NotReadyMessage = false, "why" }), true},
+		"new":       {state(pool, catalog.NodePool{Name: "b"}), true},
+		"gone":      {state(), true},
+	} {
+		if got := Edited(state(pool), c.after); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}

@@ -87,6 +87,9 @@ func (p *Pods) PlanBy(at time.Time) { p.replan.by(at) }
 // Changed records a change of what can be launched. mayHelp means that a held pod may find a node now.
 func (p *Pods) Changed(mayHelp bool, now time.Time) { p.replan.changed(mayHelp, now) }
 
+// Edited records that a NodePool is another one than before: the pods' reasons name it.
+func (p *Pods) Edited(now time.Time) { p.replan.edited(now) }
+
 // Placed records that a plan placed pods for which nothing could be planned before. The wait after the next change is the
 // shortest again.
 func (p *Pods) Placed() { p.replan.placed() }

@@ -11,6 +11,8 @@ const (
 	replanMost = 16 * time.Second
 	// replanIdle is the time between a change that cannot help and the next plan, which keeps the pods' conditions true.
 	replanIdle = time.Minute
+	// editedRest is the least time between two plans after edits of NodePools: users read the conditions right after an edit.
+	editedRest = 2 * time.Second
 	// restFactor is the pause after a plan that ran out of time, as a multiple of the plan's duration.
 	restFactor = 4
 )
@@ -42,6 +44,16 @@ func (r *replanning) changed(may bool, now time.Time) {
 		r.wait = 0
 	}
 	r.by(now.Add(max(r.wait, replanFirst)))
+}
+
+// edited records that a NodePool is another one than before. The reasons of the pods name it, so they do not wait as long as after other
+// changes, whether the edit may help or not.
+func (r *replanning) edited(now time.Time) {
+	at := now.Add(replanFirst)
+	if rested := r.last.Add(editedRest); rested.After(at) {
+		at = rested
+	}
+	r.by(at)
 }
 
 // due reports whether the time has come.

@@ -44,3 +44,34 @@ func TestReplanning(t *testing.T) {
 		t.Error("the first change after a quiet time waits")
 	}
 }
+
+// The reasons of pods are those of the NodePools as they are: after an edit the wait is short, however long it has grown and whether the edit
+// may help or not. Edits without end cause no plans without end.
+func TestReplanningAfterEdits(t *testing.T) {
+	now := time.Now()
+	r := replanning{wait: replanMost, last: now.Add(-5 * time.Second)}
+	r.changed(true, now)
+	if r.due(now.Add(replanFirst)) {
+		t.Fatal("a change that is no edit does not wait")
+	}
+	r.edited(now)
+	if !r.due(now.Add(replanFirst)) {
+		t.Error("an edit waits")
+	}
+	r.changed(false, now.Add(time.Minute))
+	r.edited(now.Add(time.Minute))
+	if !r.due(now.Add(time.Minute + replanFirst)) {
+		t.Error("an edit that cannot help waits")
+	}
+	plans := 0
+	for tenth := range 1200 {
+		at := now.Add(time.Hour + time.Duration(tenth)*100*time.Millisecond)
+		r.edited(at)
+		if r.due(at) {
+			plans++
+		}
+	}
+	if most := int(2 * time.Minute / editedRest); plans < most/2 || plans > most+1 {
+		t.Errorf("planned %d times in two minutes of edits, want at most %d", plans, most+1)
+	}
+}
