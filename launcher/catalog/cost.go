@@ -128,13 +128,13 @@ func (c Cost) Plus(o Cost) Cost {
 
 // String returns the parts that are not zero, such as "instance 0.0336 + volumes 0.0022".
 func (c Cost) String() string {
-	out := []string{fmt.Sprintf("instance %.4f", c.Instance)}
+	out := []string{"instance " + USD(c.Instance)}
 	for _, part := range []struct {
 		name string
 		usd  float64
 	}{{"volumes", c.Volumes}, {"public IPv4", c.PublicIPv4}, {"burst", c.Burst}, {"declared", c.Declared}} {
 		if part.usd > 0 {
-			out = append(out, fmt.Sprintf("%s %.4f", part.name, part.usd))
+			out = append(out, part.name+" "+USD(part.usd))
 		}
 	}
 	return strings.Join(out, " + ")
@@ -142,6 +142,10 @@ func (c Cost) String() string {
 
 // Micro rounds USD to millionths, as price lists have them.
 func Micro(usd float64) float64 { return math.Round(usd*1e6) / 1e6 }
+
+// USD writes a price in USD per hour for people. It is rounded to Micro first, as what is stored is: a price that was written and read again has the
+// same digits.
+func USD(perHour float64) string { return fmt.Sprintf("%.4f", Micro(perHour)) }
 
 // Rounded returns the parts in millionths of USD.
 func (c Cost) Rounded() Cost {

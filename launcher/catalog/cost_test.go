@@ -1,7 +1,9 @@
 package catalog
 
 import (
+	"fmt"
 	"math"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -116,5 +118,18 @@ func TestCostIsReadAsWritten(t *testing.T) {
 	}
 	if got, want := c.String(), "instance 0.0336 + volumes 0.0022 + burst 0.0100"; got != want {
 		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// A price that is written, as an annotation, and read again has the digits that it had before: once 0.1478 was 0.1479.
+func TestUSDIsRoundedOnce(t *testing.T) {
+	for _, price := range []float64{0.147849, 0.14785, 0.1478499, 0.14784999999, 0.00005, 12.34565} {
+		read, err := strconv.ParseFloat(fmt.Sprintf("%.6f", price), 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if now, then := USD(price), USD(read); now != then {
+			t.Errorf("%v is %s, and %s once it was written", price, now, then)
+		}
 	}
 }

@@ -46,7 +46,7 @@ func TestEqualClaimsShareACall(t *testing.T) {
 		if c.Status.NodeName == "" || !c.StatusConditions().Get(karpv1.ConditionTypeLaunched).IsTrue() || c.Status.Allocatable.Cpu().String() != "1930m" {
 			t.Errorf("status %+v", c.Status)
 		}
-		if c.Annotations[catalog.ExpectedAnnotation] != "m7g.large/us-east-1a/on-demand/0.08000" {
+		if c.Annotations[catalog.ExpectedAnnotation] != "m7g.large/us-east-1a/on-demand/0.080000" {
 			t.Errorf("annotations %v", c.Annotations)
 		}
 		if got := c.Annotations[awsv1.AnnotationInstanceProfile]; got != "nodes" {

@@ -161,9 +161,9 @@ func relaxed(claim *api.Claim, pool *karpv1.NodePool) bool {
 	})
 }
 
-// FormatExpected returns the value of catalog.ExpectedAnnotation; price in USD per hour.
+// FormatExpected returns the value of catalog.ExpectedAnnotation; price in USD per hour, which is rounded to millionths (catalog.Micro).
 func FormatExpected(instanceType, zone, capacityType string, price float64) string {
-	return fmt.Sprintf("%s/%s/%s/%.5f", instanceType, zone, capacityType, price)
+	return fmt.Sprintf("%s/%s/%s/%.6f", instanceType, zone, capacityType, price)
 }
 
 // singleValues returns the labels that follow from requirements with one value: the node has them whatever EC2 picks.

@@ -69,7 +69,7 @@ func TestNewNodeClaim(t *testing.T) {
 	wantAnnotations := map[string]string{
 		"note": "hello", karpv1.NodePoolHashAnnotationKey: p.Hash(), karpv1.NodePoolHashVersionAnnotationKey: karpv1.NodePoolHashVersion,
 		awsv1.AnnotationEC2NodeClassHash: "42", awsv1.AnnotationEC2NodeClassHashVersion: awsv1.EC2NodeClassHashVersion,
-		catalog.InstanceTypesAnnotation: "m7g.large,m6g.large", catalog.ExpectedAnnotation: "m7g.large/us-east-1a/spot/0.01234",
+		catalog.InstanceTypesAnnotation: "m7g.large,m6g.large", catalog.ExpectedAnnotation: "m7g.large/us-east-1a/spot/0.012340",
 		catalog.BurstUseAnnotation: "40",
 		catalog.ReplacesAnnotation: "node-0,node-1", karpv1.NodeClaimMinValuesRelaxedAnnotationKey: "false",
 		catalog.PodsAnnotation: `[{"uids":["u1"]},{"uids":["u2"],"schedulerOnly":"GPU","adopted":true}]`,

@@ -75,8 +75,8 @@ func ClaimOf(pod *corev1.Pod, in Objects) *karpv1.NodeClaim {
 func explainClaim(w io.Writer, claim *karpv1.NodeClaim, node *corev1.Node, now time.Time) {
 	row := newRow(claim, node)
 	fmt.Fprintf(w, "NodeClaim %s: %s\n", claim.Name, row.State)
-	fmt.Fprintf(w, "  %s, %s in %s, %.4f USD per hour, NodePool %s, created %s ago\n", row.InstanceType, row.CapacityType,
-		row.Zone, row.Price, row.NodePool, age(now, claim.CreationTimestamp.Time))
+	fmt.Fprintf(w, "  %s, %s in %s, %s USD per hour, NodePool %s, created %s ago\n", row.InstanceType, row.CapacityType,
+		row.Zone, catalog.USD(row.Price), row.NodePool, age(now, claim.CreationTimestamp.Time))
 	if row.CoveredBy != "" {
 		fmt.Fprintf(w, "  commitment %s paid for its instance when it was planned\n", row.CoveredBy)
 	}

@@ -98,7 +98,7 @@ func (o Overview) nodes(out *printer, wide bool) {
 
 // bill writes how many nodes there are and what they cost.
 func (o Overview) bill(out *printer, wide bool) {
-	out.printf("%s, %.4f USD per hour", catalog.CountText(o.Launched, "node"), o.CostPerHour)
+	out.printf("%s, %s USD per hour", catalog.CountText(o.Launched, "node"), catalog.USD(o.CostPerHour))
 	if o.CostPerHour > 0 {
 		out.printf(" (%.0f per month), %.0f %% of it spot", o.CostPerHour*catalog.HoursPerMonth, o.SpotShare*100)
 	}
@@ -160,9 +160,9 @@ func (n NodeRow) PriceText() string {
 	case n.Price == 0:
 		return "-"
 	case !n.Launched:
-		return fmt.Sprintf("(%.4f)", n.Price)
+		return "(" + catalog.USD(n.Price) + ")"
 	}
-	return fmt.Sprintf("%.4f", n.Price)
+	return catalog.USD(n.Price)
 }
 
 func dash(s string) string {

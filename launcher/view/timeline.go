@@ -45,7 +45,7 @@ func NodeTimeline(claim *karpv1.NodeClaim, node *corev1.Node) []Moment {
 	expected := ParseExpected(claim.Annotations[catalog.ExpectedAnnotation])
 	planned := ""
 	if expected.InstanceType != "" {
-		planned = fmt.Sprintf("%s, %s in %s, %.4f USD per hour", expected.InstanceType, expected.CapacityType, expected.Zone, expected.Price)
+		planned = fmt.Sprintf("%s, %s in %s, %s USD per hour", expected.InstanceType, expected.CapacityType, expected.Zone, catalog.USD(expected.Price))
 	}
 	out.add(claim.CreationTimestamp.Time, "planned", planned)
 	reached := func(condition, what, detail string) {

@@ -151,7 +151,7 @@ const headLines = 4
 // head is the bill, and the sums over all nodes.
 func (c *cluster) head(s style) []string {
 	o := c.now
-	first := fmt.Sprintf("%s  %s  %.4f USD/h", o.Now.Format(time.TimeOnly), catalog.CountText(o.Launched, "node"), o.CostPerHour)
+	first := fmt.Sprintf("%s  %s  %s USD/h", o.Now.Format(time.TimeOnly), catalog.CountText(o.Launched, "node"), catalog.USD(o.CostPerHour))
 	if o.CostPerHour > 0 {
 		first += fmt.Sprintf("  %.0f/month  %.0f%% spot", o.CostPerHour*catalog.HoursPerMonth, 100*o.SpotShare)
 	}
