@@ -31,6 +31,10 @@ func (m *Model) key(k tea.KeyPressMsg) tea.Cmd {
 		m.typed(k)
 		return nil
 	}
+	if by, ok := m.steps()[k.String()]; ok {
+		m.move(by)
+		return nil
+	}
 	switch k.String() {
 	case "q":
 		return tea.Quit
@@ -38,18 +42,6 @@ func (m *Model) key(k tea.KeyPressMsg) tea.Cmd {
 		if m.screen != screenText {
 			m.show("Keys of slipway top", help)
 		}
-	case "up", "k":
-		m.move(-1)
-	case "down", "j":
-		m.move(1)
-	case "pgup":
-		m.move(-m.style.height / 2)
-	case "pgdown", "space":
-		m.move(m.style.height / 2)
-	case "home", "g":
-		m.move(-far)
-	case "end", "G":
-		m.move(far)
 	case "esc", "backspace", "left":
 		m.back()
 	case "enter", "right":
@@ -62,6 +54,14 @@ func (m *Model) key(k tea.KeyPressMsg) tea.Cmd {
 		}
 	}
 	return nil
+}
+
+// steps are how far keys move the cursor.
+func (m *Model) steps() map[string]int {
+	page := m.style.height / 2
+	return map[string]int{
+		"up": -1, "k": -1, "down": 1, "j": 1, "pgup": -page, "pgdown": page, "space": page, "home": -far, "g": -far, "end": far, "G": far,
+	}
 }
 
 // move moves the cursor, or scrolls a page of text.
