@@ -44,6 +44,8 @@ func TestCommandsRun(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.script(t, "set up", setUp)
+	w.top(t)
+	w.dumb(t)
 	all := append(commands(t), mentioned(t)...)
 	for _, file := range order() {
 		for _, c := range all {
