@@ -274,8 +274,12 @@ func (w *world) run(t *testing.T, c command) {
 	text := c.text
 	if capitals.MatchString(text) {
 		pod := strings.TrimSpace(w.script(t, "pod", "kubectl get pods -l app=inflate -o jsonpath='{.items[0].metadata.name}'"))
+		named := pod
+		if strings.Contains(text, "explain node ") {
+			named = strings.TrimSpace(w.script(t, "node", "kubectl get nodeclaims -o jsonpath='{.items[0].metadata.name}'"))
+		}
 		text = capitals.ReplaceAllStringFunc(text, func(name string) string {
-			return map[string]string{"NAME": pod, "NAMESPACE/NAME": "default/" + pod, "OLD_MANIFESTS": "karpenter/ --role nodes"}[name]
+			return map[string]string{"NAME": named, "NAMESPACE/NAME": "default/" + pod, "OLD_MANIFESTS": "karpenter/ --role nodes"}[name]
 		})
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), commandTakes)

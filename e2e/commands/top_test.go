@@ -163,5 +163,4 @@ func (w *world) dumb(t *testing.T) {
 	if all := r.ends(); strings.Contains(all, "\x1b") {
 		t.Errorf("a dumb terminal got an escape sequence: %q", all)
 	}
-	w.script(t, "as before", "kubectl scale deployment inflate --replicas 1")
 }
