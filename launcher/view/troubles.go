@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/awslabs/operatorpkg/status"
 	corev1 "k8s.io/api/core/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
@@ -51,8 +52,7 @@ func troubles(in Objects) []Trouble {
 		}
 	}
 	for _, claim := range in.NodeClaims {
-		c := conditions.Claim(claim, karpv1.ConditionTypeLaunched)
-		if c != nil && c.IsUnknown() && c.Reason == ec2error.ReasonLaunchPending {
+		if c := pending(claim); c != nil {
 			add(Trouble{Waiting: true, Reason: c.Reason, Message: c.Message}, claim.Name)
 		}
 	}
@@ -71,6 +71,15 @@ func troubles(in Objects) []Trouble {
 		return cmp.Or(b.Last.Compare(a.Last), cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Message, b.Message))
 	})
 	return out
+}
+
+// pending returns the condition of a NodeClaim whose launch waits to be tried again; nil for others.
+func pending(claim *karpv1.NodeClaim) *status.Condition {
+	c := conditions.Claim(claim, karpv1.ConditionTypeLaunched)
+	if c != nil && c.IsUnknown() && c.Reason == ec2error.ReasonLaunchPending {
+		return c
+	}
+	return nil
 }
 
 // codeOf returns the first word of what EC2 answered, which is its code: messages of one code differ in times and numbers.

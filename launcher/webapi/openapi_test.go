@@ -16,7 +16,10 @@ import (
 	"github.com/invopop/jsonschema"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write openapi.json")
+func TestMain(m *testing.M) {
+	flag.Bool("rewrite", false, "write openapi.json")
+	os.Exit(m.Run())
+}
 
 // module is the path of the project's module.
 const module = "github.com/slipway-k8s/slipway"
@@ -26,7 +29,7 @@ func TestDescription(t *testing.T) {
 	t.Chdir(filepath.Join("..", "..")) // Comments are read by a package's path from the module's root.
 	const path = "launcher/webapi/openapi.json"
 	want := describe(t)
-	if *rewrite {
+	if flag.Lookup("rewrite").Value.String() == "true" {
 		if err := os.WriteFile(path, want, 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -1,6 +1,7 @@
 package webapi
 
 import (
+	"context"
 	_ "embed" // The description is a file.
 	"encoding/json"
 	"net/http"
@@ -85,9 +86,9 @@ type fleet struct {
 }
 
 // fleet returns all nodes as they are, or were a short time ago.
-func (s *Server) fleet(r *http.Request) (fleet, error) {
+func (s *Server) fleet(ctx context.Context) (fleet, error) {
 	return s.nodes.get("", s.now, func() (fleet, error) {
-		in, err := s.source.objects(r.Context(), "")
+		in, err := s.source.objects(ctx, "")
 		if err != nil {
 			return fleet{}, err
 		}
@@ -99,12 +100,12 @@ func (s *Server) fleet(r *http.Request) (fleet, error) {
 }
 
 func (s *Server) listNodes(r *http.Request) (document, error) {
-	f, err := s.fleet(r)
+	f, err := s.fleet(r.Context())
 	return f.document, err
 }
 
 func (s *Server) getNode(r *http.Request) (document, error) {
-	f, err := s.fleet(r)
+	f, err := s.fleet(r.Context())
 	if err != nil {
 		return document{}, err
 	}

@@ -12,8 +12,8 @@ import (
 func Run(ctx context.Context, c Config, in io.Reader, out io.Writer) error {
 	// The signals of the process end its context.
 	_, err := tea.NewProgram(New(c), tea.WithContext(ctx), tea.WithInput(in), tea.WithOutput(out), tea.WithoutSignalHandler()).Run()
-	if errors.Is(err, tea.ErrProgramKilled) && ctx.Err() != nil {
-		return nil
+	if ended := errors.Is(err, tea.ErrProgramKilled) && ctx.Err() != nil; !ended {
+		return err
 	}
-	return err
+	return nil
 }

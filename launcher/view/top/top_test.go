@@ -96,12 +96,12 @@ type terminal struct {
 	model tea.Model
 }
 
-// started is a view that has read a cluster once.
-func started(t *testing.T, c top.Config, width, height int) *terminal {
+// started is a view of 80 columns and 24 rows that has read a cluster once.
+func started(t *testing.T, c top.Config) *terminal {
 	t.Helper()
 	c.Interval = time.Hour
 	out := &terminal{t: t, model: top.New(c)}
-	out.send(tea.WindowSizeMsg{Width: width, Height: height})
+	out.send(tea.WindowSizeMsg{Width: 80, Height: 24})
 	out.send(out.model.Init()())
 	return out
 }
@@ -114,7 +114,7 @@ func of(t *testing.T, s top.Snapshot) *terminal {
 		Explain: func(pod string) (string, error) {
 			return "Pod " + pod + ": pending\n  Unschedulable, for 2s:\n    because", nil
 		},
-	}, 80, 24)
+	})
 }
 
 // send gives a message to the view, and the message of what it reads then; it waits for no clock.
@@ -217,7 +217,7 @@ func TestScreens(t *testing.T) {
 // Keys lead back to where they came from, and the row stays selected while the cluster changes.
 func TestKeys(t *testing.T) {
 	s := cluster(0.04, 0.08, 0.16)
-	r := started(t, top.Config{Load: func() (top.Snapshot, error) { return s, nil }, Explain: func(string) (string, error) { return "", errors.New("it is gone") }}, 80, 24)
+	r := started(t, top.Config{Load: func() (top.Snapshot, error) { return s, nil }, Explain: func(string) (string, error) { return "", errors.New("it is gone") }})
 	first := r.screen()
 	r.keys("<enter><enter>")
 	if got := r.screen(); !strings.Contains(got, "it is gone") {
@@ -228,11 +228,11 @@ func TestKeys(t *testing.T) {
 		t.Errorf("keys do not lead back:\n%s", diff)
 	}
 	r.keys("<down>")
-	selected := line(r.screen(), ">")
+	before := selected(r.screen())
 	s = cluster(0.04, 0.08, 0.16, 0.32, 0.64)
 	r.send(r.model.Init()())
-	if got := line(r.screen(), ">"); strings.Fields(got)[0] != strings.Fields(selected)[0] {
-		t.Errorf("the row was %q, is %q", selected, got)
+	if got := selected(r.screen()); strings.Fields(got)[0] != strings.Fields(before)[0] {
+		t.Errorf("the row was %q, is %q", before, got)
 	}
 	s = cluster()
 	r.send(r.model.Init()())
@@ -248,9 +248,10 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-func line(screen, prefix string) string {
+// selected is the line with the mark.
+func selected(screen string) string {
 	for l := range strings.SplitSeq(screen, "\n") {
-		if strings.HasPrefix(l, prefix) {
+		if strings.HasPrefix(l, ">") {
 			return l
 		}
 	}
@@ -267,16 +268,16 @@ func TestWheel(t *testing.T) {
 	for range 40 {
 		r.send(tea.MouseWheelMsg{Button: tea.MouseWheelUp})
 	}
-	if up := r.screen(); !strings.HasPrefix(line(down, ">"), ">NodePool broken") || !strings.HasPrefix(line(up, ">"), ">default-") {
+	if up := r.screen(); !strings.HasPrefix(selected(down), ">NodePool broken") || !strings.HasPrefix(selected(up), ">default-") {
 		t.Errorf("down:\n%s\nup:\n%s", down, up)
 	}
 }
 
 // A cluster that cannot be read any more leaves what was read, and says so.
 func TestFailures(t *testing.T) {
-	var fail error = errors.New("connection \x1b[31mrefused")
+	fail := errors.New("connection \x1b[31mrefused")
 	s := cluster(0.04)
-	r := started(t, top.Config{Load: func() (top.Snapshot, error) { return s, fail }}, 80, 24)
+	r := started(t, top.Config{Load: func() (top.Snapshot, error) { return s, fail }})
 	if got := r.screen(); !strings.Contains(got, "cannot be read") || !strings.Contains(got, `connection \u001b[31mrefused`) {
 		t.Errorf("at first:\n%s", got)
 	}
@@ -292,7 +293,7 @@ func TestFailures(t *testing.T) {
 // Colors come where they are wanted alone; bars are of ASCII where that is all there is.
 func TestColors(t *testing.T) {
 	load := func() (top.Snapshot, error) { return cluster(0.04, 0.08, 0.16, 0.32, 0.64, 1.28), nil }
-	plain, colors := started(t, top.Config{Load: load}, 80, 24), started(t, top.Config{Load: load, Color: true}, 80, 24)
+	plain, colors := started(t, top.Config{Load: load}), started(t, top.Config{Load: load, Color: true})
 	if diff := cmp.Diff(plain.screen(), colors.screen()); diff != "" {
 		t.Errorf("the text differs:\n%s", diff)
 	}
@@ -304,7 +305,7 @@ func TestColors(t *testing.T) {
 			t.Errorf("no %q with colors", sgr)
 		}
 	}
-	ascii := started(t, top.Config{Load: load, ASCII: true}, 80, 24).screen()
+	ascii := started(t, top.Config{Load: load, ASCII: true}).screen()
 	if strings.ContainsAny(ascii, "█░") || !strings.Contains(ascii, "##") {
 		t.Errorf("bars:\n%s", ascii)
 	}
@@ -319,7 +320,7 @@ func TestNamesAreNotObeyed(t *testing.T) {
 		n.NodePool, n.InstanceType, n.Zone, n.CapacityType, n.Why = evil, evil, evil, evil, evil
 	}
 	s.Overview.Pending[0].Why, s.Overview.NotReady[0].Message = evil, evil
-	r := started(t, top.Config{Load: func() (top.Snapshot, error) { return s, nil }, Explain: func(string) (string, error) { return evil, nil }}, 80, 24)
+	r := started(t, top.Config{Load: func() (top.Snapshot, error) { return s, nil }, Explain: func(string) (string, error) { return evil, nil }})
 	for _, keys := range []string{"", "<enter>", "<enter>", "<esc><esc><end><enter>"} {
 		r.keys(keys)
 		shown := strings.NewReplacer("\x1b[1m", "", "\x1b[2m", "", "\x1b[7m", "", "\x1b[m", "").Replace(r.model.View().Content)
