@@ -231,8 +231,11 @@ func (c *Commitments) describeRates(r wire.Request) (any, error) {
 			"rate": strconv.FormatFloat(rate.usd, 'f', 8, 64), "currency": "USD", "unit": "Hrs", "productType": "EC2", "serviceCode": "AmazonEC2",
 			"usageType": rate.usageType, "operation": "RunInstances",
 			"properties": []map[string]string{
-				{"name": "region", "value": c.region}, {"name": "instanceType", "value": rate.instanceType}, {"name": "instanceFamily", "value": family},
-				{"name": "productDescription", "value": rate.product}, {"name": "tenancy", "value": rate.tenancy},
+				{"name": "region", "value": c.region},
+				{"name": "instanceType", "value": rate.instanceType},
+				{"name": "instanceFamily", "value": family},
+				{"name": "productDescription", "value": rate.product},
+				{"name": "tenancy", "value": rate.tenancy},
 			},
 		})
 	}

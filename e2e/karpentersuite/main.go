@@ -57,11 +57,8 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	if unknown := unknown(all, slices.Collect(maps.Keys(leftOut(o.suite)))); len(unknown) > 0 {
-		return fmt.Errorf("reading the list of cases that are left out: suite %s has no case named %q", o.suite, unknown)
-	}
-	if unknown := unknown(all, realTime(o.suite)); len(unknown) > 0 {
-		return fmt.Errorf("reading the list of cases that need EC2's speed: suite %s has no case named %q", o.suite, unknown)
+	if err := known(o.suite, all); err != nil {
+		return err
 	}
 	needed, err := listens(o.suite, all, o.focus)
 	if err == nil && needed {
@@ -92,6 +89,15 @@ func run(ctx context.Context, o options) error {
 	}
 	if n := failures(cases); n > 0 {
 		return fmt.Errorf("running suite %s: %d of %d cases failed", o.suite, n, ran(cases))
+	}
+	return nil
+}
+
+// known returns an error if a list of this command names a case that the suite does not have.
+func known(suite string, all []string) error {
+	listed := slices.AppendSeq(realTime(suite), maps.Keys(leftOut(suite)))
+	if names := unknown(all, listed); len(names) > 0 {
+		return fmt.Errorf("reading the lists of cases that are left out or need EC2's speed: suite %s has no case named %q", suite, names)
 	}
 	return nil
 }
