@@ -79,8 +79,22 @@ func run(ctx context.Context, o options) error {
 		}
 		cases = merged(cases, results)
 	}
+	return judge(o, cases, len(rounds) > 1)
+}
+
+// known returns an error if a list of this command names a case that the suite does not have.
+func known(suite string, all []string) error {
+	listed := slices.AppendSeq(realTime(suite), maps.Keys(leftOut(suite)))
+	if names := unknown(all, listed); len(names) > 0 {
+		return fmt.Errorf("reading the lists of cases that are left out or need EC2's speed: suite %s has no case named %q", suite, names)
+	}
+	return nil
+}
+
+// judge prints the table, and returns an error unless cases ran and all of them passed. realTime means that some ran at EC2's speed.
+func judge(o options, cases []result, realTime bool) error {
 	title := fmt.Sprintf("Karpenter's suite %s against slipway, machines at %g times EC2's speed", o.suite, o.speed)
-	if len(rounds) > 1 {
+	if realTime {
 		title += ", at EC2's own where a case measures real seconds"
 	}
 	printTable(os.Stdout, title, cases)
@@ -89,15 +103,6 @@ func run(ctx context.Context, o options) error {
 	}
 	if n := failures(cases); n > 0 {
 		return fmt.Errorf("running suite %s: %d of %d cases failed", o.suite, n, ran(cases))
-	}
-	return nil
-}
-
-// known returns an error if a list of this command names a case that the suite does not have.
-func known(suite string, all []string) error {
-	listed := slices.AppendSeq(realTime(suite), maps.Keys(leftOut(suite)))
-	if names := unknown(all, listed); len(names) > 0 {
-		return fmt.Errorf("reading the lists of cases that are left out or need EC2's speed: suite %s has no case named %q", suite, names)
 	}
 	return nil
 }
