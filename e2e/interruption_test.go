@@ -59,6 +59,8 @@ func TestReplacementComesBeforeEviction(t *testing.T) {
 	})
 	w.deployment("web", 3, w.podSpec("1500m", "1Gi", nil))
 	w.awaitRunning(3)
+	// A machine too busy for the scheduler's five seconds ("unanswered"), or EC2's ten ("launching"), shows nothing.
+	const attempts = 4
 	for attempt := 1; ; attempt++ {
 		victims := w.interruptTwo()
 		if attempt < attempts && slices.ContainsFunc(victims, w.evictedForLackOfTime) {
@@ -70,10 +72,6 @@ func TestReplacementComesBeforeEviction(t *testing.T) {
 		return
 	}
 }
-
-// attempts is how often a node is interrupted to see the order of what follows: a machine too busy for the scheduler's five seconds ("unanswered"),
-// or EC2's ten ("launching"), shows nothing.
-const attempts = 4
 
 // interruptTwo announces the end of two nodes and waits until the pods run elsewhere.
 func (w *world) interruptTwo() []observe.Claim {
@@ -104,7 +102,7 @@ func (w *world) evictedForLackOfTime(victim observe.Claim) bool {
 // checkReplaced checks the order of what happened to an interrupted node, by the API server's own count.
 func (w *world) checkReplaced(victim observe.Claim) {
 	t, name := w.t, victim.Object.Status.NodeName
-	made := w.replacements(w.name, name)
+	made := w.replacements("ahead", name)
 	var node observe.Node
 	for _, n := range w.recorder.Nodes() {
 		if n.Object.Name == name {

@@ -1,7 +1,6 @@
 package e2e_test
 
 import (
-	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -104,7 +103,7 @@ func TestCapacityReservation(t *testing.T) {
 func TestInterruptibleReservation(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "lent")
-	id := w.reserve("lent", aws.CapacityReservation{Total: 1 + attempts, Interruptible: true})
+	id := w.reserve("lent", aws.CapacityReservation{Total: 2, Interruptible: true})
 	w.deployment("steady", 1, w.podSpec("1500m", "1Gi", func(s *corev1.PodSpec) {
 		s.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
 			NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{
@@ -116,35 +115,20 @@ func TestInterruptibleReservation(t *testing.T) {
 	if c := w.claimsOf("lent"); len(c) != 1 || c[0].Object.Labels[karpv1.CapacityTypeLabelKey] != "on-demand" {
 		t.Errorf("a pod that must not be interrupted has %+v", c)
 	}
-	for attempt := 1; ; attempt++ {
-		w.deployment(fmt.Sprintf("web-%d", attempt), 1, w.podSpec("1500m", "1Gi", nil))
-		w.awaitRunning(1 + attempt)
-		old := w.reclaimed(id, 1+attempt)
-		if attempt < attempts && w.evictedForLackOfTime(old) {
-			continue
-		}
-		// By the API server's own count: the node is cordoned, its replacement is recorded and launched, the pod is evicted.
-		w.checkReplaced(old)
-		w.replaced(old, string(cloud.CapacityReservation), "CapacityReservationInstanceInterrupted")
-		return
-	}
-}
-
-// reclaimed has the owner of the reservation take the instance of its one node back, and waits until that many pods run elsewhere.
-func (w *world) reclaimed(id string, pods int) observe.Claim {
-	w.t.Helper()
-	claims := w.claimsOf(w.name)
+	w.deployment("web", 1, w.podSpec("1500m", "1Gi", nil))
+	w.awaitRunning(2)
+	claims := w.claimsOf("lent")
 	at := slices.IndexFunc(claims, func(c observe.Claim) bool { return c.Object.Labels[karpv1.CapacityTypeLabelKey] == "reserved" })
 	if at < 0 {
-		w.t.Fatalf("no node of %d is in the reservation", len(claims))
+		t.Fatalf("no node of %d is in the reservation", len(claims))
 	}
 	old := claims[at]
 	w.wantReserved(old, id, "default", "true")
 	if err := shared.AWS().Interrupt(instanceID(old)); err != nil {
-		w.t.Fatal(err)
+		t.Fatal(err)
 	}
-	w.await(w.t, "the node to be gone and its pod to run elsewhere", func() bool { return claimGone(w.cluster, old) && w.running() == pods })
-	return old
+	w.await(t, "the node to be gone and its pod to run elsewhere", func() bool { return claimGone(w.cluster, old) && w.running() == 2 })
+	w.replaced(old, string(cloud.CapacityReservation), "CapacityReservationInstanceInterrupted")
 }
 
 // The node of a Capacity Block drains 40 minutes before the block's end, after a node was launched for its pod; nothing is launched into the
