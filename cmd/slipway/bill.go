@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
@@ -47,8 +46,10 @@ prices: the invoice may differ.`,
 				fmt.Fprintf(cmd.ErrOrStderr(), "A day is left out: %v\n", fault)
 			}
 			if len(records) == 0 {
-				return errors.New("reading the record of what nodes cost: there is none of these days in namespace " + o.recordNamespace +
-					" (the setting billNamespace of the launcher, --record-namespace of this command)")
+				// As kubectl where it finds nothing.
+				fmt.Fprintf(cmd.ErrOrStderr(), "No record of what nodes cost found in namespace %s for these days: the launcher writes it while there are nodes "+
+					"(its setting billNamespace, --record-namespace of this command).\n", o.recordNamespace)
+				return nil
 			}
 			return bill.Write(cmd.OutOrStdout(), records, divided, bill.Format(format))
 		},

@@ -35,6 +35,19 @@ func (a *account) set(err error, list ...commitment.Commitment) {
 	a.list, a.err = list, err
 }
 
+func (a *account) leaveOut(faults ...commitment.Fault) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.faults = faults
+}
+
+// asked is how often it was read.
+func (a *account) asked() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.reads
+}
+
 func plan(id string, usd float64, end time.Time) commitment.Commitment {
 	return commitment.Commitment{ID: id, Kind: commitment.ComputeSavingsPlan, USDPerHour: usd, Discount: 0.2, Share: 1, End: end}
 }
@@ -47,13 +60,13 @@ func TestAccount(t *testing.T) {
 		w.read.config.Account = aws
 		w.write("- {id: b, kind: ComputeSavingsPlan, usdPerHour: 7, discountPercent: 20}\n")
 		aws.set(nil, plan("a", 1, time.Now().Add(90*time.Minute)), plan("b", 1, time.Time{}))
-		aws.faults = []commitment.Fault{{Entry: "c", Message: `currency: USD is expected, got "CNY"`}}
+		aws.leaveOut(commitment.Fault{Entry: "c", Message: `currency: USD is expected, got "CNY"`})
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- w.read.Run(ctx) }()
 		is := func(after time.Duration, ids string, usd float64, event string) {
 			t.Helper()
-			w.events = nil
+			w.taken()
 			time.Sleep(after)
 			synctest.Wait()
 			var got []string
@@ -64,20 +77,20 @@ func TestAccount(t *testing.T) {
 			if strings.Join(got, " ") != ids || sum != usd {
 				t.Errorf("commitments %q of %v USD/h, want %q of %v", got, sum, ids, usd)
 			}
-			if all := strings.Join(w.events, "\n"); (event == "") != (all == "") || !strings.Contains(all, event) {
+			if all := strings.Join(w.taken(), "\n"); (event == "") != (all == "") || !strings.Contains(all, event) {
 				t.Errorf("Events %q, want one with %q", all, event)
 			}
 		}
 		is(15*time.Second, "b a", 8, "CommitmentLeftOut: c: currency: USD")
 		is(50*time.Minute, "b a", 8, "")
-		aws.faults = nil
+		aws.leaveOut()
 		is(10*time.Minute, "b a", 8, "")
 		is(30*time.Minute, "b", 7, "CommitmentLeftOut: a: end: it ended at ")
 		aws.set(errors.New("describing Savings Plans: denied"))
 		is(30*time.Minute, "b", 7, "CommitmentsUnreadable: AWS: describing Savings Plans: denied; ")
-		reads := aws.reads
+		reads := aws.asked()
 		is(5*time.Minute, "b", 7, "")
-		if got := aws.reads - reads; got != 5 {
+		if got := aws.asked() - reads; got != 5 {
 			t.Errorf("%d reads within five minutes, want 5", got)
 		}
 		if _, got := w.read.unread(); got != 1 {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -31,14 +32,27 @@ type world struct {
 	client   client.Client
 	read     *Commitments
 	registry *prometheus.Registry
-	events   []string
-	changes  int
-	leading  bool
-	denied   error
+	// mu guards events: the reader's goroutine adds to them.
+	mu      sync.Mutex
+	events  []string
+	changes int
+	leading bool
+	denied  error
 }
 
 func (w *world) Eventf(_ runtime.Object, kind, reason, format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.events = append(w.events, kind+" "+reason+": "+fmt.Sprintf(format, args...))
+}
+
+// taken returns the Events so far, and forgets them.
+func (w *world) taken() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	out := w.events
+	w.events = nil
+	return out
 }
 
 func newWorld(t *testing.T) *world {
