@@ -135,7 +135,7 @@ func (o *options) snapshot(ctx context.Context, c client.Client) (top.Snapshot, 
 	if err := c.List(ctx, &pools); err != nil && !meta.IsNoMatchError(err) {
 		return top.Snapshot{}, fmt.Errorf("listing NodePools: %w", err)
 	}
-	in.Now, in.NodePools, in.Namespace = time.Now(), pools.Items, o.namespace
+	in.Now, in.NodePools, in.Namespace = time.Now(), view.Pointers(pools.Items), o.namespace
 	in.Why = func(pod *corev1.Pod) string {
 		refusal, _ := explain.Read(pod)
 		return refusal.Text()

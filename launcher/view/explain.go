@@ -29,7 +29,7 @@ func ExplainPod(w io.Writer, pod *corev1.Pod, in Objects, events []corev1.Event,
 	claim := ClaimOf(pod, in)
 	var node *corev1.Node
 	if claim != nil {
-		node = nodeOf(claim, in.Nodes)
+		node = NodeOf(claim, in.Nodes)
 		explainClaim(w, claim, node, now)
 		explainBinding(w, pod, claim)
 		writeConditions(w, claim)
@@ -69,6 +69,15 @@ func ClaimOf(pod *corev1.Pod, in Objects) *karpv1.NodeClaim {
 		return nil
 	}
 	return in.NodeClaims[i]
+}
+
+// ClaimNamed returns the NodeClaim with the name, or whose node has it; nil for none.
+func ClaimNamed(name string, claims []*karpv1.NodeClaim) *karpv1.NodeClaim {
+	i := slices.IndexFunc(claims, func(c *karpv1.NodeClaim) bool { return c.Name == name || c.Status.NodeName == name })
+	if i < 0 {
+		return nil
+	}
+	return claims[i]
 }
 
 // explainClaim describes a NodeClaim: what it is, what it costs and what it was launched for.
@@ -113,7 +122,8 @@ func explainBinding(w io.Writer, pod *corev1.Pod, claim *karpv1.NodeClaim) {
 	}
 }
 
-func nodeOf(claim *karpv1.NodeClaim, nodes []*corev1.Node) *corev1.Node {
+// NodeOf returns the node of a NodeClaim; nil for none.
+func NodeOf(claim *karpv1.NodeClaim, nodes []*corev1.Node) *corev1.Node {
 	for _, node := range nodes {
 		if claim.Status.NodeName != "" && node.Name == claim.Status.NodeName {
 			return node
@@ -125,14 +135,14 @@ func nodeOf(claim *karpv1.NodeClaim, nodes []*corev1.Node) *corev1.Node {
 // ExplainNode writes what a node costs, what has happened to it and why it ends. name is that of a NodeClaim or of a node. It returns an error
 // where slipway has no such node.
 func ExplainNode(w io.Writer, name string, in Objects) error {
-	i := slices.IndexFunc(in.NodeClaims, func(c *karpv1.NodeClaim) bool { return c.Name == name || c.Status.NodeName == name })
-	if i < 0 {
+	claim := ClaimNamed(name, in.NodeClaims)
+	if claim == nil {
 		if slices.ContainsFunc(in.Nodes, func(n *corev1.Node) bool { return n.Name == name }) {
 			return fmt.Errorf("node %s: it has no NodeClaim, slipway does not manage it", name)
 		}
 		return fmt.Errorf("node %s: no NodeClaim and no node has this name", name)
 	}
-	claim := in.NodeClaims[i]
+	node := NodeOf(claim, in.Nodes)
 	rows := New(in).Nodes
 	row := rows[slices.IndexFunc(rows, func(r NodeRow) bool { return r.NodeClaim == claim.Name })]
 	fmt.Fprintf(w, "Node %s: %s\n", cmp.Or(row.Node, "not known yet"), row.State)
@@ -141,9 +151,9 @@ func ExplainNode(w io.Writer, name string, in Objects) error {
 		fmt.Fprintf(w, ", %d more wait for it", row.Promised)
 	}
 	fmt.Fprintln(w)
-	explainClaim(w, claim, nodeOf(claim, in.Nodes), in.Now)
+	explainClaim(w, claim, node, in.Now)
 	writeConditions(w, claim)
-	writeTimeline(w, NodeTimeline(claim, nodeOf(claim, in.Nodes)))
+	writeTimeline(w, NodeTimeline(claim, node))
 	return nil
 }
 

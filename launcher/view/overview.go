@@ -27,7 +27,7 @@ type Objects struct {
 	// NodeClaims of the cluster.
 	NodeClaims []*karpv1.NodeClaim
 	// NodePools of the cluster; may be empty.
-	NodePools []karpv1.NodePool
+	NodePools []*karpv1.NodePool
 	// Events about NodeClaims; may be empty.
 	Events []corev1.Event
 	// Why returns slipway's reason for a pending pod in one line, empty if it has none; nil leaves reasons out.
@@ -190,10 +190,10 @@ func New(in Objects) Overview {
 }
 
 // notReady lists the NodePools whose condition Ready is not True.
-func notReady(pools []karpv1.NodePool) []NotReady {
+func notReady(pools []*karpv1.NodePool) []NotReady {
 	var out []NotReady
-	for i := range pools {
-		set := pools[i].StatusConditions()
+	for _, pool := range pools {
+		set := pool.DeepCopy().StatusConditions() // It adds the conditions that are missing.
 		ready := set.Root()
 		if ready.IsTrue() {
 			continue
@@ -208,7 +208,7 @@ func notReady(pools []karpv1.NodePool) []NotReady {
 				break
 			}
 		}
-		out = append(out, NotReady{pools[i].Name, message})
+		out = append(out, NotReady{pool.Name, message})
 	}
 	slices.SortFunc(out, func(a, b NotReady) int { return cmp.Compare(a.NodePool, b.NodePool) })
 	return out

@@ -67,7 +67,7 @@ func TestOverview(t *testing.T) {
 		Why: func(p *corev1.Pod) string {
 			return "no node can be launched: NodePool default: limit cpu of 4 reached"
 		},
-		NodePools: []karpv1.NodePool{malformed, {ObjectMeta: metav1.ObjectMeta{Name: "new"}}},
+		NodePools: []*karpv1.NodePool{&malformed, {ObjectMeta: metav1.ObjectMeta{Name: "new"}}},
 		Pods: []*corev1.Pod{
 			pod("web-1", "u1", "", corev1.PodPending),
 			pod("web-3", "u3", "", corev1.PodPending),

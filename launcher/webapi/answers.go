@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/view"
 )
@@ -98,7 +99,7 @@ func podOf(pod *corev1.Pod, in view.Objects) Pod {
 	out := Pod{Namespace: pod.Namespace, Name: pod.Name, Phase: pod.Status.Phase, Why: scheduled(pod), Node: pod.Spec.NodeName}
 	var node *corev1.Node
 	if claim != nil {
-		out.NodeClaim, node = claim.Name, named(in.Nodes, claim.Status.NodeName)
+		out.NodeClaim, node = claim.Name, view.NodeOf(claim, in.Nodes)
 	}
 	out.Timeline = view.PodTimeline(pod, claim, node)
 	return out
@@ -106,18 +107,8 @@ func podOf(pod *corev1.Pod, in view.Objects) Pod {
 
 // scheduled returns the message of the pod's condition PodScheduled where that is False.
 func scheduled(pod *corev1.Pod) string {
-	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
-			return c.Message
-		}
+	if c := conditions.Pod(pod, corev1.PodScheduled); c != nil && c.Status == corev1.ConditionFalse {
+		return c.Message
 	}
 	return ""
-}
-
-func named(nodes []*corev1.Node, name string) *corev1.Node {
-	i := slices.IndexFunc(nodes, func(n *corev1.Node) bool { return n.Name == name })
-	if i < 0 {
-		return nil
-	}
-	return nodes[i]
 }

@@ -132,7 +132,7 @@ func (s *Server) getPod(r *http.Request) (document, error) {
 	if err != nil {
 		return document{}, err
 	}
-	in, err := s.source.objects(r.Context(), pod.Namespace)
+	in, err := s.source.nodes(r.Context())
 	if err != nil {
 		return document{}, err
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -42,37 +41,40 @@ type source struct{ indexers Indexers }
 
 // objects returns what a view of the pods of one namespace shows; empty means all namespaces.
 func (s source) objects(ctx context.Context, namespace string) (view.Objects, error) {
-	out := view.Objects{Namespace: namespace}
+	out, err := s.nodes(ctx)
+	if err != nil {
+		return out, err
+	}
+	out.Namespace = namespace
 	pods, err := s.indexer(ctx, &corev1.Pod{})
 	if err != nil {
 		return out, err
 	}
+	var list []any
 	if namespace == "" {
-		out.Pods = all[corev1.Pod](pods.List())
-	} else {
-		list, err := pods.ByIndex(toolscache.NamespaceIndex, namespace)
-		if err != nil {
-			return out, err
-		}
-		out.Pods = all[corev1.Pod](list)
-	}
-	nodes, err := s.indexer(ctx, &corev1.Node{})
-	if err != nil {
-		return out, err
-	}
-	claims, err := s.indexer(ctx, &karpv1.NodeClaim{})
-	if err != nil {
+		list = pods.List()
+	} else if list, err = pods.ByIndex(toolscache.NamespaceIndex, namespace); err != nil {
 		return out, err
 	}
 	pools, err := s.indexer(ctx, &karpv1.NodePool{})
 	if err != nil {
 		return out, err
 	}
-	out.Nodes, out.NodeClaims = all[corev1.Node](nodes.List()), all[karpv1.NodeClaim](claims.List())
-	for _, pool := range all[karpv1.NodePool](pools.List()) {
-		out.NodePools = append(out.NodePools, *pool.DeepCopy()) // Their conditions are read with a function that adds missing ones.
-	}
+	out.Pods, out.NodePools = all[corev1.Pod](list), all[karpv1.NodePool](pools.List())
 	return out, nil
+}
+
+// nodes returns the Nodes and NodeClaims alone.
+func (s source) nodes(ctx context.Context) (view.Objects, error) {
+	nodes, err := s.indexer(ctx, &corev1.Node{})
+	if err != nil {
+		return view.Objects{}, err
+	}
+	claims, err := s.indexer(ctx, &karpv1.NodeClaim{})
+	if err != nil {
+		return view.Objects{}, err
+	}
+	return view.Objects{Nodes: all[corev1.Node](nodes.List()), NodeClaims: all[karpv1.NodeClaim](claims.List())}, nil
 }
 
 // pod returns a pod, or the API server's error for one that does not exist.
@@ -94,15 +96,15 @@ func (s source) pod(ctx context.Context, namespace, name string) (*corev1.Pod, e
 // node returns the NodeClaim with the name, or whose node has it, and its node, nil while there is none; or the API server's error where there is
 // no such NodeClaim.
 func (s source) node(ctx context.Context, name string) (*karpv1.NodeClaim, *corev1.Node, error) {
-	in, err := s.objects(ctx, "")
+	in, err := s.nodes(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	i := slices.IndexFunc(in.NodeClaims, func(c *karpv1.NodeClaim) bool { return c.Name == name || c.Status.NodeName == name })
-	if i < 0 {
+	claim := view.ClaimNamed(name, in.NodeClaims)
+	if claim == nil {
 		return nil, nil, apierrors.NewNotFound(schema.GroupResource{Group: karpapis.Group, Resource: "nodeclaims"}, name)
 	}
-	return in.NodeClaims[i], named(in.Nodes, in.NodeClaims[i].Status.NodeName), nil
+	return claim, view.NodeOf(claim, in.Nodes), nil
 }
 
 // indexer returns the store of the kind.

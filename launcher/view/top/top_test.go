@@ -68,7 +68,7 @@ func cluster(prices ...float64) top.Snapshot {
 	in.Pods = append(in.Pods, daemon)
 	broken := karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "broken"}}
 	broken.StatusConditions().SetFalse(karpv1.ConditionTypeValidationSucceeded, "Malformed", "spec.limits")
-	in.NodePools = []karpv1.NodePool{broken}
+	in.NodePools = []*karpv1.NodePool{&broken}
 	return top.Snapshot{Overview: view.New(in), Objects: in}
 }
 
