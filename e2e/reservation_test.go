@@ -68,6 +68,9 @@ func (w *world) replaced(old observe.Claim, reason, event string) {
 	made := w.replacements(w.name, old.Object.Status.NodeName)
 	if len(made) != 1 || made[0].Object.Labels[karpv1.CapacityTypeLabelKey] != "on-demand" {
 		w.t.Errorf("%d NodeClaims were launched for the pod of node %s, want one on demand", len(made), old.Object.Status.NodeName)
+		for _, c := range made {
+			w.t.Logf("%s: %v, launched at %s", c.Object.Name, c.Object.Labels, c.Launched.At)
+		}
 		return
 	}
 	evicted, _ := w.podsOn(old.Object.Status.NodeName, made)
@@ -136,7 +139,7 @@ func TestInterruptibleReservation(t *testing.T) {
 func TestCapacityBlock(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "block")
-	drains := time.Now().Add(time.Minute).Truncate(time.Second)
+	drains := time.Now().Add(80 * time.Second).Truncate(time.Second)
 	id := w.reserve("block", aws.CapacityReservation{Total: 2, Type: "capacity-block", Ends: drains.Add(catalog.BlockDrains)})
 	w.deployment("web", 1, w.podSpec("1500m", "1Gi", nil))
 	w.awaitRunning(1)

@@ -156,10 +156,10 @@ func runsSpot(i ec2types.Instance) (string, bool) {
 // one remains the better choice.
 const reservedShare = 1e-7
 
-// expiring reports whether the nodes of a reservation drain because its end is near: nothing is launched into it any more.
-func expiring(r awsv1.CapacityReservation, now time.Time) bool {
+// closed reports whether nothing is launched into a reservation any more because its end is near.
+func closed(r awsv1.CapacityReservation, now time.Time) bool {
 	return r.State == awsv1.CapacityReservationStateExpiring ||
-		r.ReservationType == awsv1.CapacityReservationTypeCapacityBlock && r.EndTime != nil && !now.Before(r.EndTime.Add(-catalog.BlockDrains))
+		r.ReservationType == awsv1.CapacityReservationTypeCapacityBlock && r.EndTime != nil && !now.Before(r.EndTime.Add(-catalog.BlockCloses))
 }
 
 // reservedPrice orders reservations by size and then by kind, so that the planner takes those first that a launch takes first.
@@ -180,7 +180,7 @@ func (of offerInput) offerReserved() []catalog.Offering {
 		out = append(out, catalog.Offering{
 			Zone: r.AvailabilityZone, ZoneID: in.id, CapacityType: karpv1.CapacityTypeReserved,
 			Price: of.reservedPrice(r), ReservationID: r.ID, ReservationType: string(r.ReservationType), Interruptible: r.Interruptible,
-			Remaining: left, Available: m.until.IsZero() && left > 0 && !expiring(r, of.now), UnavailableUntil: m.until, Refusal: m.Refusal,
+			Remaining: left, Available: m.until.IsZero() && left > 0 && !closed(r, of.now), UnavailableUntil: m.until, Refusal: m.Refusal,
 		})
 	}
 	return out

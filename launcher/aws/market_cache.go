@@ -187,13 +187,13 @@ func (c *Cloud) Refresh(ctx context.Context) error {
 	return nil
 }
 
-// expire drops unavailable offerings when their time is over, and announces that a Capacity Block ends: its offering becomes unavailable.
+// expire drops unavailable offerings when their time is over, and announces that a Capacity Block closes: its offering becomes unavailable.
 func (c *Cloud) expire(ctx context.Context) {
 	for {
 		// An offering that becomes unavailable meanwhile may be the next to expire.
 		changed := c.changed.wait()
 		var timer <-chan time.Time
-		next, ending := c.reserved.drained(time.Now())
+		next, ending := c.reserved.closed(time.Now())
 		if ending {
 			c.changed.fire()
 		}

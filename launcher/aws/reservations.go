@@ -22,29 +22,28 @@ import (
 type remainingInstances struct {
 	mu sync.Mutex
 	by map[string]int64
-	// drains are when the nodes of Capacity Blocks drain, by ID, of those that do not yet.
-	drains map[string]time.Time
+	// closes are when launches into Capacity Blocks end, by ID, of those that are open.
+	closes map[string]time.Time
 }
 
-// drainAt stores when the nodes of a Capacity Block drain.
-func (r *remainingInstances) drainAt(id string, at time.Time) {
+// closeAt stores when launches into a Capacity Block end.
+func (r *remainingInstances) closeAt(id string, at time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.drains == nil {
-		r.drains = map[string]time.Time{}
+	if r.closes == nil {
+		r.closes = map[string]time.Time{}
 	}
-	r.drains[id] = at
+	r.closes[id] = at
 }
 
-// drained drops the blocks whose nodes drain by now, and reports whether there are any. next is when the first of the others drains; zero for
-// none.
-func (r *remainingInstances) drained(now time.Time) (next time.Time, any bool) {
+// closed drops the blocks that are closed by now, and reports whether there are any. next is when the first of the others closes; zero for none.
+func (r *remainingInstances) closed(now time.Time) (next time.Time, any bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for id, at := range r.drains {
+	for id, at := range r.closes {
 		switch {
 		case !now.Before(at):
-			delete(r.drains, id)
+			delete(r.closes, id)
 			any = true
 		case next.IsZero() || at.Before(next):
 			next = at
@@ -119,7 +118,7 @@ func (c *Cloud) selectReservations(ctx context.Context, terms []awsv1.CapacityRe
 				if one, ok := reservationOf(r, time.Now()); ok {
 					found[one.ID], counts[one.ID] = one, int64(awssdk.ToInt32(r.AvailableInstanceCount))
 					if one.ReservationType == awsv1.CapacityReservationTypeCapacityBlock && one.EndTime != nil && one.State == awsv1.CapacityReservationStateActive {
-						c.reserved.drainAt(one.ID, one.EndTime.Add(-catalog.BlockDrains))
+						c.reserved.closeAt(one.ID, one.EndTime.Add(-catalog.BlockCloses))
 					}
 				}
 			}

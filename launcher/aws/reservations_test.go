@@ -225,14 +225,14 @@ func TestBlockEnd(t *testing.T) {
 	}
 }
 
-// When the drain of a block begins, its offering is announced as unavailable without another answer of EC2.
-func TestBlockDrainIsAnnounced(t *testing.T) {
+// When a block closes, its offering is announced as unavailable without another answer of EC2.
+func TestBlockCloseIsAnnounced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &Cloud{changed: newSignal()}
 		c.without = newUnavailable(time.Minute, c.changed)
-		end := metav1.NewTime(time.Now().Add(catalog.BlockDrains + time.Hour))
+		end := metav1.NewTime(time.Now().Add(catalog.BlockCloses + time.Hour))
 		c.reserved.set(map[string]int64{"cr-1": 1})
-		c.reserved.drainAt("cr-1", end.Add(-catalog.BlockDrains))
+		c.reserved.closeAt("cr-1", end.Add(-catalog.BlockCloses))
 		ctx, stop := context.WithCancel(t.Context())
 		go c.expire(ctx)
 		synctest.Wait()

@@ -16,8 +16,12 @@ const (
 const ReservationTypeBlock = "capacity-block"
 
 // BlockDrains is how long before the end of a Capacity Block its nodes are drained, as in Karpenter: EC2 begins to terminate the instances 30
-// minutes before the end (EC2 user guide, "Capacity Blocks for ML"), and the drain has 10 minutes. Nothing is launched into the block then.
+// minutes before the end (EC2 user guide, "Capacity Blocks for ML"), and the drain has 10 minutes.
 const BlockDrains = 40 * time.Minute
+
+// BlockCloses is how long before the end of a Capacity Block nothing is launched into it any more. It comes before the drain, so that the scheduler
+// knows it when it plans room for the pods of the nodes that drain.
+const BlockCloses = BlockDrains + 30*time.Second
 
 // ReservationLabelKeys returns the labels of nodes in a capacity reservation.
 func ReservationLabelKeys() [3]string {
