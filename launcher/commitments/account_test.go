@@ -66,7 +66,6 @@ func TestAccount(t *testing.T) {
 		go func() { done <- w.read.Run(ctx) }()
 		is := func(after time.Duration, ids string, usd float64, event string) {
 			t.Helper()
-			w.taken()
 			time.Sleep(after)
 			synctest.Wait()
 			var got []string
