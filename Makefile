@@ -201,9 +201,28 @@ darwin: ## Show that the commands build for macOS
 
 .PHONY: arm64
 arm64: ## Show that the commands build for Linux on arm64 (minutes, the first time); COMMANDS="slipway slipway-launcher" picks some
-	for command in $(or $(COMMANDS),slipway-scheduler slipway-launcher slipway slipway-sandbox); do \
+	for command in $(or $(COMMANDS),$(COMMANDS_OF_ARM64)); do \
 		CGO_ENABLED=0 GOOS=linux GOARCH=arm64 go build -o /dev/null ./cmd/$$command || exit 1; \
 	done
+
+.PHONY: arm64-run
+arm64-run: ## Run the commands, built for Linux on arm64, in an emulator: Debian's package qemu-user-static, or QEMU=... (minutes, the first time)
+	for command in $(COMMANDS_OF_ARM64); do CGO_ENABLED=0 GOOS=linux GOARCH=arm64 go build -o bin/arm64/ ./cmd/$$command || exit 1; done
+	go build -o bin/ ./cmd/slipway
+	for command in $(COMMANDS_OF_ARM64); do $(ARM64) bin/arm64/$$command --version || exit 1; done
+	$(ARM64) bin/arm64/slipway-scheduler --help | grep -q 'kube-scheduler with the plugins NodeLaunch and NodeReserve'
+	$(ARM64) bin/arm64/slipway-sandbox --help | grep -q slipway-sandbox
+	$(ARM64) bin/arm64/slipway-launcher --cluster-name arm64 --kubeconfig bin/arm64/none --logging-format karpenter 2>&1 | grep '"level":"ERROR".*bin/arm64/none'
+	$(SIMULATED) bin/slipway $(SIMULATE) | $(SAME) >bin/arm64/want.json
+	$(SIMULATED) $(ARM64) bin/arm64/slipway $(SIMULATE) | $(SAME) >bin/arm64/got.json
+	grep -q '"instanceType"' bin/arm64/want.json && diff bin/arm64/want.json bin/arm64/got.json && echo 'slipway simulate: the same plan on arm64'
+
+COMMANDS_OF_ARM64 = slipway-scheduler slipway-launcher slipway slipway-sandbox
+ARM64 = $(or $(QEMU),qemu-aarch64-static)
+# A plan for twenty pods of the samples, without what differs from run to run.
+SIMULATED = { cat manifests/samples/nodepool.yaml; echo ---; sed 's/replicas: 0/replicas: 20/' manifests/samples/inflate.yaml; } |
+SIMULATE = simulate -f - -o json
+SAME = grep -v 'Seconds"\|peakRSSMiB'
 
 .PHONY: images
 images: ## Build the multi-arch container images into bin/images, without Docker; ARCH=amd64,arm64 REPOSITORY=... PUSH=true
