@@ -26,8 +26,10 @@ func newAccountCommands(at *target) []*cobra.Command {
 		newDoCommand(at, "cancel-reservation ID", "Give a capacity reservation back", func(ctx context.Context, c *aws.Client, args []string) (string, error) {
 			return args[0] + " is given back: its instances run on as on-demand ones, and its nodes get that label", c.CancelReservation(ctx, args[0])
 		}),
+		newDoCommand(at, "cpu INSTANCE VCPUS", "Let so many vCPUs of an instance be busy; instances are idle otherwise", setCPU),
 		newReleaseCommand(at),
 		newReserveCommand(at),
+		newBillCommand(at),
 	}
 }
 
@@ -85,6 +87,14 @@ func setPrice(ctx context.Context, c *aws.Client, args []string) (string, error)
 	}
 	said := fmt.Sprintf("Prices of %s are %g times what they were at the start. The launcher asks every 12 hours and when it starts: slipway-sandbox kill launcher", args[0], factor)
 	return said, c.SetPrice(ctx, args[0], factor)
+}
+
+func setCPU(ctx context.Context, c *aws.Client, args []string) (string, error) {
+	vcpus, err := strconv.ParseFloat(args[1], 64)
+	if err != nil {
+		return "", fmt.Errorf("%q: want a number of vCPUs", args[1])
+	}
+	return fmt.Sprintf("%g vCPUs of %s are busy from now on. Burstable instances pay for credits: slipway-sandbox aws bill", vcpus, args[0]), c.SetCPU(ctx, args[0], vcpus)
 }
 
 func deleteTemplates(ctx context.Context, c *aws.Client, _ []string) (string, error) {

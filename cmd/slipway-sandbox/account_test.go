@@ -81,6 +81,11 @@ func TestAccountCommands(t *testing.T) {
 		{line: "ice m5.large all spot --for 1ms", says: "EC2 has no capacity until"},
 		{line: "fail-join --next 2", says: "The next 2 instances boot and never join"},
 		{line: "instances"},
+		{line: "bill", says: "0.0000 USD since"},
+		{line: "bill -o json", says: "\"lines\""},
+		{line: "bill -o yaml", fails: "want table or json"},
+		{line: "cpu i-1 1", fails: "does not exist"},
+		{line: "cpu i-1 many", fails: "want a number of vCPUs"},
 		{line: "price m5.large", fails: "accepts 2 arg(s)"},
 	} {
 		var out bytes.Buffer

@@ -6,20 +6,11 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/slipway-k8s/slipway/e2e/aws/instancetypes"
+	"github.com/slipway-k8s/slipway/e2e/aws/meter"
 )
-
-// drift holds the changes of an account and its market since the start.
-type drift struct {
-	mu sync.Mutex
-	// prices are factors on the prices of instance types and usage types; "all" applies to all instance types.
-	prices map[string]float64
-	// tagsAfter replaces Config.TagsAfter.
-	tagsAfter *time.Duration
-}
 
 // SetPrice multiplies the original on-demand and spot prices of an instance type, or of "all" instance types, from now on; 1 restores them.
 // The price of a usage type, such as EBS:VolumeUsage.gp3, is multiplied as well.
@@ -38,23 +29,12 @@ func (s *Server) SetPrice(instanceType string, factor float64) error {
 		s.drift.prices = map[string]float64{}
 	}
 	s.drift.prices[instanceType] = factor
+	s.drift.repriced = append(s.drift.repriced, repriced{time.Now(), instanceType, factor})
 	return nil
 }
 
 // factor returns the factor on the prices of an instance type.
 func (s *Server) factor(instanceType string) float64 { return s.drift.factor(instanceType, all) }
-
-// factor returns the first factor that one of the names has.
-func (d *drift) factor(names ...string) float64 {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, name := range names {
-		if f, ok := d.prices[name]; ok {
-			return f
-		}
-	}
-	return 1
-}
 
 // SetTagsAfter sets how late EC2 lists tags from now on, in simulated time; see Config.TagsAfter.
 func (s *Server) SetTagsAfter(d time.Duration) {
@@ -95,7 +75,11 @@ func (s *Server) accountVerbs() map[string]func(Command) (Reply, error) {
 			s.SetQuota(c.CapacityType, c.Count)
 			return nil
 		}),
-		"spot-role":        simple(func(c Command) error { s.SetSpotRole(c.Count > 0); return nil }),
+		"spot-role": simple(func(c Command) error { s.SetSpotRole(c.Count > 0); return nil }),
+		"cpu": simple(func(c Command) error {
+			return s.instances.setCPU(c.Instance, meter.Load{From: time.Now(), VCPUs: c.Factor})
+		}),
+		"bill":             func(Command) (Reply, error) { bill := s.Meter.Bill(time.Now()); return Reply{Bill: &bill}, nil },
 		"price":            simple(func(c Command) error { return s.SetPrice(cmp.Or(c.InstanceType, all), c.Factor) }),
 		"delete-templates": func(Command) (Reply, error) { return Reply{Count: s.DeleteTemplates()}, nil },
 		"deprecate":        simple(func(c Command) error { return s.DeprecateImage(c.Image) }),

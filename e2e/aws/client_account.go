@@ -3,6 +3,8 @@ package aws
 import (
 	"context"
 	"time"
+
+	"github.com/slipway-k8s/slipway/e2e/aws/meter"
 )
 
 // SetQuota limits the running vCPUs of a capacity type (Spot, OnDemand); negative means no limit.
@@ -63,4 +65,19 @@ func (c *Client) Reserve(ctx context.Context, r CapacityReservation) (string, er
 func (c *Client) CancelReservation(ctx context.Context, id string) error {
 	_, err := c.do(ctx, "cancel-reservation", Command{Reservation: id})
 	return err
+}
+
+// SetCPU sets how many vCPUs of an instance are busy from now on.
+func (c *Client) SetCPU(ctx context.Context, instanceID string, vcpus float64) error {
+	_, err := c.do(ctx, "cpu", Command{Instance: instanceID, Factor: vcpus})
+	return err
+}
+
+// Bill returns what the account has paid since the server's start.
+func (c *Client) Bill(ctx context.Context) (meter.Bill, error) {
+	reply, err := c.do(ctx, "bill", Command{})
+	if err != nil || reply.Bill == nil {
+		return meter.Bill{}, err
+	}
+	return *reply.Bill, nil
 }

@@ -34,6 +34,8 @@ type ReservedInstances struct {
 	Zone string
 	// Product is the platform; empty is Linux/UNIX.
 	Product string
+	// Upfront is USD for one instance and the term, Hourly the recurring charge of one in USD per hour.
+	Upfront, Hourly float64
 	// Ends is when they end. They are retired from then on.
 	Ends time.Time
 
@@ -261,6 +263,13 @@ type reservedInstancesXML struct {
 	Offering string  `xml:"offeringType"`
 	Class    string  `xml:"offeringClass"`
 	Scope    string  `xml:"scope"`
+	// Recurring are the charges of one instance.
+	Recurring wire.Set[recurringXML] `xml:"recurringCharges"`
+}
+
+type recurringXML struct {
+	Frequency string  `xml:"frequency"`
+	Amount    float64 `xml:"amount"`
 }
 
 // describeReserved serves DescribeReservedInstances, which has no pages.
@@ -295,11 +304,22 @@ func (c *Commitments) describeReserved(r wire.Request) (any, error) {
 		}
 		out.Set.Items = append(out.Set.Items, reservedInstancesXML{
 			ID: r.id, Type: r.InstanceType, Zone: r.Zone, Start: wire.Timestamp(r.Ends.Add(-term)), Duration: int64(term.Seconds()), End: wire.Timestamp(r.Ends),
-			Count: r.Count, Product: r.product(), State: stateAt(r.Ends, now), Tenancy: "default", Currency: "USD", Offering: "No Upfront",
-			Class: "standard", Scope: r.scope(),
+			Count: r.Count, Product: r.product(), State: stateAt(r.Ends, now), Tenancy: "default", Currency: "USD", Offering: r.offering(),
+			Class: "standard", Scope: r.scope(), Fixed: r.Upfront, Recurring: wire.NewSet(recurringXML{"Hourly", r.Hourly}),
 		})
 	}
 	return out, nil
+}
+
+// offering returns how they are paid.
+func (r ReservedInstances) offering() string {
+	switch {
+	case r.Upfront == 0:
+		return "No Upfront"
+	case r.Hourly == 0:
+		return "All Upfront"
+	}
+	return "Partial Upfront"
 }
 
 func (r ReservedInstances) scope() string {

@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"github.com/slipway-k8s/slipway/e2e/aws/meter"
 )
 
 // controlPath is the path prefix of the control API.
@@ -15,7 +17,7 @@ const controlPath = "/_sandbox/"
 
 // Command is the body of a request to the control API, a POST to /_sandbox/VERB. Each field lists the verbs that use it.
 type Command struct {
-	// Instance is an instance's id: interrupt (empty is any spot instance), rebalance, scheduled-change, terminate.
+	// Instance is an instance's id: interrupt (empty is any spot instance), rebalance, scheduled-change, terminate, cpu.
 	Instance string `json:"instance,omitempty"`
 	// InstanceType, Zone and CapacityType name a pool: ice. Empty and all both mean all.
 	InstanceType string `json:"instanceType,omitempty"`
@@ -27,7 +29,7 @@ type Command struct {
 	For string `json:"for,omitempty"`
 	// Count of instances: fail-join, reserve; of vCPUs: quota, negative for none; spot-role, where 0 takes the role away.
 	Count int `json:"count,omitempty"`
-	// Factor on the price: price.
+	// Factor on the price: price; busy vCPUs: cpu.
 	Factor float64 `json:"factor,omitempty"`
 	// AL2023 and Bottlerocket name releases, such as v20260801 and 1.46.0: release. Empty is one of today.
 	AL2023 string `json:"al2023,omitempty"`
@@ -61,6 +63,8 @@ type Reply struct {
 	Count int `json:"count,omitempty"`
 	// Reservation is the created one: reserve.
 	Reservation string `json:"reservation,omitempty"`
+	// Bill is the meter's: bill.
+	Bill *meter.Bill `json:"bill,omitempty"`
 	// Calls are those that arrived: calls.
 	Calls []Call `json:"calls,omitempty"`
 }

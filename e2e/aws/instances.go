@@ -2,12 +2,14 @@ package aws
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/slipway-k8s/slipway/e2e/aws/hardware"
+	"github.com/slipway-k8s/slipway/e2e/aws/meter"
 	"github.com/slipway-k8s/slipway/e2e/aws/placementgroup"
 )
 
@@ -22,6 +24,10 @@ type machine struct {
 	market                  string
 	launchIndex             int
 	visibleAt, terminatedAt time.Time
+	// runningAt and endingAt are when it became running and shutting-down.
+	runningAt, endingAt time.Time
+	// cpu is how many vCPUs it uses, over time.
+	cpu []meter.Load
 	// shown are the tags that EC2 lists until tagsAt.
 	shown  map[string]string
 	tagsAt time.Time
@@ -137,7 +143,12 @@ func (s *instances) move(id, to string, reason stateReason, from ...string) (mac
 		return machine{}, false
 	}
 	m.State, m.reason = to, reason
-	if to == StateTerminated {
+	switch to {
+	case StateRunning:
+		m.runningAt = time.Now()
+	case StateShuttingDown:
+		m.endingAt = time.Now()
+	case StateTerminated:
 		m.terminatedAt = time.Now()
 	}
 	s.publish(m)
@@ -221,4 +232,44 @@ func (s *instances) unwatch(w *watcher) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.watchers, w)
+}
+
+// spotTermination is the reason of an instance that EC2 took back from the spot market.
+const spotTermination = "Server.SpotInstanceTermination"
+
+// histories returns the instances as they are metered.
+func (s *instances) histories() []lifetime {
+	var out []lifetime
+	for _, m := range s.list(func(*machine) bool { return true }) {
+		h := lifetime{prepaid: m.market == marketBlock, Instance: meter.Instance{
+			ID: m.ID, Type: m.Type, Zone: m.Zone, Spot: m.CapacityType == Spot, Interrupted: m.reason.code == spotTermination,
+			Coverable: m.CapacityType == OnDemand && m.market == "" && m.tenancy == defaultTenancy && !m.Windows,
+			Launched:  m.LaunchTime, Running: m.runningAt, Ending: m.endingAt, Terminated: m.terminatedAt, CPU: m.cpu,
+		}}
+		for _, v := range m.volumes {
+			h.Volumes = append(h.Volumes, meter.Volume{Type: v.Type, GiB: v.GiB, IOPS: v.IOPS, MiBps: v.MiBps, Kept: !v.Delete})
+		}
+		for _, n := range m.nics {
+			if n.Public {
+				h.PublicIPv4++
+			}
+		}
+		out = append(out, h)
+	}
+	return out
+}
+
+// setCPU sets how many vCPUs of an instance are busy from a time on. Instances are idle until then.
+func (s *instances) setCPU(id string, load meter.Load) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m, ok := s.byID[id]
+	switch {
+	case !ok:
+		return fmt.Errorf("setting the CPU of instance %s: it does not exist", id)
+	case !(load.VCPUs >= 0 && load.VCPUs <= float64(m.VCPU)):
+		return fmt.Errorf("setting the CPU of instance %s: %v is not from 0 to its %d vCPUs", id, load.VCPUs, m.VCPU)
+	}
+	m.cpu = append(slices.Clip(m.cpu), load)
+	return nil
 }

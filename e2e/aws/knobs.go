@@ -23,7 +23,7 @@ func (s *Server) Interrupt(id string) error {
 	if err != nil {
 		return err
 	}
-	warning, reason := "EC2 Spot Instance Interruption Warning", stateReason{"Server.SpotInstanceTermination", "Server.SpotInstanceTermination: Spot instance termination"}
+	warning, reason := "EC2 Spot Instance Interruption Warning", stateReason{spotTermination, spotTermination + ": Spot instance termination"}
 	switch {
 	case m.market == marketInterruptible:
 		warning = "EC2 Capacity Reservation Instance Interruption Warning"

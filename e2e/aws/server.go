@@ -23,28 +23,30 @@ type Server struct {
 	Shifts *ZonalShifts
 	// Commitments are what the account has committed to pay for.
 	Commitments *Commitments
-	cfg         Config
-	listener    net.Listener
-	started     time.Time
-	epoch       time.Time // when simulated time began
-	table       *instancetypes.Table
-	resources   Resources
-	images      *images
-	addresses   *addresses
-	instances   *instances
-	templates   *templates
-	tokens      *tokens
-	iam         *iamStore
-	queues      *queues
-	cluster     *clusterStore
-	faults      *faults
-	drift       drift
-	agenda      *agenda
-	calls       *callLog
-	contract    *contract
-	policies    *policies
-	limits      *limiter
-	retagged    *retagged
+	// Meter keeps the account's bill.
+	Meter     *Meter
+	cfg       Config
+	listener  net.Listener
+	started   time.Time
+	epoch     time.Time // when simulated time began
+	table     *instancetypes.Table
+	resources Resources
+	images    *images
+	addresses *addresses
+	instances *instances
+	templates *templates
+	tokens    *tokens
+	iam       *iamStore
+	queues    *queues
+	cluster   *clusterStore
+	faults    *faults
+	drift     drift
+	agenda    *agenda
+	calls     *callLog
+	contract  *contract
+	policies  *policies
+	limits    *limiter
+	retagged  *retagged
 	// reservations are those of capacity.
 	reservations *reservations
 	placements   *placementgroup.Groups
@@ -94,6 +96,10 @@ func New(cfg Config) (*Server, error) {
 		s.Shifts.zones = append(s.Shifts.zones, n.ZoneID)
 	}
 	s.Commitments = &Commitments{region: cfg.Region, types: s.offeredTypes}
+	s.Meter = &Meter{
+		started: s.started, table: table, drift: &s.drift, commitments: s.Commitments, instances: s.instances.histories,
+		simulated: s.simulated, fromSimulated: s.fromSimulated,
+	}
 	if cfg.Bare {
 		s.images.forgetParameters()
 	} else {

@@ -30,6 +30,8 @@ type Interface struct {
 	Prefixes []netip.Prefix
 	// IPv6Count and IPv6PrefixCount are the wanted numbers of IPv6 addresses and prefixes.
 	IPv6Count, IPv6PrefixCount int
+	// Public gives the primary interface a public IPv4 address.
+	Public bool
 	// PrimaryIPv6 makes the first IPv6 address the primary one.
 	PrimaryIPv6 bool
 	// IPv6 and IPv6Prefixes are those of the launch.
@@ -109,7 +111,7 @@ func interfaceOf(spec wire.Params, find FindGroups) (Interface, *wire.Error) {
 		}
 		*into = count
 	}
-	n.PrimaryIPv6 = spec.Bool("PrimaryIpv6")
+	n.PrimaryIPv6, n.Public = spec.Bool("PrimaryIpv6"), spec.Bool("AssociatePublicIpAddress")
 	if n.Kind == KindEFAOnly {
 		for _, name := range []string{
 			"AssociatePublicIpAddress", "Ipv4PrefixCount", "Ipv6AddressCount", "Ipv6PrefixCount", "PrimaryIpv6", "ConnectionTrackingSpecification",
