@@ -68,6 +68,6 @@ func newCommand() *cobra.Command {
 	root.PersistentFlags().StringVar(&o.kubeconfig, "kubeconfig", "", "path of the kubeconfig file (default: $KUBECONFIG, then ~/.kube/config)")
 	root.PersistentFlags().StringVar(&o.context, "context", "", "name of the kubeconfig context to use")
 	root.PersistentFlags().StringVarP(&o.namespace, "namespace", "n", "", "namespace (default: the context's)")
-	root.AddCommand(newStatus(o), newTop(o), newExplain(o), newLearned(o), newSimulate(o), newBill(o), newConvert())
+	root.AddCommand(newStatus(o), newTop(o), newUI(o), newExplain(o), newLearned(o), newSimulate(o), newBill(o), newConvert())
 	return root
 }

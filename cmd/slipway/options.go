@@ -2,6 +2,7 @@ package main
 
 import (
 	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -13,7 +14,8 @@ type options struct {
 	recordNamespace string
 }
 
-func (o *options) client() (client.Client, string, error) {
+// connection returns the connection to the API server, and the namespace that the user works in.
+func (o *options) connection() (*rest.Config, string, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = o.kubeconfig
 	overrides := &clientcmd.ConfigOverrides{CurrentContext: o.context}
@@ -24,6 +26,11 @@ func (o *options) client() (client.Client, string, error) {
 		return nil, "", err
 	}
 	namespace, _, err := loader.Namespace()
+	return config, namespace, err
+}
+
+func (o *options) client() (client.Client, string, error) {
+	config, namespace, err := o.connection()
 	if err != nil {
 		return nil, "", err
 	}

@@ -1,0 +1,147 @@
+package forward
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/cri-streaming/pkg/streaming/portforward"
+)
+
+// kubelet copies between a port-forward's streams and a server, as a kubelet's runtime does.
+type kubelet struct{ opened atomic.Int32 }
+
+// PortForward implements the interface of the runtime's streaming server.
+func (k *kubelet) PortForward(ctx context.Context, _ string, _ string, port int32, stream io.ReadWriteCloser) error {
+	k.opened.Add(1)
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(int(port))))
+	if err != nil {
+		return err
+	}
+	go func() {
+		_, _ = io.Copy(conn, stream)
+		_ = conn.Close()
+	}()
+	_, err = io.Copy(stream, conn)
+	return err
+}
+
+func pod(name string, phase corev1.PodPhase, port int32) corev1.Pod {
+	p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: name}}
+	p.Spec.Containers = []corev1.Container{{Name: "scheduler"}, {Name: "controller"}}
+	if port != 0 {
+		p.Spec.Containers[1].Ports = []corev1.ContainerPort{{Name: "https-api", ContainerPort: port}}
+	}
+	p.Status.Phase = phase
+	p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "controller", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}
+	return p
+}
+
+// cluster is an API server with pods, whose port-forwards are the real protocol's. cut ends those that are open.
+func cluster(t *testing.T, pods ...corev1.Pod) (config *rest.Config, k *kubelet, cut func()) {
+	t.Helper()
+	k = &kubelet{}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /api/v1/namespaces/kube-system/pods", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(corev1.PodList{TypeMeta: metav1.TypeMeta{Kind: "PodList", APIVersion: "v1"}, Items: pods})
+	})
+	mux.HandleFunc("/api/v1/namespaces/kube-system/pods/{name}/portforward", func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodPost {
+			// An API server that does not know port-forwards in WebSockets.
+			http.Error(w, "no", http.StatusForbidden)
+			return
+		}
+		portforward.ServePortForward(w, r, k, r.PathValue("name"), "", nil, time.Minute, time.Minute, portforward.SupportedProtocols)
+	})
+	server := httptest.NewUnstartedServer(mux)
+	var opened []net.Conn
+	server.Config.ConnState = func(c net.Conn, s http.ConnState) {
+		if s == http.StateHijacked {
+			opened = append(opened, c)
+		}
+	}
+	server.Start()
+	t.Cleanup(server.Close)
+	return &rest.Config{Host: server.URL}, k, func() {
+		for _, c := range opened {
+			_ = c.Close()
+		}
+	}
+}
+
+// A connection reaches the launcher's port through a port-forward, which others use too, and which is opened again once it is lost.
+func TestForward(t *testing.T) {
+	launcher := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "nodes") }))
+	defer launcher.Close()
+	port, err := strconv.Atoi(launcher.URL[strings.LastIndex(launcher.URL, ":")+1:])
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, k, cut := cluster(t, pod("slipway-a", corev1.PodPending, 1), pod("slipway-b", corev1.PodRunning, int32(port)))
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	f, err := New(ctx, Config{Kubernetes: config, Namespace: "kube-system", Selector: "app.kubernetes.io/name=slipway"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := http.Client{Timeout: time.Minute, Transport: &http.Transport{DialContext: f.DialContext, DisableKeepAlives: true}}
+	ask := func() {
+		t.Helper()
+		answer, err := client.Get("http://slipway-launcher/api/v1/nodes")
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(answer.Body)
+		_ = answer.Body.Close()
+		if err != nil || string(body) != "nodes" {
+			t.Fatalf("%q %v", body, err)
+		}
+	}
+	ask()
+	first := f.open
+	ask()
+	if f.open != first || k.opened.Load() != 2 {
+		t.Errorf("%d connections through another port-forward", k.opened.Load())
+	}
+	cut()
+	<-first.ended
+	ask()
+	if f.open == first {
+		t.Error("the port-forward that ended is used")
+	}
+	last := f.open
+	cancel()
+	<-last.ended
+}
+
+// What is missing is reported with what to do about it.
+func TestNoLauncher(t *testing.T) {
+	starting := pod("slipway-a", corev1.PodRunning, 8443)
+	starting.Status.ContainerStatuses[0].State = corev1.ContainerState{}
+	for want, pods := range map[string][]corev1.Pod{
+		"none with the labels app=slipway runs": {pod("slipway-a", corev1.PodPending, 8443)},
+		"controller.api.enabled=true":           {pod("slipway-a", corev1.PodRunning, 0)},
+		"no launcher serves it":                 {starting},
+	} {
+		config, _, _ := cluster(t, pods...)
+		f, err := New(t.Context(), Config{Kubernetes: config, Namespace: "kube-system", Selector: "app=slipway"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.DialContext(t.Context(), "tcp", ""); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}
