@@ -124,7 +124,9 @@ func newIdlePlanner(t *testing.T, activate func([]catalog.PodRef)) *planner {
 				guard: &guard{metrics: m}, metrics: m, collected: collected, promises: table, inbox: newInbox(collected.Notify),
 				connection: &connection{metrics: m, changed: collected.Notify}, begins: newBeginning(), delays: newDelays(m),
 			},
-			observed: observed{objects: objects, reserved: reservations.New(reservations.Config{})}, args: args,
+			observed: observed{
+				objects: objects, reserved: reservations.New(reservations.Config{}), shares: newOnDemandShares(objects, table, nil),
+			}, args: args,
 		},
 		queue: &queue{objects: objects, profiles: &profiles{}}, link: l, status: podstatus.New(podstatus.Config{}),
 		consolidator: &consolidator{}, view: catalogview.New(), unplaced: pending.New(), snapshot: &snapshot{},

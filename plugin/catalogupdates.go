@@ -17,6 +17,7 @@ import (
 	"github.com/slipway-k8s/slipway/plugin/catalogview"
 	"github.com/slipway-k8s/slipway/plugin/explain"
 	"github.com/slipway-k8s/slipway/plugin/link"
+	"github.com/slipway-k8s/slipway/plugin/ondemand"
 	"github.com/slipway-k8s/slipway/plugin/pending"
 	"github.com/slipway-k8s/slipway/plugin/podstatus"
 	"github.com/slipway-k8s/slipway/plugin/promise"
@@ -49,6 +50,7 @@ type catalogUpdatesConfig struct {
 	snapshot *snapshot
 	begins   *beginning
 	metrics  *metrics
+	shares   *onDemandShares
 	// promiseTimeout is how long a promise lasts of which the launcher reports nothing.
 	promiseTimeout time.Duration
 }
@@ -94,6 +96,7 @@ func (c *catalogUpdates) drain(ctx context.Context, now time.Time) {
 func (c *catalogUpdates) apply(ctx context.Context, u link.Update, now time.Time) {
 	before := c.view.Receive(u.State)
 	if u.Offers {
+		c.shares.set(ondemand.SharesOf(u.State.NodePools))
 		c.status.Beside(slices.ContainsFunc(slices.Collect(maps.Values(u.State.NodePools)), func(p catalog.NodePool) bool { return p.HandedOver }))
 	}
 	if u.Full {
@@ -152,7 +155,7 @@ func (c *catalogUpdates) onInFlight(ctx context.Context, before, after catalog.I
 		}
 		if pod := c.queue.objects.pod(ref); pod != nil && pod.Spec.NodeName == "" {
 			c.promises.Hold(promise.Promise{
-				Pod: ref, NodeClaim: after.NodeClaim, Since: now,
+				Pod: ref, NodeClaim: after.NodeClaim, Labels: after.Labels, Since: now,
 				Deadline: now.Add(c.promiseTimeout), Message: explain.Joining(after).Text(),
 			})
 			c.delays.launchedFor(after.NodeClaim, []catalog.PodRef{ref}, c.queue.objects.pod, now)

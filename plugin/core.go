@@ -140,6 +140,7 @@ func (p *plannerParts) planner() (*planner, error) {
 	updates := &catalogUpdates{catalogUpdatesConfig: catalogUpdatesConfig{
 		inbox: p.inbox, view: p.view, promises: p.promises, reserved: p.reserved, buffers: p.buffers, unplaced: p.unplaced, delays: p.delays,
 		status: p.status, queue: p.queue, snapshot: p.snapshot, begins: p.begins, metrics: p.metrics,
+		shares:         p.shares,
 		promiseTimeout: p.args.PromiseTimeout.Duration,
 	}}
 	adopter := &adopter{adopterConfig: adopterConfig{

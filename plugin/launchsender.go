@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -20,6 +21,7 @@ import (
 	"github.com/slipway-k8s/slipway/plugin/plan"
 	"github.com/slipway-k8s/slipway/plugin/podstatus"
 	"github.com/slipway-k8s/slipway/plugin/promise"
+	"github.com/slipway-k8s/slipway/plugin/provision/clusterview"
 	"github.com/slipway-k8s/slipway/plugin/reservations"
 )
 
@@ -95,7 +97,7 @@ func (s *launchSender) launch(ctx context.Context, w *work) planned {
 	s.existing(ctx, w)
 	s.reportUnplaced(w)
 	s.gangs.giveUp(ctx, w)
-	s.problems.log(ctx, w.result.Plan.Problems)
+	s.sayMistakes(w, s.problems.log(ctx, w.result.Plan.Problems))
 	klog.FromContext(ctx).V(1).Info("Batch planned", "batch", batchName, "pods", len(w.entries), "nodeClaims", len(names),
 		"placements", len(w.result.Plan.Placements), "unplaced", len(w.result.Plan.Unplaced), "costPerHour", w.result.Plan.CostPerHour,
 		"firstFitPerHour", w.result.Plan.FirstFitPerHour)
@@ -103,6 +105,22 @@ func (s *launchSender) launch(ctx context.Context, w *work) planned {
 		return planned{claims: names}
 	}
 	return planned{claims: names, unplaced: w.result.Plan.Unplaced}
+}
+
+// sayMistakes sends an Event about each mistake in an annotation of a planned pod.
+func (s *launchSender) sayMistakes(w *work, news []plan.Problem) {
+	if len(news) == 0 {
+		return
+	}
+	byObject := map[string]plan.Problem{}
+	for _, p := range news {
+		byObject[p.Object] = p
+	}
+	for _, e := range w.entries {
+		if p, ok := byObject["Pod "+e.Pod.Namespace+"/"+e.Pod.Name]; ok && strings.HasPrefix(p.Field, "metadata.annotations") {
+			s.status.Warn(e.Pod, "InvalidAnnotation", p.Field+": "+p.Message)
+		}
+	}
 }
 
 // narrow has each claim replace those nodes alone whose pods it takes.
@@ -125,22 +143,22 @@ func (s *launchSender) narrow(w *work) {
 // hold enters the promises.
 func (s *launchSender) hold(w *work, now time.Time) {
 	var list []promise.Promise
-	add := func(members []plan.Member, node, message string) {
+	add := func(members []plan.Member, node string, labels map[string]string, message string) {
 		for _, m := range members {
 			for _, ref := range m.Pods {
 				list = append(list, promise.Promise{
-					Pod: ref, NodeClaim: node, NodeName: w.result.Input.Catalog.InFlight[node].NodeName, Since: now,
+					Pod: ref, NodeClaim: node, NodeName: w.result.Input.Catalog.InFlight[node].NodeName, Labels: labels, Since: now,
 					Deadline: now.Add(s.promiseTimeout), Message: message,
 				})
 			}
 		}
 	}
 	for _, c := range w.result.Plan.Claims {
-		add(c.Members, c.Name, explain.Launching(c).Text())
+		add(c.Members, c.Name, clusterview.ClaimLabels(&c), explain.Launching(c).Text())
 	}
 	for _, pl := range w.result.Plan.Placements {
 		if pl.InFlight {
-			add(pl.Members, pl.Node, explain.Joining(w.result.Input.Catalog.InFlight[pl.Node]).Text())
+			add(pl.Members, pl.Node, w.result.Input.Catalog.InFlight[pl.Node].Labels, explain.Joining(w.result.Input.Catalog.InFlight[pl.Node]).Text())
 		}
 	}
 	s.promises.Hold(list...)

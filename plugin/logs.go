@@ -41,14 +41,16 @@ func logPlan(ctx context.Context, w *work, req *api.LaunchRequest, now time.Time
 // loggedProblems are the mistakes in objects that the last plan found.
 type loggedProblems map[plan.Problem]bool
 
-// log logs the mistakes that a plan found in objects, each once as long as it stays.
-func (l *loggedProblems) log(ctx context.Context, problems []plan.Problem) {
+// log logs the mistakes that a plan found in objects, each once as long as it stays, and returns those that are new.
+func (l *loggedProblems) log(ctx context.Context, problems []plan.Problem) (news []plan.Problem) {
 	seen := make(map[plan.Problem]bool, len(problems))
 	for _, problem := range problems {
 		if !(*l)[problem] && !seen[problem] {
 			klog.FromContext(ctx).Info("A mistake in an object is left out of the plan", "object", problem.Object, "field", problem.Field, "problem", problem.Message)
+			news = append(news, problem)
 		}
 		seen[problem] = true
 	}
 	*l = seen
+	return news
 }

@@ -38,6 +38,7 @@ type nodeReserve struct {
 	objects  *objects
 	promises *promise.Table
 	reserved *reservations.Table
+	shares   *onDemandShares
 
 	mu    sync.Mutex
 	needs map[types.UID]daemonNeeds
@@ -65,9 +66,9 @@ var (
 	_ fwk.SignPlugin        = &nodeReserve{}
 )
 
-func newNodeReserve(g *guard, o *objects, promises *promise.Table, reserved *reservations.Table) *nodeReserve {
+func newNodeReserve(g *guard, o observed, promises *promise.Table) *nodeReserve {
 	return &nodeReserve{
-		guard: g, objects: o, promises: promises, reserved: reserved,
+		guard: g, objects: o.objects, promises: promises, reserved: o.reserved, shares: o.shares,
 		needs: map[types.UID]daemonNeeds{}, rejected: map[types.UID]keptOff{}, waiting: map[types.UID]*corev1.Pod{},
 	}
 }
@@ -98,6 +99,9 @@ func daemonPodArrived(_ klog.Logger, _ *corev1.Pod, oldObj, newObj any) (fwk.Que
 
 // SignPod adds the priority to what NodeResourcesFit signs, and the owner where room is kept for the pods of any.
 func (n *nodeReserve) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.SignFragment, *fwk.Status) {
+	if n.shares.current().Governs(pod) {
+		return nil, fwk.NewStatus(fwk.Unschedulable, "a minimum on-demand share counts each pod of its workload")
+	}
 	out := []fwk.SignFragment{{Key: NodeReserveName, Value: corev1helpers.PodPriority(pod)}}
 	if n.reserved.Board().Empty() {
 		return out, nil
@@ -109,12 +113,17 @@ func (n *nodeReserve) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.SignFra
 }
 
 // Filter rejects the node if, with the pod on it, a daemon pod that should come would not fit any more.
-func (n *nodeReserve) Filter(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod, info fwk.NodeInfo) (status *fwk.Status) {
+//
+// It rejects spot nodes for pods of which a minimum on-demand share allows no more there.
+func (n *nodeReserve) Filter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, info fwk.NodeInfo) (status *fwk.Status) {
 	defer n.guard.recovered(pointFilter, &status)
 	n.guard.injected(pointFilter, pod)
 	node := info.Node()
 	if node == nil || ownedByDaemonSet(pod) {
 		return nil
+	}
+	if why := n.shares.refusal(state, pod, node); why != "" {
+		return fwk.NewStatus(fwk.Unschedulable, why)
 	}
 	var daemons, promised, replacements []reservations.Need
 	var lapses time.Time

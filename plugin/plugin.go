@@ -106,9 +106,17 @@ func (p *Plugin) NodeReserve(_ context.Context, obj runtime.Object, h fwk.Handle
 	if err := p.observe(h.SharedInformerFactory()); err != nil {
 		return nil, fmt.Errorf("profile %s: %w", h.ProfileName(), err)
 	}
-	r := newNodeReserve(p.guard, p.observed.objects, p.promises, p.observed.reserved)
+	r := newNodeReserve(p.guard, *p.observed, p.promises)
 	p.reserve = append(p.reserve, r)
 	return r, nil
+}
+
+// assumedOn returns the node that the scheduler has chosen for a pod and the API server does not show yet; empty for none.
+func (p *Plugin) assumedOn(pod *corev1.Pod) string {
+	if c := p.core.Load(); c != nil {
+		return c.queue.assumedOn(pod)
+	}
+	return ""
 }
 
 // observe makes what is seen of the cluster, once. The caller holds the lock.
@@ -120,9 +128,10 @@ func (p *Plugin) observe(f informers.SharedInformerFactory) error {
 	if err != nil {
 		return err
 	}
-	p.observed = &observed{objects: o, reserved: reservations.New(reservations.Config{
-		Pod: o.pod, Terminates: o.terminates, Namespaces: o.namespaces,
-	})}
+	p.observed = &observed{
+		objects: o, shares: newOnDemandShares(o, p.promises, p.assumedOn),
+		reserved: reservations.New(reservations.Config{Pod: o.pod, Terminates: o.terminates, Namespaces: o.namespaces}),
+	}
 	return nil
 }
 

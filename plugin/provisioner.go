@@ -16,6 +16,7 @@ import (
 	"github.com/slipway-k8s/slipway/plugin/catalogview"
 	"github.com/slipway-k8s/slipway/plugin/explain"
 	"github.com/slipway-k8s/slipway/plugin/intake"
+	"github.com/slipway-k8s/slipway/plugin/ondemand"
 	"github.com/slipway-k8s/slipway/plugin/pending"
 	"github.com/slipway-k8s/slipway/plugin/plan"
 	"github.com/slipway-k8s/slipway/plugin/podstatus"
@@ -145,7 +146,10 @@ func (p *provisioner) provision(ctx context.Context, entries []intake.Entry, of 
 	// that terminates it has tried nowhere.
 	// Pods of a gang have been tried one by one, and perhaps given their nodes back.
 	gangs := slices.ContainsFunc(entries, func(e intake.Entry) bool { return p.queue.profiles.gathering(e.Pod) != "" })
-	req.Cluster.Room = func(name string) bool { return (gangs || !of.pending()) && !of.avoid[name] || p.view.Young(name, now) }
+	// A share allows pods of a plan on spot nodes that it did not allow one by one.
+	shares := ondemand.SharesOf(req.Cluster.Catalog.NodePools)
+	again := gangs || slices.ContainsFunc(entries, func(e intake.Entry) bool { return shares.Governs(e.Pod) })
+	req.Cluster.Room = func(name string) bool { return (again || !of.pending()) && !of.avoid[name] || p.view.Young(name, now) }
 	result, err := p.planning.Provision(ctx, req)
 	if err != nil {
 		return provision.Result{}, err

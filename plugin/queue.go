@@ -67,6 +67,17 @@ func (q *queue) assumed(pod *corev1.Pod) bool {
 	return err == nil && assumed
 }
 
+// assumedOn returns the node of an assumed pod; empty for none.
+func (q *queue) assumedOn(pod *corev1.Pod) string {
+	if !q.assumed(pod) {
+		return ""
+	}
+	if known, err := q.sched.Cache.GetPod(pod); err == nil {
+		return known.Spec.NodeName
+	}
+	return ""
+}
+
 // gathered returns how many pods of the gang have a node or are assumed on one, and the others that exist.
 func (q *queue) gathered(gang string) (placed int, others []*corev1.Pod) {
 	for _, pod := range q.objects.owners.PodsOfGang(gang) {

@@ -22,4 +22,5 @@ type shared struct {
 type observed struct {
 	objects  *objects
 	reserved *reservations.Table
+	shares   *onDemandShares
 }

@@ -622,7 +622,9 @@ type NodePool struct {
 	// A Karpenter runs, and the NodePool is slipway's: Karpenter must launch nothing for pods that wait for slipway's nodes.
 	HandedOver bool `protobuf:"varint,15,opt,name=handed_over,json=handedOver,proto3" json:"handed_over,omitempty"`
 	// The key of the pool's InstanceTypes, where NodeOverlays make them differ from the EC2NodeClass's; empty if they do not.
-	Overlaid      string `protobuf:"bytes,16,opt,name=overlaid,proto3" json:"overlaid,omitempty"`
+	Overlaid string `protobuf:"bytes,16,opt,name=overlaid,proto3" json:"overlaid,omitempty"`
+	// The smallest share, 0 to 1, of each workload's pods that may not be on the pool's interruptible nodes.
+	OnDemandShare float64 `protobuf:"fixed64,17,opt,name=on_demand_share,json=onDemandShare,proto3" json:"on_demand_share,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -767,6 +769,13 @@ func (x *NodePool) GetOverlaid() string {
 		return x.Overlaid
 	}
 	return ""
+}
+
+func (x *NodePool) GetOnDemandShare() float64 {
+	if x != nil {
+		return x.OnDemandShare
+	}
+	return 0
 }
 
 type Requirement struct {
@@ -1142,6 +1151,8 @@ type Offering struct {
 	Overlaid bool `protobuf:"varint,13,opt,name=overlaid,proto3" json:"overlaid,omitempty"`
 	// The owner of the capacity reservation lends it and may reclaim it.
 	Interruptible bool `protobuf:"varint,14,opt,name=interruptible,proto3" json:"interruptible,omitempty"`
+	// USD per hour that interruptions are expected to cost for each pod on a node of the offering.
+	LossPerPod    float64 `protobuf:"fixed64,15,opt,name=loss_per_pod,json=lossPerPod,proto3" json:"loss_per_pod,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1272,6 +1283,13 @@ func (x *Offering) GetInterruptible() bool {
 		return x.Interruptible
 	}
 	return false
+}
+
+func (x *Offering) GetLossPerPod() float64 {
+	if x != nil {
+		return x.LossPerPod
+	}
+	return 0
 }
 
 // InFlightNode is a NodeClaim whose Node is not initialized yet.
@@ -1887,7 +1905,9 @@ type Cost struct {
 	// CPU beyond the baseline of a burstable instance.
 	Burst float64 `protobuf:"fixed64,4,opt,name=burst,proto3" json:"burst,omitempty"`
 	// What the NodePool declares for each of its nodes.
-	Declared      float64 `protobuf:"fixed64,5,opt,name=declared,proto3" json:"declared,omitempty"`
+	Declared float64 `protobuf:"fixed64,5,opt,name=declared,proto3" json:"declared,omitempty"`
+	// What interruptions of its pods are expected to cost.
+	Interruptions float64 `protobuf:"fixed64,6,opt,name=interruptions,proto3" json:"interruptions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1953,6 +1973,13 @@ func (x *Cost) GetBurst() float64 {
 func (x *Cost) GetDeclared() float64 {
 	if x != nil {
 		return x.Declared
+	}
+	return 0
+}
+
+func (x *Cost) GetInterruptions() float64 {
+	if x != nil {
+		return x.Interruptions
 	}
 	return 0
 }
@@ -3869,7 +3896,7 @@ const file_launcher_api_launcher_proto_rawDesc = "" +
 	"\n" +
 	"RatesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01\"\xdf\x06\n" +
+	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01\"\x87\a\n" +
 	"\bNodePool\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1d\n" +
 	"\n" +
@@ -3891,7 +3918,8 @@ const file_launcher_api_launcher_proto_rawDesc = "" +
 	"\bidle_cpu\x18\x0e \x01(\x01R\aidleCpu\x12\x1f\n" +
 	"\vhanded_over\x18\x0f \x01(\bR\n" +
 	"handedOver\x12\x1a\n" +
-	"\boverlaid\x18\x10 \x01(\tR\boverlaid\x1a9\n" +
+	"\boverlaid\x18\x10 \x01(\tR\boverlaid\x12&\n" +
+	"\x0fon_demand_share\x18\x11 \x01(\x01R\ronDemandShare\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a9\n" +
@@ -3939,7 +3967,7 @@ const file_launcher_api_launcher_proto_rawDesc = "" +
 	"publicIpv4\x12!\n" +
 	"\fbaseline_cpu\x18\x03 \x01(\x03R\vbaselineCpu\x12\x1f\n" +
 	"\vsurplus_cpu\x18\x04 \x01(\x01R\n" +
-	"surplusCpu\"\xe2\x03\n" +
+	"surplusCpu\"\x84\x04\n" +
 	"\bOffering\x12\x12\n" +
 	"\x04zone\x18\x01 \x01(\tR\x04zone\x12\x17\n" +
 	"\azone_id\x18\x02 \x01(\tR\x06zoneId\x12#\n" +
@@ -3955,7 +3983,9 @@ const file_launcher_api_launcher_proto_rawDesc = "" +
 	"\rrefused_since\x18\v \x01(\x03R\frefusedSince\x12)\n" +
 	"\x10refused_attempts\x18\f \x01(\x05R\x0frefusedAttempts\x12\x1a\n" +
 	"\boverlaid\x18\r \x01(\bR\boverlaid\x12$\n" +
-	"\rinterruptible\x18\x0e \x01(\bR\rinterruptible\"\xac\x05\n" +
+	"\rinterruptible\x18\x0e \x01(\bR\rinterruptible\x12 \n" +
+	"\floss_per_pod\x18\x0f \x01(\x01R\n" +
+	"lossPerPod\"\xac\x05\n" +
 	"\fInFlightNode\x12\x1d\n" +
 	"\n" +
 	"node_claim\x18\x01 \x01(\tR\tnodeClaim\x12\x1b\n" +
@@ -4023,14 +4053,15 @@ const file_launcher_api_launcher_proto_rawDesc = "" +
 	"\x05price\x18\x04 \x01(\x01R\x05price\x12-\n" +
 	"\x04cost\x18\x05 \x01(\v2\x19.slipway.launcher.v1.CostR\x04cost\x12\x1d\n" +
 	"\n" +
-	"covered_by\x18\x06 \x01(\tR\tcoveredBy\"\x8f\x01\n" +
+	"covered_by\x18\x06 \x01(\tR\tcoveredBy\"\xb5\x01\n" +
 	"\x04Cost\x12\x1a\n" +
 	"\binstance\x18\x01 \x01(\x01R\binstance\x12\x18\n" +
 	"\avolumes\x18\x02 \x01(\x01R\avolumes\x12\x1f\n" +
 	"\vpublic_ipv4\x18\x03 \x01(\x01R\n" +
 	"publicIpv4\x12\x14\n" +
 	"\x05burst\x18\x04 \x01(\x01R\x05burst\x12\x1a\n" +
-	"\bdeclared\x18\x05 \x01(\x01R\bdeclared\"y\n" +
+	"\bdeclared\x18\x05 \x01(\x01R\bdeclared\x12$\n" +
+	"\rinterruptions\x18\x06 \x01(\x01R\rinterruptions\"y\n" +
 	"\x11InFlightPlacement\x12\x1d\n" +
 	"\n" +
 	"node_claim\x18\x01 \x01(\tR\tnodeClaim\x12/\n" +

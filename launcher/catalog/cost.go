@@ -205,11 +205,20 @@ func idleCPU(annotations map[string]string) (float64, error) {
 	if !ok {
 		return 0, nil
 	}
-	percent, err := strconv.ParseFloat(strings.TrimSuffix(strings.TrimSpace(text), "%"), 64)
-	if err != nil || math.IsNaN(percent) || percent < 0 || percent > 100 {
+	share, ok := percentage(text)
+	if !ok {
 		return 0, fmt.Errorf("%q: a percentage from 0 to 100 is expected; it counts as 100", text)
 	}
-	return 1 - percent/100, nil
+	return 1 - share, nil
+}
+
+// percentage reads "30" and "30%" as 0.3; false for what is no percentage from 0 to 100.
+func percentage(text string) (share float64, ok bool) {
+	percent, err := strconv.ParseFloat(strings.TrimSuffix(strings.TrimSpace(text), "%"), 64)
+	if err != nil || math.IsNaN(percent) || percent < 0 || percent > 100 {
+		return 0, false
+	}
+	return percent / 100, true
 }
 
 // NodeCost returns the USD per hour that a NodePool's annotation NodeCostAnnotation declares for each of its nodes; 0 without the annotation.

@@ -36,6 +36,9 @@ const (
 	// BurstUseAnnotation on a NodePool is the percentage of the CPU that pods request which they are assumed to use on burstable instances;
 	// 100 without it. Its NodeClaims carry it as well.
 	BurstUseAnnotation = "slipway.dev/burst-use"
+	// OnDemandShareAnnotation on a pod, or on a NodePool for the pods of each workload on its nodes, is the percentage of a workload's pods, 0 to
+	// 100, that may not be on nodes which EC2 takes back at short notice.
+	OnDemandShareAnnotation = "slipway.dev/min-on-demand-share"
 	// LearnedAnnotation on an EC2NodeClass holds the reports of nodes by instance type and AMI, as JSON.
 	LearnedAnnotation = "slipway.dev/learned-sizes"
 	// PrefetchAnnotation on a booting Node lists the images of its promised pods in the order of pulling, joined by commas. On an

@@ -55,6 +55,9 @@ type NodePool struct {
 	NotReadyMessage string
 	// Declared is what its annotations say about the cost of its nodes.
 	Declared
+	// OnDemandShare is the smallest share, 0 to 1, of the pods of each workload that may not be on the pool's interruptible nodes
+	// (OnDemandShareAnnotation).
+	OnDemandShare float64
 	// Generation is that of the NodePool's spec.
 	Generation int64
 	// HandedOver means that a Karpenter runs, and the NodePool is slipway's.

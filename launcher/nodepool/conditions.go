@@ -15,6 +15,10 @@ import (
 // otherwise. The NodePool is still used, with the default of that annotation.
 const ConditionNodeCost = "slipway.dev/NodeCost"
 
+// ConditionOnDemandShare is False on a NodePool whose annotation catalog.OnDemandShareAnnotation cannot be read, and absent otherwise. The
+// NodePool is still used, as if it had none.
+const ConditionOnDemandShare = "slipway.dev/OnDemandShare"
+
 // reasonInvalid is the reason of ValidationSucceeded for a NodePool whose fields are not valid (Karpenter).
 const reasonInvalid = "NodePoolValidationFailed"
 
@@ -38,7 +42,10 @@ func SetConditions(ctx context.Context, pool *karpv1.NodePool, facts Facts) {
 	setValidationSucceeded(ctx, pool, facts)
 	setNodeClassReady(pool, facts.Class)
 	setRegistrationHealthy(pool, facts.Class, facts.Claims)
-	setNodeCost(pool)
+	_, err := catalog.DeclaredCost(pool.Annotations)
+	setReadable(pool, ConditionNodeCost, "InvalidNodeCost", err)
+	_, err = catalog.OnDemandShare(pool.Annotations)
+	setReadable(pool, ConditionOnDemandShare, "InvalidOnDemandShare", err)
 	_ = set.Clear(conditionNotYet) // Clear fails only for conditions that Ready depends on.
 }
 
@@ -63,14 +70,15 @@ func setValidationSucceeded(ctx context.Context, pool *karpv1.NodePool, facts Fa
 	}
 }
 
-// setNodeCost leaves a condition that is still true as it is: a new one would be a new transition, and each write of it cause another one.
-func setNodeCost(pool *karpv1.NodePool) {
+// setReadable sets a condition about annotations to False with the error, and removes it without one. It leaves a condition that is still
+// true as it is: a new one would be a new transition, and each write of it cause another one.
+func setReadable(pool *karpv1.NodePool, condition, reason string, err error) {
 	set := pool.StatusConditions()
-	if _, err := catalog.DeclaredCost(pool.Annotations); err != nil {
-		set.SetFalse(ConditionNodeCost, "InvalidNodeCost", err.Error())
+	if err != nil {
+		set.SetFalse(condition, reason, err.Error())
 		return
 	}
-	_ = set.Clear(ConditionNodeCost) // Clear fails only for conditions that Ready depends on.
+	_ = set.Clear(condition) // Clear fails only for conditions that Ready depends on.
 }
 
 func setNodeClassReady(pool *karpv1.NodePool, class *awsv1.EC2NodeClass) {

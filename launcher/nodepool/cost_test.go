@@ -39,3 +39,22 @@ func TestUnreadableNodeCost(t *testing.T) {
 		t.Errorf("condition %+v after the mistake is corrected", got)
 	}
 }
+
+// A share that cannot be read is reported in the same way.
+func TestUnreadableOnDemandShare(t *testing.T) {
+	pool := validPool(t)
+	pool.Annotations = map[string]string{catalog.OnDemandShareAnnotation: "a third"}
+	nodepool.SetConditions(t.Context(), pool, nodepool.Facts{Class: class(t, "ready")})
+	got := pool.StatusConditions().Get(nodepool.ConditionOnDemandShare)
+	if !got.IsFalse() || !strings.Contains(got.Message, "slipway.dev/min-on-demand-share") || !strings.Contains(got.Message, "a third") {
+		t.Errorf("condition %+v", got)
+	}
+	if !pool.StatusConditions().Get("Ready").IsTrue() {
+		t.Error("the NodePool is not ready")
+	}
+	pool.Annotations[catalog.OnDemandShareAnnotation] = "33%"
+	nodepool.SetConditions(t.Context(), pool, nodepool.Facts{Class: class(t, "ready")})
+	if got := pool.StatusConditions().Get(nodepool.ConditionOnDemandShare); got != nil {
+		t.Errorf("condition %+v after the mistake is corrected", got)
+	}
+}

@@ -64,6 +64,7 @@ func nodePool(p *karpv1.NodePool, usage corev1.ResourceList, message string, par
 	}
 	declared, _ := catalog.DeclaredCost(p.Annotations) // A condition of the NodePool reports the error.
 	out.NodeCost, out.IdleCpu = declared.NodeCost, declared.IdleCPU
+	out.OnDemandShare, _ = catalog.OnDemandShare(p.Annotations) // A condition as well.
 	for _, r := range spec.Requirements {
 		req := &api.Requirement{Key: r.Key, Operator: string(r.Operator), Values: r.Values}
 		if r.MinValues != nil {

@@ -93,6 +93,7 @@ func nodePool(p *api.NodePool) catalog.NodePool {
 		Limits: quantities(p.GetLimits()), Usage: quantities(p.GetUsage()),
 		Ready: p.GetReady(), NotReadyMessage: p.GetNotReadyMessage(), Generation: p.GetGeneration(),
 		Declared: catalog.Declared{NodeCost: p.GetNodeCost(), IdleCPU: p.GetIdleCpu()}, HandedOver: p.GetHandedOver(),
+		OnDemandShare: p.GetOnDemandShare(),
 	}
 }
 

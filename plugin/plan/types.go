@@ -63,6 +63,8 @@ type Class struct {
 	Volumes []Volume
 	// Claims says whether the pods' ResourceClaims can be planned for; nil if they are not looked at.
 	Claims *Claims
+	// OffSpot is why the node affinity of Pod rules spot nodes out, beyond what the pods ask for themselves; empty if it does not.
+	OffSpot string
 }
 
 // Claims is what is known of the ResourceClaims of a class's pods.

@@ -301,6 +301,11 @@ func (w *Writer) event(pod *corev1.Pod, n Note, now time.Time) {
 	w.Recorder.Eventf(pod, nil, kind, n.EventReason, "Scheduling", "%s", clipped(n.Message.String()))
 }
 
+// Warn sends a warning about the pod at once. The caller bounds how many there are.
+func (w *Writer) Warn(pod *corev1.Pod, reason, text string) {
+	w.Recorder.Eventf(pod, nil, corev1.EventTypeWarning, reason, "Scheduling", "%s", clipped(text))
+}
+
 // again queues the note unless there is a newer one.
 func (w *Writer) again(n Note) {
 	w.mu.Lock()

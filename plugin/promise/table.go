@@ -20,6 +20,8 @@ type Promise struct {
 	NodeClaim string
 	// NodeName is the name of the node, empty until it is known.
 	NodeName string
+	// Labels are those that the node will have, as far as they are known when the promise is made.
+	Labels map[string]string
 	// Since is when the promise was made or, later, when the launcher confirmed that it has recorded it.
 	Since time.Time
 	// Deadline is when the pod is released whatever the launcher reports.

@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/klog/v2"
 
+	"github.com/slipway-k8s/slipway/plugin/ondemand"
 	"github.com/slipway-k8s/slipway/plugin/plan"
 	"github.com/slipway-k8s/slipway/plugin/provision/clusterview"
 	"github.com/slipway-k8s/slipway/plugin/provision/devices"
@@ -91,9 +92,13 @@ type Result struct {
 
 // Provision plans the pods of the request until the plan passes the filters.
 func (p *Provisioner) Provision(ctx context.Context, req Request) (Result, error) {
+	classes, problems, err := keepShares(klog.FromContext(ctx), req.Cluster, req.Classes)
+	if err != nil {
+		return Result{}, err
+	}
+	req.Classes = classes
 	var prepared *devices.Prepared
 	if p.devices != nil {
-		var err error
 		if prepared, err = p.devices.Prepare(ctx, req.Classes, req.Cluster.Catalog); err != nil {
 			return Result{}, err
 		}
@@ -114,6 +119,8 @@ func (p *Provisioner) Provision(ctx context.Context, req Request) (Result, error
 		return Result{}, err
 	}
 	s.Input = in
+	s.Plan.Problems = slices.Concat(problems, s.Plan.Problems)
+	sayShares(&s.Plan, in.Classes)
 	if prepared != nil {
 		prepared.Finish(&s.Plan, in.Catalog.NodePools)
 	}
@@ -134,4 +141,32 @@ func (r *Request) newNames() func(string) string {
 		return nil
 	}
 	return r.NewNames()
+}
+
+// codeOnDemandShare is the code of the reason that names the minimum on-demand share of a pod that got no node.
+const codeOnDemandShare = "OnDemandShare"
+
+// keepShares divides the classes by the minimum on-demand shares. Classes without any are not changed.
+func keepShares(logger klog.Logger, cluster clusterview.Source, classes []plan.Class) ([]plan.Class, []plan.Problem, error) {
+	src := ondemand.Source{Shares: ondemand.SharesOf(cluster.Catalog.NodePools), Classes: classes, Pod: cluster.Pod}
+	if !src.Governed() {
+		return classes, nil, nil
+	}
+	view, err := clusterview.New(logger, cluster)
+	if err != nil {
+		return nil, nil, err
+	}
+	src.Nodes = view.PlanNodes()
+	kept, problems := ondemand.Split(src)
+	return kept, problems, nil
+}
+
+// sayShares adds to the reasons of pods without a node that a share keeps them off spot nodes.
+func sayShares(p *plan.Plan, classes []plan.Class) {
+	for i := range p.Unplaced {
+		u := &p.Unplaced[i]
+		if why := classes[u.Class].OffSpot; why != "" {
+			u.Reasons = append(slices.Clone(u.Reasons), plan.Reason{Code: codeOnDemandShare, Message: why})
+		}
+	}
 }

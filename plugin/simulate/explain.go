@@ -101,6 +101,9 @@ func (o *Outcome) asks(w io.Writer, class int) {
 	if len(parts) > 0 {
 		fmt.Fprintf(w, "  It asks for %s.\n", strings.Join(parts, ", "))
 	}
+	if why := o.Input.Classes[class].OffSpot; why != "" {
+		fmt.Fprintf(w, "  It may not run on spot: %s.\n", why)
+	}
 }
 
 // ignored prints the preferences of a class that are not kept.

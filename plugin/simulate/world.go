@@ -36,6 +36,8 @@ type world struct {
 	verifier *verify.Verifier
 	needs    podclass.Needs
 	stop     func()
+	// pods are those of the input by UID, once they are asked for.
+	pods map[string]*corev1.Pod
 	// held are the reasons of pods that are not planned.
 	held []string
 }
@@ -168,14 +170,15 @@ func (w *world) source(cat catalog.State) clusterview.Source {
 	}
 }
 
-// pod returns a pod that is promised an in-flight node.
+// pod returns a pod of the input.
 func (w *world) pod(ref catalog.PodRef) *corev1.Pod {
-	for _, p := range w.objects.Pods {
-		if string(p.UID) == ref.UID {
-			return p.Pod
+	if w.pods == nil {
+		w.pods = make(map[string]*corev1.Pod, len(w.objects.Pods))
+		for _, p := range w.objects.Pods {
+			w.pods[string(p.UID)] = p.Pod
 		}
 	}
-	return nil
+	return w.pods[ref.UID]
 }
 
 // snapshot is the world as the scheduler's plugins read it, sorted by name.

@@ -94,6 +94,9 @@ func (b *builder) pool(p *karpv1.NodePool) catalog.NodePool {
 		b.problem("NodePool "+p.Name, "metadata.annotations", "%v", err)
 	}
 	out.Declared = declared
+	if out.OnDemandShare, err = catalog.OnDemandShare(p.Annotations); err != nil {
+		b.problem("NodePool "+p.Name, "metadata.annotations", "%v", err)
+	}
 	no := func(why string) {
 		if out.Ready {
 			out.Ready, out.NotReadyMessage = false, why
