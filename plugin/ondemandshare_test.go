@@ -20,8 +20,8 @@ func sharing(set, share string) func(*corev1.Pod) {
 	}
 }
 
-func nodeOf(name, cpu, capacityType string) *corev1.Node {
-	return newNode(name, cpu, map[string]string{"karpenter.sh/nodepool": "default", "karpenter.sh/capacity-type": capacityType})
+func nodeOf(name, capacityType string) *corev1.Node {
+	return newNode(name, "16", map[string]string{"karpenter.sh/nodepool": "default", "karpenter.sh/capacity-type": capacityType})
 }
 
 // countOn counts the pods of a ReplicaSet that are bound to the node.
@@ -44,7 +44,7 @@ func (h *harness) countOn(set, node string) int {
 // however they come, and the others take the on-demand node.
 func TestSchedulerKeepsOnDemandShare(t *testing.T) {
 	t.Parallel()
-	h := start(t, harnessOptions{absent: true, objects: []runtime.Object{nodeOf("spot", "16", "spot"), nodeOf("steady", "16", "on-demand")}})
+	h := start(t, harnessOptions{absent: true, objects: []runtime.Object{nodeOf("spot", "spot"), nodeOf("steady", "on-demand")}})
 	h.replicaSet("web", 10)
 	for i := range 10 {
 		h.pod(fmt.Sprint("web-", i), sharing("web", "80%"))
@@ -58,7 +58,7 @@ func TestSchedulerKeepsOnDemandShare(t *testing.T) {
 // A plan launches what the share demands on demand, fills the spot node that exists with the others, and says why a pod is kept off.
 func TestPlanKeepsOnDemandShare(t *testing.T) {
 	t.Parallel()
-	h := start(t, harnessOptions{objects: []runtime.Object{nodeOf("spot", "16", "spot")}})
+	h := start(t, harnessOptions{objects: []runtime.Object{nodeOf("spot", "spot")}})
 	h.replicaSet("web", 10)
 	for i := range 10 {
 		h.pod(fmt.Sprint("web-", i), sharing("web", "40%"))
@@ -82,7 +82,7 @@ func TestPlanKeepsOnDemandShare(t *testing.T) {
 func TestSchedulerKeepsShareOfNodePool(t *testing.T) {
 	t.Parallel()
 	h := start(t, harnessOptions{
-		objects: []runtime.Object{nodeOf("spot", "16", "spot")},
+		objects: []runtime.Object{nodeOf("spot", "spot")},
 		prepare: func(l *testLauncher) { l.pools[0].OnDemandShare = 0.2 },
 	})
 	h.replicaSet("solo", 1)
