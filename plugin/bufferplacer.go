@@ -75,6 +75,7 @@ func (b *bufferPlacer) step(ctx context.Context, waiting bool, now time.Time) ti
 	q := b.todo[0]
 	b.todo, b.since = b.todo[1:], now
 	answer := b.safe(ctx, q.GetPlaceBuffers())
+	b.parts.bufferBoard.publish(b.table) // Before the launcher knows it: it may ask at once whether a node is free.
 	b.rest = time.Now().Add(buffersAfter * time.Since(now))
 	reply(ctx, b.parts.link, &api.Answer{Id: q.GetId(), Kind: &api.Answer_PlaceBuffers{PlaceBuffers: answer}})
 	if len(b.todo) > 0 {

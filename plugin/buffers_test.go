@@ -71,6 +71,22 @@ func TestBufferIsPlaced(t *testing.T) {
 	}
 }
 
+// The room of a buffer keeps its node: an empty node may only be taken away when no buffer has its room there.
+func TestRoomOfBufferIsBusy(t *testing.T) {
+	h := start(t, harnessOptions{objects: []runtime.Object{newNode("one", "1930m", bought("m7g.large", "on-demand")), newNode("other", "100m", nil, disrupted())}})
+	h.known("one", 0)
+	if got := h.buffered("1", 1, "1500m", nil); !slices.Equal(got.GetNodeNames(), []string{"one"}) {
+		t.Fatalf("places %v", got)
+	}
+	h.updateNode(newNode("one", "1930m", bought("m7g.large", "on-demand"), disrupted()))
+	if a := h.askBusy("2", "one"); !a.GetBusy() || !strings.Contains(a.GetReason(), "capacity buffer") {
+		t.Errorf("a node with the room of a buffer: %v", a)
+	}
+	if a := h.askBusy("3", "other"); a.GetBusy() {
+		t.Errorf("a node without: %v", a)
+	}
+}
+
 // A pod takes the room of a buffer, which is launched again.
 func TestPodTakesRoomOfBuffer(t *testing.T) {
 	h := start(t, harnessOptions{objects: []runtime.Object{newNode("one", "1930m", bought("m7g.large", "on-demand"))}})

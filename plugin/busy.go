@@ -24,6 +24,7 @@ type busyView struct {
 	queue    *queue
 	promises *promise.Table
 	reserved *reservations.Table
+	buffers  *bufferBoard
 	metrics  *metrics
 
 	mu       sync.Mutex
@@ -46,7 +47,7 @@ func (b *busyView) safe(ctx context.Context, node string) (answer *api.NodeBusyA
 //
 //  1. the scheduler's cache shows the disruption taint: cycles that start from now on keep off the node;
 //  2. the pods whose cycles may have started before are done with, or assumed on a node;
-//  3. nothing is assumed, nominated or promised there.
+//  3. nothing is assumed, nominated, promised or reserved there, and no buffer has its room there.
 func (b *busyView) ask(ctx context.Context, node string) (reason string, busy bool) {
 	ctx, cancel := context.WithTimeout(ctx, busyWithin)
 	defer cancel()
@@ -94,6 +95,9 @@ func (b *busyView) chosen(ctx context.Context, node string) (reason string, busy
 	}
 	if b.reserved.Board().On(node) {
 		return "room on it is reserved for pods of another node that terminates", true
+	}
+	if b.buffers.on(node) {
+		return "a capacity buffer has its room there", true
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -3,6 +3,7 @@ package plugin
 import (
 	"time"
 
+	"github.com/slipway-k8s/slipway/plugin/buffers"
 	"github.com/slipway-k8s/slipway/plugin/catalogview"
 	"github.com/slipway-k8s/slipway/plugin/reservations"
 )
@@ -12,12 +13,15 @@ import (
 type keptOffPods struct {
 	reserve  []*nodeReserve
 	reserved *reservations.Table
+	buffers  buffers.Table
+	board    *bufferBoard
 	view     *catalogview.View
 	queue    *queue
 }
 
-// publish makes the reservations visible to the scheduler, and activates pods that wait for room which is not reserved any more.
+// publish makes the reservations and the room of buffers visible outside the planner's goroutine, and activates pods that wait for room which is not reserved any more.
 func (k *keptOffPods) publish() {
+	k.board.publish(k.buffers)
 	if !k.reserved.Publish(k.view.InFlight()) {
 		return
 	}
