@@ -35,8 +35,8 @@ build: ## Build the four binaries into bin/
 	go build -ldflags '$(LDFLAGS)' -o bin/ ./cmd/...
 
 .PHONY: demo
-demo: build ## Watch pods go from Pending to Running on nodes that slipway plans, launches and pre-binds
-	bin/slipway-sandbox demo
+demo: build ## Watch pods go from Pending to Running on nodes that slipway plans, launches and pre-binds; UI=1 serves the page of slipway ui meanwhile
+	bin/slipway-sandbox demo $(if $(UI),--ui)
 
 .PHONY: test
 test: build ## Run all tests: units and scenarios with the race detector, and end to end on sandboxes beside them
@@ -211,6 +211,10 @@ ui-check: ## Check the types of ui/page, test it, build it, and compare with wha
 	@if ! command -v npm >/dev/null; then echo "THE PAGE WAS NOT BUILT AGAIN: npm is not installed"; exit 0; fi; \
 	$(MAKE) --no-print-directory ui-build && diff -r $(PAGE)/dist ui/dist && cmp $(PAGE)/node_modules/preact/LICENSE ui/LICENSE.preact && \
 	echo "ui/dist is what ui/page builds: $$(cat ui/dist/* | wc -c) bytes"
+
+.PHONY: ui-axe
+ui-axe: ui-build ## Look at each view of a running page in Chromium (apt: chromium) for what axe-core finds; URL=http://127.0.0.1:8844/ui/ SCREENSHOT=file.png
+	cd $(PAGE) && node axe.mjs '$(or $(URL),http://127.0.0.1:8844/ui/)' $(if $(SCREENSHOT),'$(abspath $(SCREENSHOT))')
 
 .PHONY: darwin
 darwin: ## Show that the commands build for macOS

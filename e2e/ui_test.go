@@ -9,12 +9,15 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/slipway-k8s/slipway/e2e/testbed"
+	"github.com/slipway-k8s/slipway/launcher/view"
 	"github.com/slipway-k8s/slipway/launcher/webapi"
+	"github.com/slipway-k8s/slipway/ui"
 )
 
 // page starts `slipway ui` on the sandbox's launcher, with an administrator's kubeconfig, and returns the URL that the command prints, without
@@ -22,7 +25,7 @@ import (
 func (w *world) page() string {
 	w.t.Helper()
 	ctx, cancel := context.WithCancel(w.t.Context())
-	cmd := exec.CommandContext(ctx, filepath.Join(testbed.BinDir(".."), "slipway"), "ui", "--kubeconfig", w.KubeconfigPath(), "--api", strings.TrimSuffix(w.LauncherURL("/api/"), "/api/"))
+	cmd := exec.CommandContext(ctx, filepath.Join(testbed.BinDir(".."), "slipway"), "ui", "--kubeconfig", w.KubeconfigPath(), "--api", strings.TrimSuffix(w.LauncherURL(ui.Path), ui.Path))
 	cmd.Stderr = w.t.Output()
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -64,6 +67,20 @@ func (w *world) fetched(url string) (int, string, http.Header) {
 	return answer.StatusCode, string(body), answer.Header
 }
 
+// sees fails the test unless a URL is answered with a status and parts of a body.
+func (w *world) sees(url string, status int, parts ...string) {
+	w.t.Helper()
+	got, body, header := w.fetched(url)
+	if got != status || !strings.Contains(header.Get("Content-Security-Policy"), "default-src 'none'") {
+		w.t.Errorf("%s: %d, want %d; header %v", url, got, status, header)
+	}
+	for _, part := range parts {
+		if !strings.Contains(body, part) {
+			w.t.Errorf("%s lacks %s:\n%s", url, part, body)
+		}
+	}
+}
+
 // `slipway ui` serves the page, and the page's questions reach the launcher with the identity of the kubeconfig.
 func TestPage(t *testing.T) {
 	t.Parallel()
@@ -72,30 +89,23 @@ func TestPage(t *testing.T) {
 	w.deployment("web", 2, w.podSpec("100m", "64Mi", nil))
 	w.awaitRunning(2)
 	url := w.page()
-	status, body, header := w.fetched(url + "/")
-	if status != http.StatusOK || !strings.Contains(body, `<script src="app.js"`) || !strings.Contains(header.Get("Content-Security-Policy"), "default-src 'none'") {
-		t.Errorf("the page is %d %v:\n%s", status, header, body)
-	}
-	if status, body, _ := w.fetched(url + "/ui/app.js"); status != http.StatusOK || len(body) < 1000 {
-		t.Errorf("the page's script is %d, %d bytes", status, len(body))
-	}
+	w.sees(url+"/", http.StatusOK, `<script src="app.js"`)
+	w.sees(url+"/ui/app.js", http.StatusOK, "/api/v1/")
+	w.sees(url+"/metrics", http.StatusNotFound)
 	pod := w.pods()[0].Object
+	w.sees(url+"/api/v1/namespaces/"+w.name+"/pods/"+pod.Name, http.StatusOK, `"timeline":[{`)
+	w.sees(url+"/api/v1/nodes/"+pod.Spec.NodeName+"/pods", http.StatusOK, `"name":"`+pod.Name+`"`)
+
 	var nodes webapi.Nodes
-	status, body, header = w.fetched(url + "/api/v1/nodes")
+	status, body, header := w.fetched(url + "/api/v1/nodes")
 	if err := json.Unmarshal([]byte(body), &nodes); err != nil || status != http.StatusOK || header.Get("Etag") == "" {
 		t.Fatalf("the nodes are %d %v (%v):\n%s", status, header, err, body)
 	}
-	found := false
-	for _, n := range nodes.Nodes {
-		found = found || n.Node == pod.Spec.NodeName && n.Price > 0
-	}
-	if !found {
+	if !slices.ContainsFunc(nodes.Nodes, func(n view.NodeRow) bool { return n.Node == pod.Spec.NodeName && n.Price > 0 }) {
 		t.Errorf("the node of the pod, %s, is not among %+v", pod.Spec.NodeName, nodes.Nodes)
 	}
-	if status, body, _ := w.fetched(url + "/api/v1/namespaces/" + w.name + "/pods/" + pod.Name); status != http.StatusOK || !strings.Contains(body, `"timeline":[{`) {
-		t.Errorf("the pod is %d:\n%s", status, body)
-	}
-	if status, body, _ := w.fetched(url + "/metrics"); status != http.StatusNotFound {
-		t.Errorf("a path that is not the page's is answered with %d:\n%s", status, body)
+	// The launcher serves the page as well.
+	if status := w.asked(nil, "", "/ui/app.js", nil); status != http.StatusOK {
+		t.Errorf("the launcher answers for the page with %d", status)
 	}
 }

@@ -16,6 +16,7 @@ import (
 // newDemoCommand returns the command that demonstrates slipway step by step and fails if a step does not succeed.
 func newDemoCommand(name *string) *cobra.Command {
 	var output, binDir string
+	var page bool
 	divisor := speed(5)
 	cmd := &cobra.Command{
 		Use:   "demo",
@@ -36,6 +37,7 @@ func newDemoCommand(name *string) *cobra.Command {
 				Sandbox:  sandbox.Config{Name: *name, BinDir: binDir, Speed: float64(divisor), ManagedNodes: 1, Addons: true, SpotNotice: 2 * time.Minute},
 				Out:      cmd.OutOrStdout(),
 				JSON:     output == "json",
+				Page:     page,
 				Terminal: term.IsTerminal(int(os.Stdout.Fd())),
 			})
 			if err != nil {
@@ -48,6 +50,7 @@ func newDemoCommand(name *string) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVarP(&output, "output", "o", "text", "text prints each step, json prints one object at the end")
+	cmd.Flags().BoolVar(&page, "ui", false, "serve the page of slipway ui while the demo runs, and print its address")
 	cmd.Flags().Var(&divisor, "speed", "divides the delays of machines and of AWS")
 	cmd.Flags().StringVar(&binDir, "bin-dir", "", "folder of slipway-scheduler and slipway-launcher (default: beside this program)")
 	return cmd

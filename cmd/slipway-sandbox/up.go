@@ -15,6 +15,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/e2e/sandbox"
 	"github.com/slipway-k8s/slipway/e2e/sandbox/control"
+	"github.com/slipway-k8s/slipway/ui"
 )
 
 func newUpCommand(name *string) *cobra.Command {
@@ -107,6 +108,11 @@ func up(ctx context.Context, cfg sandbox.Config, out io.Writer) error {
 	return errors.Join(failure, sb.Stop())
 }
 
+// pageCommand returns the command that serves the page of the sandbox's launcher.
+func pageCommand(sb *sandbox.Sandbox) string {
+	return fmt.Sprintf("%s ui --kubeconfig %s --api %s --open", filepath.Join(filepath.Dir(os.Args[0]), "slipway"), sb.KubeconfigPath(), strings.TrimSuffix(sb.LauncherURL(ui.Path), ui.Path))
+}
+
 // usage returns the lines to paste.
 func usage(sb *sandbox.Sandbox) string {
 	var text strings.Builder
@@ -121,6 +127,7 @@ func usage(sb *sandbox.Sandbox) string {
 	line("  kubectl apply -f %s", sb.SamplesPath())
 	line("  kubectl scale deployment inflate --replicas 20")
 	line("  kubectl get pods,nodes,nodeclaims -o wide")
+	line("  %s", pageCommand(sb))
 	line("")
 	line("  export %s", strings.Join(sb.AWSVariables(), " "))
 	line("  aws --endpoint-url $AWS_ENDPOINT_URL ec2 describe-instances --query 'Reservations[].Instances[].[InstanceId,InstanceType,State.Name]' --output table")

@@ -14,6 +14,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/e2e/observe"
 	"github.com/slipway-k8s/slipway/e2e/sandbox"
+	"github.com/slipway-k8s/slipway/ui"
 )
 
 // Config configures a demo.
@@ -24,6 +25,8 @@ type Config struct {
 	Out io.Writer
 	// JSON prints one object at the end and nothing else.
 	JSON bool
+	// Page serves the page of slipway ui while the demo runs.
+	Page bool
 	// Terminal is true where Out is a terminal, on which the table is redrawn in place.
 	Terminal bool
 }
@@ -67,6 +70,8 @@ type story struct {
 	recorder *observe.Recorder
 	stopped  bool
 	cancel   context.CancelFunc
+	// page receives the end of the page's server; nil without one.
+	page <-chan error
 }
 
 // step is one step of the demo; run returns its result.
@@ -126,6 +131,14 @@ func (s *story) start(ctx context.Context) (string, error) {
 	if err := s.recorder.Start(watching); err != nil {
 		return "", err
 	}
+	if s.config.Page {
+		address, ended, err := servePage(watching, s.sandbox.RESTConfig(), s.sandbox.LauncherURL(ui.Path))
+		if err != nil {
+			return "", err
+		}
+		s.page = ended
+		s.screen.line("while it runs, see it in a browser: %s", address)
+	}
 	return "etcd, kube-apiserver, kube-controller-manager, slipway-scheduler, slipway-launcher and AWS are up", nil
 }
 
@@ -135,6 +148,11 @@ func (s *story) stop() {
 	}
 	s.stopped = true
 	s.cancel() // kube-apiserver waits for open watches, so they end first.
+	if s.page != nil {
+		if err := <-s.page; err != nil {
+			s.screen.line("the page was not served to the end: %v", err)
+		}
+	}
 	if s.sandbox != nil {
 		if err := s.sandbox.Stop(); err != nil {
 			s.screen.line("the sandbox did not stop cleanly: %v", err)

@@ -19,6 +19,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/e2e/sandbox/supervise"
 	"github.com/slipway-k8s/slipway/manifests"
+	"github.com/slipway-k8s/slipway/ui"
 )
 
 const (
@@ -260,13 +261,13 @@ func (s *Sandbox) SchedulerMetricsURL() string {
 }
 
 // LauncherURL returns the URL of a path of the launcher: /metrics, /healthz or /readyz, which require no authentication, or one of the API, which
-// requires a token or an administrator's client certificate, and whose own certificate is self-signed.
+// requires a token or an administrator's client certificate, and whose own certificate is self-signed, or of the page beside the API.
 func (s *Sandbox) LauncherURL(path string) string {
 	scheme, port := "http", s.probes[Launcher]
 	switch {
 	case path == "/metrics":
 		port = s.metrics[Launcher]
-	case strings.HasPrefix(path, "/api/"):
+	case strings.HasPrefix(path, "/api/"), strings.HasPrefix(path, ui.Path):
 		scheme, port = "https", s.apis[Launcher]
 	}
 	return fmt.Sprintf("%s://127.0.0.1:%d%s", scheme, port, path)

@@ -12,16 +12,18 @@ import (
 
 // PodRow is a pod on a node, or one that has its place there.
 type PodRow struct {
-	// Namespace and Name of the pod.
-	Namespace, Name string
+	// Namespace of the pod.
+	Namespace string `json:"namespace"`
+	// Name of the pod.
+	Name string `json:"name"`
 	// State is promised, bound, running, terminating, or daemon for the pods of DaemonSets.
-	State string
+	State string `json:"state"`
 	// MilliCPU is requested, in thousandths of a CPU.
-	MilliCPU int64
+	MilliCPU int64 `json:"milliCPU"`
 	// Bytes of memory are requested.
-	Bytes int64
+	Bytes int64 `json:"bytes"`
 	// Created is when the pod was.
-	Created time.Time
+	Created time.Time `json:"created,omitzero"`
 }
 
 // PodsOf returns the pods on a node of the overview and those that wait for it, the ones of DaemonSets last, by name.

@@ -38,7 +38,7 @@ type Pods struct {
 	// Pods counts those that are not owned by a DaemonSet.
 	Pods view.PodCounts `json:"pods"`
 	// Pending are those without a node and a promise, by owner and reason, the largest first, at most 1,000 rows.
-	Pending []view.PendingPods `json:"pending,omitempty"`
+	Pending []Class `json:"pending,omitempty"`
 	// More is how many rows more there are.
 	More int `json:"more,omitempty"`
 }
@@ -48,6 +48,14 @@ type Node struct {
 	view.NodeRow
 	// Timeline is what has happened to it, by time.
 	Timeline []view.Moment `json:"timeline"`
+}
+
+// NodePods is the answer of /api/v1/nodes/{name}/pods.
+type NodePods struct {
+	// Pods on the node and those that wait for it, the ones of DaemonSets last, by name, at most 1,000.
+	Pods []view.PodRow `json:"pods"`
+	// More is how many pods more there are.
+	More int `json:"more,omitempty"`
 }
 
 // Pod is the answer of /api/v1/namespaces/{namespace}/pods/{name}.
@@ -60,6 +68,8 @@ type Pod struct {
 	Phase corev1.PodPhase `json:"phase"`
 	// Why is the message of its condition PodScheduled while it has no node.
 	Why string `json:"why,omitempty"`
+	// Reasons for which no node is launched for it, those of the NodePools that it could have first.
+	Reasons []Reason `json:"reasons,omitempty"`
 	// NodeClaim on which it has its place, by promise or by its node; empty for none.
 	NodeClaim string `json:"nodeClaim,omitempty"`
 	// Node is the pod's; empty while it has none.
@@ -68,8 +78,8 @@ type Pod struct {
 	Timeline []view.Moment `json:"timeline"`
 }
 
-// mostPending bounds the rows of pending pods.
-const mostPending = 1000
+// mostPending bounds the rows of pending pods, and mostPods those of a node's pods.
+const mostPending, mostPods = 1000, 1000
 
 func nodesOf(o view.Overview) Nodes {
 	return Nodes{
@@ -82,7 +92,7 @@ func podsOf(in view.Objects) Pods {
 	in.Why = scheduled
 	o := view.New(in)
 	shown := min(len(o.Pending), mostPending)
-	return Pods{Namespace: in.Namespace, Pods: o.Pods, Pending: o.Pending[:shown], More: len(o.Pending) - shown}
+	return Pods{Namespace: in.Namespace, Pods: o.Pods, Pending: classes(o.Pending[:shown], in.Pods), More: len(o.Pending) - shown}
 }
 
 // nodeOf returns the answer about a NodeClaim; node is nil where it has none. A NodeClaim that is younger than the rows has its timeline alone.
@@ -94,9 +104,20 @@ func nodeOf(rows []view.NodeRow, claim *karpv1.NodeClaim, node *corev1.Node) Nod
 	return out
 }
 
+// nodePodsOf returns the pods of a node. claim is nil for a node that slipway does not manage.
+func nodePodsOf(in view.Objects, name string, claim *karpv1.NodeClaim) NodePods {
+	row := view.NodeRow{Node: name}
+	if claim != nil {
+		row = view.NodeRow{NodeClaim: claim.Name, Node: claim.Status.NodeName}
+	}
+	rows := append([]view.PodRow{}, view.PodsOf(in, row)...)
+	shown := min(len(rows), mostPods)
+	return NodePods{Pods: rows[:shown], More: len(rows) - shown}
+}
+
 func podOf(pod *corev1.Pod, in view.Objects) Pod {
 	claim := view.ClaimOf(pod, in)
-	out := Pod{Namespace: pod.Namespace, Name: pod.Name, Phase: pod.Status.Phase, Why: scheduled(pod), Node: pod.Spec.NodeName}
+	out := Pod{Namespace: pod.Namespace, Name: pod.Name, Phase: pod.Status.Phase, Why: scheduled(pod), Reasons: reasonsOf(pod), Node: pod.Spec.NodeName}
 	var node *corev1.Node
 	if claim != nil {
 		out.NodeClaim, node = claim.Name, view.NodeOf(claim, in.Nodes)

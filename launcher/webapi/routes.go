@@ -11,6 +11,7 @@ import (
 	karpapis "sigs.k8s.io/karpenter/pkg/apis"
 
 	"github.com/slipway-k8s/slipway/launcher/view"
+	"github.com/slipway-k8s/slipway/ui"
 )
 
 // route is a path that is served.
@@ -36,6 +37,10 @@ func (s *Server) routes() []route {
 		{path: "/api/v1/nodes", summary: "Nodes, and what they cost; for who may list NodeClaims", needs: claims("list"), answer: s.listNodes, body: Nodes{}},
 		{path: "/api/v1/nodes/{name}", summary: "A node, by its name or its NodeClaim's; for who may get NodeClaims", needs: claims("get"), answer: s.getNode, body: Node{}},
 		{
+			path: "/api/v1/nodes/{name}/pods", summary: "The pods of a node; for who may list the namespace's pods",
+			query: map[string]string{"namespace": "that of the pods; all, if it is left out"}, needs: pods("list"), answer: s.listNodePods, body: NodePods{},
+		},
+		{
 			path: "/api/v1/pods", summary: "Where pods stand, and why some are pending; for who may list the namespace's pods",
 			query: map[string]string{"namespace": "that of the pods; all, if it is left out"}, needs: pods("list"), answer: s.listPods, body: Pods{},
 		},
@@ -49,6 +54,8 @@ func (s *Server) Handler(access Access) http.Handler {
 	for _, r := range s.routes() {
 		mux.Handle("GET "+r.path, s.known(access, r.needs, r.answer))
 	}
+	mux.Handle(ui.Path, s.page)
+	mux.Handle("GET /{$}", http.RedirectHandler(ui.Path, http.StatusFound))
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		refuse(w, apierrors.NewGenericServerResponse(http.StatusNotFound, r.Method, schema.GroupResource{}, "", "see /api/v1/openapi.json", 0, false))
 	})
@@ -114,6 +121,15 @@ func (s *Server) getNode(r *http.Request) (document, error) {
 		return document{}, err
 	}
 	return encoded(nodeOf(f.rows, claim, node))
+}
+
+func (s *Server) listNodePods(r *http.Request) (document, error) {
+	in, err := s.source.objects(r.Context(), r.URL.Query().Get("namespace"))
+	if err != nil {
+		return document{}, err
+	}
+	name := r.PathValue("name")
+	return encoded(nodePodsOf(in, name, view.ClaimNamed(name, in.NodeClaims)))
 }
 
 func (s *Server) listPods(r *http.Request) (document, error) {

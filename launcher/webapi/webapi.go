@@ -16,6 +16,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/cert"
 	"k8s.io/klog/v2"
+
+	"github.com/slipway-k8s/slipway/ui"
 )
 
 const (
@@ -48,6 +50,8 @@ type Server struct {
 	nodes   memo[fleet]
 	pods    memo[document]
 	now     func() time.Time
+	// page is that of package ui.
+	page http.Handler
 }
 
 // New returns a Server that serves once Run is called.
@@ -59,8 +63,12 @@ func New(c Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	page, err := ui.Handler()
+	if err != nil {
+		return nil, err
+	}
 	return &Server{
-		config: c, clients: clients, source: source{c.Indexers}, running: semaphore.NewWeighted(mostRequests), now: time.Now,
+		page: page, config: c, clients: clients, source: source{c.Indexers}, running: semaphore.NewWeighted(mostRequests), now: time.Now,
 	}, nil
 }
 

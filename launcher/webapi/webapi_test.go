@@ -134,6 +134,9 @@ func TestWhoSeesWhat(t *testing.T) {
 		{"/api/v1/nodes/n1", 401, 403, 200},
 		{"/api/v1/nodes/default-a", 401, 403, 200},
 		{"/api/v1/nodes/none", 401, 403, 404},
+		{"/api/v1/nodes/n1/pods", 401, 403, 200},
+		{"/api/v1/nodes/n1/pods?namespace=a", 401, 200, 200},
+		{"/api/v1/nodes/n1/pods?namespace=c", 401, 403, 200},
 		{"/api/v1/pods", 401, 403, 200},
 		{"/api/v1/pods?namespace=a", 401, 200, 200},
 		{"/api/v1/pods?namespace=c", 401, 403, 200},
@@ -187,6 +190,64 @@ func TestAnswers(t *testing.T) {
 			if !strings.Contains(string(text), part) {
 				t.Errorf("%s lacks %s:\n%s", path, part, text)
 			}
+		}
+	}
+}
+
+// The page is served beside the API, to everyone, and a browser that asks for nothing in particular gets it.
+func TestPage(t *testing.T) {
+	w := newWorld(t)
+	for path, want := range map[string]int{"/": 200, "/ui/": 200, "/ui/app.js": 200, "/ui/none": 404, "/ui/../api/v1/nodes": 401} {
+		answer, err := http.Get(w.url + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = answer.Body.Close()
+		if answer.StatusCode != want || want == 200 && !strings.Contains(answer.Header.Get("Content-Security-Policy"), "default-src 'none'") {
+			t.Errorf("%s: %d %v, want %d", path, answer.StatusCode, answer.Header, want)
+		}
+	}
+}
+
+// The reasons that the scheduler wrote on a pod are answered as data, for the pod and for its class; what is none of the scheduler's is left out.
+func TestReasons(t *testing.T) {
+	written := func(namespace, name, message string) *corev1.Pod {
+		p := pendingPod(namespace, name, "no node can be launched")
+		p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: nodeLaunchable, Status: corev1.ConditionFalse, Reason: "NoNodePoolFits", Message: message})
+		return p
+	}
+	w := newWorld(t, written("a", "p", `{"reasons":[{"nodePools":["default","arm"],"code":"LimitReached","message":"limit cpu of 4 reached"}]}`), written("c", "q", "not JSON"))
+	for _, path := range []string{"/api/v1/pods", "/api/v1/namespaces/a/pods/p"} {
+		_, body := w.get(t, "admin", path)
+		text, err := json.Marshal(body)
+		if err != nil || !strings.Contains(string(text), `"reasons":[{"code":"LimitReached","message":"limit cpu of 4 reached","nodePools":["default","arm"]}]`) {
+			t.Errorf("%s: %s (%v)", path, text, err)
+		}
+	}
+	if _, body := w.get(t, "admin", "/api/v1/namespaces/c/pods/q"); body["reasons"] != nil || body["why"] == nil {
+		t.Errorf("a condition that is not the scheduler's: %v", body)
+	}
+}
+
+// A node's pods are those on it and those that wait for it, of the namespaces that the viewer asks for.
+func TestNodePods(t *testing.T) {
+	on := pendingPod("c", "on", "")
+	on.Spec.NodeName = "n1"
+	other := pendingPod("c", "other", "")
+	other.Spec.NodeName = "n2"
+	w := newWorld(t, claim("default-a", "n1"), pendingPod("a", "b", ""), on, other)
+	for path, want := range map[string]string{
+		"/api/v1/nodes/n1/pods": "a/b promised, c/on bound", "/api/v1/nodes/default-a/pods": "a/b promised, c/on bound",
+		"/api/v1/nodes/n1/pods?namespace=a": "a/b promised", "/api/v1/nodes/n2/pods": "c/other bound", "/api/v1/nodes/none/pods": "",
+	} {
+		_, body := w.get(t, "admin", path)
+		var got []string
+		for _, row := range body["pods"].([]any) {
+			r := row.(map[string]any)
+			got = append(got, fmt.Sprintf("%s/%s %s", r["namespace"], r["name"], r["state"]))
+		}
+		if strings.Join(got, ", ") != want {
+			t.Errorf("%s: %q, want %q", path, got, want)
 		}
 	}
 }

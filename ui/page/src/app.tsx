@@ -2,15 +2,37 @@
 import { render } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import { ClusterView } from "./cluster";
+import { NodeView } from "./node";
+import { PendingView } from "./pending";
+import { PodView } from "./pod";
 import { link, useRoute, type Route } from "./route";
 
-const titles: Record<string, string> = { cluster: "Cluster" };
+const titles: Record<string, string> = { cluster: "Cluster", pending: "Pending pods" };
 
 function View({ route }: { route: Route }) {
   switch (route.view) {
     case "cluster": return <ClusterView route={route} />;
+    case "pending": return <PendingView route={route} />;
+    case "nodes": if (route.names.length === 1) return <NodeView route={route} />; break;
+    case "pods": if (route.names.length === 2) return <PodView route={route} />; break;
   }
   return <><h1 tabIndex={-1}>Not found</h1><p>There is no view of this name. <a href={link("cluster")}>Go to the cluster.</a></p></>;
+}
+
+/** Finder leads to a pod by its name: NAMESPACE/NAME. */
+function Finder() {
+  const submit = (e: Event) => {
+    e.preventDefault();
+    const text = String(new FormData(e.currentTarget as HTMLFormElement).get("pod") ?? "").trim().replace(/^pods?\//, "");
+    const [first = "", second] = text.split("/");
+    if (first) location.hash = link("pods", second === undefined ? ["default", first] : [first, second]);
+  };
+  return (
+    <form role="search" aria-label="A pod" class="finder" onSubmit={submit}>
+      <label><span class="hidden">Pod, as NAMESPACE/NAME</span><input name="pod" placeholder="namespace/pod" autocomplete="off" spellcheck={false} autocapitalize="off" /></label>
+      <button>Find pod</button>
+    </form>
+  );
 }
 
 function App() {
@@ -32,6 +54,7 @@ function App() {
         <nav aria-label="Views">
           {Object.entries(titles).map(([view, title]) => <a key={view} href={link(view)} aria-current={route.view === view ? "page" : undefined}>{title}</a>)}
         </nav>
+        <Finder />
       </header>
       <main ref={main} id="main"><View key={place} route={route} /></main>
     </>

@@ -76,3 +76,19 @@ export function by(rows: NodeRow[], property: (n: NodeRow) => string | undefined
   }
   return [...out.values()].sort((a, b) => b.amount - a.amount || a.name.localeCompare(b.name));
 }
+
+/** cores returns thousandths of a CPU as Kubernetes writes them. */
+export function cores(milli: number): string {
+  return milli % 1000 ? `${milli}m` : `${milli / 1000}`;
+}
+
+/** bytes returns an amount of memory in its largest binary unit. */
+export function bytes(n: number): string {
+  const units = ["B", "Ki", "Mi", "Gi", "Ti"];
+  let i = 0;
+  while (n >= 1024 && i < units.length - 1) {
+    n /= 1024;
+    i++;
+  }
+  return `${Number(n.toFixed(1))}${units[i]}`;
+}

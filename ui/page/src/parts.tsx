@@ -73,8 +73,8 @@ export function Table<T>(p: { caption: string; rows: T[]; columns: Column<T>[]; 
             <tr role="row" key={p.id(row)}>
               {p.columns.map((c, i) =>
                 i === 0
-                  ? <th role="rowheader" scope="row" key={c.key} data-title={c.title}>{c.cell(row)}</th>
-                  : <td role="cell" key={c.key} data-title={c.title} class={c.number ? "number" : ""}>{c.cell(row)}</td>)}
+                  ? <th role="rowheader" scope="row" key={c.key} data-title={c.title}><div>{c.cell(row)}</div></th>
+                  : <td role="cell" key={c.key} data-title={c.title} class={c.number ? "number" : ""}><div>{c.cell(row)}</div></td>)}
             </tr>
           ))}
         </tbody>
