@@ -2,6 +2,8 @@ package catalog
 
 import (
 	"encoding/json"
+	"iter"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -55,6 +57,23 @@ func ParsePods(text string) ([]PodRef, error) {
 		}
 	}
 	return out, nil
+}
+
+// PromisedUIDs returns the UIDs in a value of PodsAnnotation without decoding it: at 5,000 NodeClaims, decoding takes a quarter of a second and
+// 50 MB. It also returns the names of the fields, which are no UIDs. A text with escaped characters is decoded: FormatPods writes none for UIDs
+// of the API server.
+func PromisedUIDs(text string) iter.Seq[string] {
+	if !strings.Contains(text, `\`) {
+		return strings.SplitSeq(text, `"`)
+	}
+	pods, err := ParsePods(text)
+	return func(yield func(string) bool) {
+		for _, p := range pods {
+			if err != nil || !yield(p.UID) {
+				return
+			}
+		}
+	}
 }
 
 // CapPods lowers the number of pods in a node's resources to MaxPromised. It changes the list.

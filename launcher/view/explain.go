@@ -59,18 +59,6 @@ func podState(pod *corev1.Pod) string {
 	return "pending"
 }
 
-// ClaimOf returns the NodeClaim on which the pod has its place, by promise or by its node; nil for none.
-func ClaimOf(pod *corev1.Pod, in Objects) *karpv1.NodeClaim {
-	name := Promises(in.NodeClaims)[string(pod.UID)]
-	i := slices.IndexFunc(in.NodeClaims, func(c *karpv1.NodeClaim) bool {
-		return c.Name == name || pod.Spec.NodeName != "" && c.Status.NodeName == pod.Spec.NodeName
-	})
-	if i < 0 {
-		return nil
-	}
-	return in.NodeClaims[i]
-}
-
 // ClaimNamed returns the NodeClaim with the name, or whose node has it; nil for none.
 func ClaimNamed(name string, claims []*karpv1.NodeClaim) *karpv1.NodeClaim {
 	i := slices.IndexFunc(claims, func(c *karpv1.NodeClaim) bool { return c.Name == name || c.Status.NodeName == name })

@@ -28,15 +28,17 @@ type PodRow struct {
 
 // PodsOf returns the pods on a node of the overview and those that wait for it, the ones of DaemonSets last, by name.
 func PodsOf(in Objects, node NodeRow) []PodRow {
-	promises := Promises(in.NodeClaims)
+	waiting := awaiting(in)
 	var out []PodRow
+	sum := summer{}
 	for _, pod := range in.Pods {
 		onNode := pod.Spec.NodeName != "" && pod.Spec.NodeName == node.Node
-		promised := pod.Spec.NodeName == "" && promises[string(pod.UID)] == node.NodeClaim
+		claim := waiting[string(pod.UID)]
+		promised := claim != nil && claim.Name == node.NodeClaim
 		if disruption.Terminal(pod) || !onNode && !promised {
 			continue
 		}
-		r := requestsOf(pod)
+		r := sum.requestsOf(pod)
 		out = append(out, PodRow{
 			Namespace: pod.Namespace, Name: pod.Name, State: stateOfPod(pod), MilliCPU: r.milliCPU, Bytes: r.bytes, Created: pod.CreationTimestamp.Time,
 		})

@@ -13,7 +13,6 @@ import (
 
 	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
-	"github.com/slipway-k8s/slipway/launcher/record"
 )
 
 // Objects are the input of a view, which changes none of them.
@@ -148,14 +147,14 @@ func Pointers[T any](items []T) []*T {
 
 // New builds the overview of the given objects.
 func New(in Objects) Overview {
-	pods := countPods(in)
+	pods := countPods(in, true)
 	nodes := make(map[string]*corev1.Node, len(in.Nodes))
 	for _, node := range in.Nodes {
 		nodes[node.Name] = node
 	}
 	out := Overview{
 		Now: in.Now, Pods: pods.PodCounts, Others: len(nodes), Pending: groupPending(pods.pending, in.Why), NotReady: notReady(in.NodePools),
-		Troubles: troubles(in),
+		Troubles: troubles(in), Nodes: make([]NodeRow, 0, len(in.NodeClaims)),
 	}
 	spot := 0.0
 	var requested, allocatable requests
@@ -277,19 +276,4 @@ func ParseExpected(value string) Expected {
 		return Expected{}
 	}
 	return Expected{InstanceType: parts[0], Zone: parts[1], CapacityType: parts[2], Price: price}
-}
-
-// Promises maps the UID of each promised pod to the name of its NodeClaim.
-func Promises(claims []*karpv1.NodeClaim) map[string]string {
-	out := map[string]string{}
-	for _, claim := range claims {
-		pods, err := record.Pods(claim)
-		if err != nil {
-			continue // The annotation is missing or not slipway's: the claim has no promised pods.
-		}
-		for _, p := range pods {
-			out[p.UID] = claim.Name
-		}
-	}
-	return out
 }

@@ -44,10 +44,27 @@ func (r requests) plus(o requests) requests {
 	return requests{r.milliCPU + o.milliCPU, r.bytes + o.bytes}
 }
 
-// requestsOf returns what a pod requests.
-func requestsOf(pod *corev1.Pod) requests {
-	of := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
-	return requests{of.Cpu().MilliValue(), of.Memory().Value()}
+// summer sums the requests of one pod after the other, in one map: maps for a hundred thousand pods are a hundred megabytes. The zero value is
+// ready.
+type summer struct{ list corev1.ResourceList }
+
+// requestsOf returns what a pod requests. That of most pods is the sum of their containers, which takes a tenth of the library's time.
+func (s *summer) requestsOf(pod *corev1.Pod) requests {
+	if len(pod.Spec.InitContainers) == 0 && len(pod.Spec.Overhead) == 0 && pod.Spec.Resources == nil {
+		var out requests
+		for i := range pod.Spec.Containers {
+			list := pod.Spec.Containers[i].Resources.Requests
+			cpu, memory := list[corev1.ResourceCPU], list[corev1.ResourceMemory]
+			out = out.plus(requests{cpu.MilliValue(), memory.Value()})
+		}
+		return out
+	}
+	if s.list == nil {
+		s.list = corev1.ResourceList{}
+	}
+	s.list = resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{Reuse: s.list})
+	cpu, memory := s.list[corev1.ResourceCPU], s.list[corev1.ResourceMemory]
+	return requests{cpu.MilliValue(), memory.Value()}
 }
 
 // allocatableOf returns what a node has for pods; zero before it has reported.
@@ -67,37 +84,45 @@ func (r requests) shareOf(all requests) (cpu, memory *float64) {
 	return share(r.milliCPU, all.milliCPU), share(r.bytes, all.bytes)
 }
 
-func countPods(in Objects) podsOf {
-	promises := Promises(in.NodeClaims)
-	out := podsOf{perNode: map[string]int{}, perClaim: map[string]int{}, requested: map[string]requests{}}
+// countPods counts pods by state, and with nodes set, what they request by node.
+func countPods(in Objects, nodes bool) podsOf {
+	waiting := awaiting(in)
+	out := podsOf{perNode: make(map[string]int, len(in.Nodes)), perClaim: map[string]int{}, requested: make(map[string]requests, len(in.Nodes))}
+	sum := summer{}
 	for _, pod := range in.Pods {
 		if disruption.Terminal(pod) {
 			continue
 		}
-		if pod.Spec.NodeName != "" {
-			out.requested[pod.Spec.NodeName] = out.requested[pod.Spec.NodeName].plus(requestsOf(pod))
+		if nodes && pod.Spec.NodeName != "" {
+			out.requested[pod.Spec.NodeName] = out.requested[pod.Spec.NodeName].plus(sum.requestsOf(pod))
 		}
 		if disruption.OfDaemonSet(pod) || in.Namespace != "" && pod.Namespace != in.Namespace {
 			continue
 		}
-		claim, promised := promises[string(pod.UID)]
+		claim := waiting[string(pod.UID)]
 		switch {
 		case pod.Status.Phase == corev1.PodRunning:
 			out.Running++
 		case pod.Spec.NodeName != "":
 			out.Bound++
-		case promised:
+		case claim != nil:
 			out.Promised++
-			out.perClaim[claim]++
+			out.perClaim[claim.Name]++
 		default:
 			out.Pending++
 			out.pending = append(out.pending, pod)
 		}
-		if pod.Spec.NodeName != "" {
+		if nodes && pod.Spec.NodeName != "" {
 			out.perNode[pod.Spec.NodeName]++
 		}
 	}
 	return out
+}
+
+// Pods counts the pods by state, and returns the pending ones by owner and reason. It is New without the nodes.
+func Pods(in Objects) (PodCounts, []PendingPods) {
+	pods := countPods(in, false)
+	return pods.PodCounts, groupPending(pods.pending, in.Why)
 }
 
 // groupPending groups pending pods by namespace, owner and reason.

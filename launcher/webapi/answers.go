@@ -83,16 +83,16 @@ const mostPending, mostPods = 1000, 1000
 
 func nodesOf(o view.Overview) Nodes {
 	return Nodes{
-		Nodes: append([]view.NodeRow{}, o.Nodes...), Launched: o.Launched, Others: o.Others, CostPerHour: catalog.Micro(o.CostPerHour),
+		Nodes: o.Nodes, Launched: o.Launched, Others: o.Others, CostPerHour: catalog.Micro(o.CostPerHour),
 		Cost: o.Cost.Rounded(), SpotShare: o.SpotShare, NotReady: o.NotReady, Troubles: o.Troubles,
 	}
 }
 
 func podsOf(in view.Objects) Pods {
 	in.Why = scheduled
-	o := view.New(in)
-	shown := min(len(o.Pending), mostPending)
-	return Pods{Namespace: in.Namespace, Pods: o.Pods, Pending: classes(o.Pending[:shown], in.Pods), More: len(o.Pending) - shown}
+	pods, pending := view.Pods(in)
+	shown := min(len(pending), mostPending)
+	return Pods{Namespace: in.Namespace, Pods: pods, Pending: classes(pending[:shown], in.Pods), More: len(pending) - shown}
 }
 
 // nodeOf returns the answer about a NodeClaim; node is nil where it has none. A NodeClaim that is younger than the rows has its timeline alone.

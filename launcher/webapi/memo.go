@@ -5,8 +5,13 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
+	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"k8s.io/klog/v2"
 )
 
 const (
@@ -14,6 +19,10 @@ const (
 	fresh = time.Second
 	// rests is how many times as long as it took to compute an answer is used again.
 	rests = 10
+	// stale is the most that an answer is too old while the next one is computed.
+	stale = 10 * time.Second
+	// quick is how long an answer may take that who asks waits for. One that takes longer is computed beside, if there is one before that is recent.
+	quick = 20 * time.Millisecond
 	// mostAnswers bounds the answers that are kept: one for each namespace that is asked for.
 	mostAnswers = 256
 )
@@ -29,31 +38,73 @@ type document struct {
 type memo[T any] struct {
 	mu      sync.Mutex
 	answers map[string]*answer[T]
+	// beside are the answers that are being computed while no request waits; at most one for each key.
+	beside sync.WaitGroup
 }
 
 // answer is one that is kept, or computed.
 type answer[T any] struct {
-	mu    sync.Mutex
-	value T
-	until time.Time
+	// mu is held by who computes the answer.
+	mu   sync.Mutex
+	kept atomic.Pointer[kept[T]]
 }
 
-// get returns the answer of the key. compute makes it where there is none or it is too old; others who ask meanwhile wait for it.
+// kept is an answer with the time until which it is used again, and how long it took to compute.
+type kept[T any] struct {
+	value T
+	until time.Time
+	took  time.Duration
+}
+
+// get returns the answer of the key. compute makes it where there is none or it is too old. Where that takes long, or others compute it, who asks
+// gets the one before if it is recent, and otherwise waits.
 func (m *memo[T]) get(key string, now func() time.Time, compute func() (T, error)) (T, error) {
 	a := m.of(key, now())
-	a.mu.Lock()
+	have, begin := a.kept.Load(), now()
+	if have != nil && begin.Before(have.until) {
+		return have.value, nil
+	}
+	recent := have != nil && begin.Before(have.until.Add(stale))
+	mine := a.mu.TryLock()
+	switch {
+	case recent && !mine:
+		return have.value, nil
+	case recent && have.took > quick:
+		m.beside.Go(func() { a.beside(now, compute) })
+		return have.value, nil
+	case !mine:
+		a.mu.Lock()
+	}
 	defer a.mu.Unlock()
+	return a.compute(now, compute)
+}
+
+// compute makes the answer unless another has made it meanwhile. The caller holds mu.
+func (a *answer[T]) compute(now func() time.Time, compute func() (T, error)) (T, error) {
 	begin := now()
-	if begin.Before(a.until) {
-		return a.value, nil
+	if have := a.kept.Load(); have != nil && begin.Before(have.until) {
+		return have.value, nil
 	}
 	value, err := compute()
 	if err != nil {
 		return value, err
 	}
 	end := now()
-	a.value, a.until = value, end.Add(max(fresh, rests*end.Sub(begin)))
+	a.kept.Store(&kept[T]{value, end.Add(max(fresh, rests*end.Sub(begin))), end.Sub(begin)})
 	return value, nil
+}
+
+// beside computes the answer for those that ask next, and gives up mu. No request is there to report a failure to, or to end with a panic.
+func (a *answer[T]) beside(now func() time.Time, compute func() (T, error)) {
+	defer a.mu.Unlock()
+	defer func() {
+		if p := recover(); p != nil {
+			klog.Background().Error(fmt.Errorf("computing an answer of the API: %v", p), "An answer was not computed", "stack", string(debug.Stack()))
+		}
+	}()
+	if _, err := a.compute(now, compute); err != nil {
+		klog.Background().V(1).Info("An answer of the API was not computed; the next request does it", "err", err)
+	}
 }
 
 // of returns the answer of the key. Where too many are kept, those that are too old are dropped, or else all.
@@ -66,7 +117,7 @@ func (m *memo[T]) of(key string, now time.Time) *answer[T] {
 	if len(m.answers) >= mostAnswers {
 		for k, a := range m.answers {
 			if a.mu.TryLock() {
-				if !now.Before(a.until) {
+				if have := a.kept.Load(); have == nil || !now.Before(have.until) {
 					delete(m.answers, k)
 				}
 				a.mu.Unlock()

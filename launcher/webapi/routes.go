@@ -94,6 +94,7 @@ type fleet struct {
 
 // fleet returns all nodes as they are, or were a short time ago.
 func (s *Server) fleet(ctx context.Context) (fleet, error) {
+	ctx = context.WithoutCancel(ctx) // The answer may be computed for others.
 	return s.nodes.get("", s.now, func() (fleet, error) {
 		in, err := s.source.objects(ctx, "")
 		if err != nil {
@@ -134,8 +135,9 @@ func (s *Server) listNodePods(r *http.Request) (document, error) {
 
 func (s *Server) listPods(r *http.Request) (document, error) {
 	namespace := r.URL.Query().Get("namespace")
+	ctx := context.WithoutCancel(r.Context()) // The answer may be computed for others.
 	return s.pods.get(namespace, s.now, func() (document, error) {
-		in, err := s.source.objects(r.Context(), namespace)
+		in, err := s.source.objects(ctx, namespace)
 		if err != nil {
 			return document{}, err
 		}
