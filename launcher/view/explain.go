@@ -31,6 +31,7 @@ func ExplainPod(w io.Writer, pod *corev1.Pod, in Objects, events []corev1.Event,
 	if claim != nil {
 		node = NodeOf(claim, in.Nodes)
 		explainClaim(w, claim, node, now)
+		writeEstimate(w, claim, in.NodeClaims, now)
 		explainBinding(w, pod, claim)
 		writeConditions(w, claim)
 	} else if pod.Spec.NodeName == "" {
@@ -140,6 +141,7 @@ func ExplainNode(w io.Writer, name string, in Objects) error {
 	}
 	fmt.Fprintln(w)
 	explainClaim(w, claim, node, in.Now)
+	writeEstimate(w, claim, in.NodeClaims, in.Now)
 	writeConditions(w, claim)
 	writeTimeline(w, NodeTimeline(claim, node))
 	return nil

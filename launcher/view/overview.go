@@ -109,6 +109,8 @@ type NodeRow struct {
 	Created time.Time `json:"created,omitzero"`
 	// Launched means that EC2 has launched an instance, which costs Price.
 	Launched bool `json:"launched"`
+	// Ready is when it will be ready; nil for one that is, and where no node has booted yet.
+	Ready *Estimate `json:"ready,omitempty"`
 }
 
 // State is the phase of a node's life, in words for people.
@@ -156,11 +158,12 @@ func New(in Objects) Overview {
 		Now: in.Now, Pods: pods.PodCounts, Others: len(nodes), Pending: groupPending(pods.pending, in.Why), NotReady: notReady(in.NodePools),
 		Troubles: troubles(in), Nodes: make([]NodeRow, 0, len(in.NodeClaims)),
 	}
-	spot := 0.0
+	spot, known := 0.0, bootsOf(in.NodeClaims)
 	var requested, allocatable requests
 	for _, claim := range in.NodeClaims {
 		node := nodes[claim.Status.NodeName]
 		row := newRow(claim, node)
+		row.Ready = known.estimate(claim, in.Now)
 		row.Pods, row.Promised = pods.perNode[row.Node], pods.perClaim[claim.Name]
 		if node != nil {
 			out.Others--

@@ -82,7 +82,7 @@ func (o Overview) nodes(out *printer, wide bool) {
 			capacity += " (" + n.CoveredBy + ")"
 		}
 		cells := []string{
-			n.NodeClaim, dash(n.InstanceType), dash(zone), capacity, n.PriceText(), percent(n.CPU), percent(n.Memory), n.PodsText(), string(n.State),
+			n.NodeClaim, dash(n.InstanceType), dash(zone), capacity, n.PriceText(), percent(n.CPU), percent(n.Memory), n.PodsText(), n.StateText(o.Now),
 		}
 		if wide {
 			cost := ""

@@ -74,6 +74,8 @@ type Pod struct {
 	NodeClaim string `json:"nodeClaim,omitempty"`
 	// Node is the pod's; empty while it has none.
 	Node string `json:"node,omitempty"`
+	// Ready is when the NodeClaim's node will be ready; nil for one that is, and where no node has booted yet.
+	Ready *view.Estimate `json:"ready,omitempty"`
 	// Timeline is what has happened to it and to its node since it was created, by time.
 	Timeline []view.Moment `json:"timeline"`
 }
@@ -121,6 +123,7 @@ func podOf(pod *corev1.Pod, in view.Objects) Pod {
 	var node *corev1.Node
 	if claim != nil {
 		out.NodeClaim, node = claim.Name, view.NodeOf(claim, in.Nodes)
+		out.Ready = view.ReadyOf(claim, in)
 	}
 	out.Timeline = view.PodTimeline(pod, claim, node)
 	return out

@@ -154,5 +154,6 @@ func (s *Server) getPod(r *http.Request) (document, error) {
 	if err != nil {
 		return document{}, err
 	}
+	in.Now = s.now()
 	return encoded(podOf(pod, in))
 }

@@ -82,7 +82,7 @@ func (o *node) lines(s style, now *Snapshot) []string {
 
 // nodeHead describes a node.
 func nodeHead(s style, n *view.NodeRow, now time.Time) []string {
-	first := s.bold("NodeClaim "+quoted(n.NodeClaim)) + "  " + string(n.State)
+	first := s.bold("NodeClaim "+quoted(n.NodeClaim)) + "  " + n.StateText(now)
 	if n.Why != "" {
 		first += ": " + quoted(n.Why)
 	}
