@@ -44,6 +44,18 @@ func (w *world) asked(transport http.RoundTripper, token, path string, out any) 
 	return answer.StatusCode
 }
 
+// admin returns a transport with the administrator's client certificate.
+func (w *world) admin() http.RoundTripper {
+	w.t.Helper()
+	config := rest.CopyConfig(w.RESTConfig())
+	config.CAData, config.Insecure = nil, true
+	transport, err := rest.TransportFor(config)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return transport
+}
+
 // The API shows an administrator, known by a client certificate, the nodes and what they cost, and a tenant, known by a token, the pods that the
 // cluster's RBAC lets it see.
 func TestAPI(t *testing.T) {
@@ -65,6 +77,7 @@ func TestAPI(t *testing.T) {
 	for path, want := range map[string]int{
 		"/api/v1/nodes": http.StatusForbidden, "/api/v1/pods": http.StatusForbidden, "/api/v1/pods?namespace=kube-system": http.StatusForbidden,
 		"/api/v1/pods?namespace=" + w.name: http.StatusOK, one: http.StatusOK, "/api/v1/openapi.json": http.StatusOK,
+		"/api/v1/faults": http.StatusForbidden,
 	} {
 		w.await(t, "a tenant to be answered as RBAC says for "+path, func() bool { return w.asked(nil, token, path, nil) == want })
 		if got := w.asked(nil, "", path, nil); got != http.StatusUnauthorized {
@@ -72,12 +85,7 @@ func TestAPI(t *testing.T) {
 		}
 	}
 
-	config := rest.CopyConfig(w.RESTConfig())
-	config.CAData, config.Insecure = nil, true
-	admin, err := rest.TransportFor(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	admin := w.admin()
 	var nodes webapi.Nodes
 	if got := w.asked(admin, "", "/api/v1/nodes", &nodes); got != http.StatusOK {
 		t.Fatalf("the administrator gets %d", got)

@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -16,6 +17,8 @@ import (
 	"github.com/slipway-k8s/slipway/e2e/sandbox"
 	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
 	"github.com/slipway-k8s/slipway/launcher/catalog/ec2error"
+	"github.com/slipway-k8s/slipway/launcher/view"
+	"github.com/slipway-k8s/slipway/launcher/webapi"
 )
 
 // AWS throttles, then answers nothing but errors: launches wait and say so, the bill has no node that was not launched, and nothing is lost
@@ -185,6 +188,13 @@ func TestZoneWithoutCapacity(t *testing.T) {
 		return slices.ContainsFunc(w.pods(), func(p observe.Pod) bool {
 			c := conditions.Pod(p.Object, corev1.PodScheduled)
 			return c != nil && strings.Contains(c.Message, "EC2 has no capacity") && strings.Contains(c.Message, zone)
+		})
+	})
+	admin := w.admin()
+	w.await(t, "the API to show what EC2 refuses", func() bool {
+		var faults webapi.Faults
+		return w.asked(admin, "", "/api/v1/faults", &faults) == http.StatusOK && slices.ContainsFunc(faults.Offerings, func(f view.Fault) bool {
+			return f.Code == ec2error.InsufficientInstanceCapacity && f.Zone == zone && slices.Contains(f.InstanceTypes, instanceType) && f.Until.After(time.Now())
 		})
 	})
 	w.deployment("web", 4, w.podSpec("3", "1Gi", nil))

@@ -13,7 +13,10 @@ func (l *Launcher) api() error {
 	if !s.serves(s.APIAddress) {
 		return nil
 	}
-	config := webapi.Config{Address: s.APIAddress, Kubernetes: l.config.Kubernetes, Indexers: webapi.FromCache(l.manager.GetCache())}
+	config := webapi.Config{
+		Address: s.APIAddress, Kubernetes: l.config.Kubernetes, Indexers: webapi.FromCache(l.manager.GetCache()),
+		Types: typesByClass(l.manager.GetClient(), l.config.Cloud),
+	}
 	if s.APICertDir != "" {
 		config.CertFile, config.KeyFile = filepath.Join(s.APICertDir, certificateFile), filepath.Join(s.APICertDir, keyFile)
 	}

@@ -156,7 +156,7 @@ func New(in Objects) Overview {
 	}
 	out := Overview{
 		Now: in.Now, Pods: pods.PodCounts, Others: len(nodes), Pending: groupPending(pods.pending, in.Why), NotReady: notReady(in.NodePools),
-		Troubles: troubles(in), Nodes: make([]NodeRow, 0, len(in.NodeClaims)),
+		Troubles: Troubles(in), Nodes: make([]NodeRow, 0, len(in.NodeClaims)),
 	}
 	spot, known := 0.0, bootsOf(in.NodeClaims)
 	var requested, allocatable requests

@@ -35,8 +35,8 @@ type Trouble struct {
 	Last time.Time `json:"last,omitzero"`
 }
 
-// troubles lists what launches wait for, and what EC2 refused lately, one entry for each reason.
-func troubles(in Objects) []Trouble {
+// Troubles lists what launches wait for, and what EC2 refused lately by the Events, one entry for each reason.
+func Troubles(in Objects) []Trouble {
 	var out []Trouble
 	add := func(t Trouble, claim string) {
 		i := slices.IndexFunc(out, func(o Trouble) bool { return o.Waiting == t.Waiting && o.Reason == t.Reason && codeOf(o) == codeOf(t) })

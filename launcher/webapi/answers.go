@@ -80,8 +80,23 @@ type Pod struct {
 	Timeline []view.Moment `json:"timeline"`
 }
 
-// mostPending bounds the rows of pending pods, and mostPods those of a node's pods.
-const mostPending, mostPods = 1000, 1000
+// Faults is the answer of /api/v1/faults.
+type Faults struct {
+	// Offerings that EC2 refuses, the ones that are tried again last first, at most 1,000 rows. Only the replica that leads knows them.
+	Offerings []view.Fault `json:"offerings"`
+	// More is how many rows more there are.
+	More int `json:"more,omitempty"`
+	// Launches are the errors for which launches wait now, such as throttling.
+	Launches []view.Trouble `json:"launches"`
+}
+
+// mostPending bounds the rows of pending pods, mostPods those of a node's pods, and mostFaults those of faults.
+const mostPending, mostPods, mostFaults = 1000, 1000, 1000
+
+func faultsOf(offerings []view.Fault, launches []view.Trouble) Faults {
+	shown := min(len(offerings), mostFaults)
+	return Faults{Offerings: offerings[:shown], More: len(offerings) - shown, Launches: append([]view.Trouble{}, launches...)}
+}
 
 func nodesOf(o view.Overview) Nodes {
 	return Nodes{

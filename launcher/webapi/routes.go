@@ -45,6 +45,7 @@ func (s *Server) routes() []route {
 			query: map[string]string{"namespace": "that of the pods; all, if it is left out"}, needs: pods("list"), answer: s.listPods, body: Pods{},
 		},
 		{path: "/api/v1/namespaces/{namespace}/pods/{name}", summary: "A pod, and what has happened to it; for who may get it", needs: pods("get"), answer: s.getPod, body: Pod{}},
+		{path: "/api/v1/faults", summary: "What EC2 refuses now, and until when; for who may list NodeClaims", needs: claims("list"), answer: s.listFaults, body: Faults{}},
 	}
 }
 
@@ -156,4 +157,16 @@ func (s *Server) getPod(r *http.Request) (document, error) {
 	}
 	in.Now = s.now()
 	return encoded(podOf(pod, in))
+}
+
+func (s *Server) listFaults(r *http.Request) (document, error) {
+	ctx := context.WithoutCancel(r.Context()) // The answer may be computed for others.
+	return s.faults.get("", s.now, func() (document, error) {
+		in, err := s.source.nodes(ctx)
+		if err != nil {
+			return document{}, err
+		}
+		in.Now = s.now()
+		return encoded(faultsOf(view.Faults(s.config.Types(ctx), in.Now), view.Troubles(in)))
+	})
 }

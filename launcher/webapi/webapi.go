@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/util/cert"
 	"k8s.io/klog/v2"
 
+	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/ui"
 )
 
@@ -39,6 +40,8 @@ type Config struct {
 	Kubernetes *rest.Config
 	// Indexers are the stores of the informers.
 	Indexers Indexers
+	// Types returns the instance types by EC2NodeClass, with what EC2 refuses now.
+	Types func(ctx context.Context) map[string][]catalog.InstanceType
 }
 
 // Server serves the API.
@@ -49,6 +52,7 @@ type Server struct {
 	running *semaphore.Weighted
 	nodes   memo[fleet]
 	pods    memo[document]
+	faults  memo[document]
 	now     func() time.Time
 	// page is that of package ui.
 	page http.Handler
@@ -56,8 +60,8 @@ type Server struct {
 
 // New returns a Server that serves once Run is called.
 func New(c Config) (*Server, error) {
-	if c.Address == "" || c.Kubernetes == nil || c.Indexers == nil {
-		return nil, errors.New("webapi: Address, Kubernetes and Indexers are required")
+	if c.Address == "" || c.Kubernetes == nil || c.Indexers == nil || c.Types == nil {
+		return nil, errors.New("webapi: Address, Kubernetes, Indexers and Types are required")
 	}
 	clients, err := kubernetes.NewForConfig(c.Kubernetes)
 	if err != nil {

@@ -23,6 +23,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/catalog/ec2error"
 )
 
 // world is a Server over stores that the test fills, and viewers that the test names.
@@ -30,6 +31,8 @@ type world struct {
 	*Server
 
 	stores map[string]toolscache.Indexer
+	// types are what EC2 has.
+	types []catalog.InstanceType
 	// reads counts how often a store was asked for.
 	reads int
 	url   string
@@ -48,6 +51,8 @@ func newWorld(tb testing.TB, objects ...client.Object) *world {
 	w.Server, err = New(Config{Address: "127.0.0.1:0", Kubernetes: &rest.Config{}, Indexers: func(_ context.Context, kind client.Object) (toolscache.Indexer, error) {
 		w.reads++
 		return w.stores[fmt.Sprintf("%T", kind)], nil
+	}, Types: func(context.Context) map[string][]catalog.InstanceType {
+		return map[string][]catalog.InstanceType{"default": w.types}
 	}})
 	if err != nil {
 		tb.Fatal(err)
@@ -147,6 +152,7 @@ func TestWhoSeesWhat(t *testing.T) {
 		{"/api/v1/namespaces/a/pods/none", 401, 404, 404},
 		{"/api/v1/namespaces/c/pods/d", 401, 403, 200},
 		{"/api/v1/namespaces/a/pods/..%2F..%2Fc%2Fpods%2Fd", 401, 404, 404},
+		{"/api/v1/faults", 401, 403, 200},
 		{"/metrics", 404, 404, 404},
 	} {
 		for viewer, want := range map[string]int{"": c.nobody, "a": c.tenant, "admin": c.admin} {
@@ -174,10 +180,14 @@ func TestWhoSeesWhat(t *testing.T) {
 func TestAnswers(t *testing.T) {
 	w := newWorld(t, claim("default-a", "n1"), pendingPod("a", "b", ""), pendingPod("c", "d", "no room"), pendingPod("c", "e", "no room"),
 		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}, &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "default"}})
+	w.types = []catalog.InstanceType{{Name: "m7g.large", Offerings: []catalog.Offering{{
+		Zone: "a", CapacityType: "spot", UnavailableUntil: w.now().Add(time.Minute), Refusal: ec2error.Refusal{Code: ec2error.InsufficientInstanceCapacity, Since: w.now(), Attempts: 1},
+	}}}}
 	for path, want := range map[string][]string{
 		"/api/v1/nodes":               {`"nodeClaim":"default-a"`, `"usdPerHour":0.03`, `"launched":1`, `"promised":1`, `"nodePoolsNotReady":[{`, `"nodePool":"default"`},
 		"/api/v1/nodes/n1":            {`"nodeClaim":"default-a"`, `"instanceType":"m7g.large"`, `"timeline":[{`, `"what":"planned"`},
 		"/api/v1/pods":                {`"pending":2`, `"promised":1`, `"count":1`, `"owner":"Pod e"`, `"why":"no room"`},
+		"/api/v1/faults":              {`"code":"InsufficientInstanceCapacity"`, `"zone":"a"`, `"instanceTypes":["m7g.large"]`, `"launches":[]`},
 		"/api/v1/pods?namespace=a":    {`"pending":0`, `"promised":1`},
 		"/api/v1/namespaces/a/pods/b": {`"nodeClaim":"default-a"`, `"what":"node planned"`, `"phase":"Pending"`},
 		"/api/v1/namespaces/c/pods/d": {`"why":"no room"`, `"timeline":[]`},
