@@ -18,7 +18,7 @@ KUBELETS := ./e2e/kubelets
 KIND := ./e2e/kind
 # What runs Karpenter's own controller has a target of its own: it is built first, which takes minutes.
 KARPENTER := ./e2e/karpenter
-PURE += ./launcher/finalizer ./plugin/ondemand
+PURE += ./launcher/catalog/interruption ./launcher/finalizer ./plugin/ondemand
 # All others are tested with the race detector.
 OTHERS = $(filter-out $(patsubst ./%,github.com/slipway-k8s/slipway/%,$(APISERVER) $(PURE) $(KUBELETS) $(KIND) $(KARPENTER)),$(shell go list ./...))
 

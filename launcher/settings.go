@@ -94,6 +94,12 @@ type Settings struct {
 	CommitmentShare float64 `json:"commitmentShare,omitempty"`
 	// BillNamespace is the namespace of the ConfigMaps with the record of what nodes cost; "0" records nothing. Default kube-system.
 	BillNamespace string `json:"billNamespace,omitempty"`
+	// InterruptionCost is what an interrupted pod costs, in USD: expected interruptions are a part of what spot nodes cost. 0 leaves them out.
+	// Default 0.005, the cost of an eviction.
+	InterruptionCost float64 `json:"interruptionCost"`
+	// InterruptionsConfigMap is NAMESPACE/NAME of the ConfigMap with what was learned of spot interruptions, and the user's priors. Default
+	// kube-system/slipway-interruptions.
+	InterruptionsConfigMap string `json:"interruptionsConfigMap,omitempty"`
 	// HandoverSelector selects by label the NodePools that slipway manages although a Karpenter runs in the cluster, where the handover policies
 	// keep that Karpenter from them. Empty means none. Default slipway.dev/handover=true.
 	HandoverSelector string `json:"handoverSelector,omitempty"`
@@ -140,7 +146,7 @@ func Defaults() Settings {
 		ConsolidationPeriod: metav1.Duration{Duration: 10 * time.Second}, ConsolidationPayback: metav1.Duration{Duration: 2 * time.Hour},
 		ConsolidationMinSaving: 0.005, ConsolidationNodeAge: metav1.Duration{Duration: disruption.DefaultNodeAge},
 		ConsolidationPodAge: metav1.Duration{Duration: 24 * time.Hour}, HandoverSelector: handover.Label + "=true", CommitmentsConfigMap: "kube-system/slipway-commitments",
-		CommitmentShare: 1, BillNamespace: "kube-system",
+		CommitmentShare: 1, BillNamespace: "kube-system", InterruptionCost: 0.005, InterruptionsConfigMap: "kube-system/slipway-interruptions",
 		KubeClientQPS: 1000, KubeClientBurst: 2000, MetricsAddress: ":8080", APIAddress: noAddress, HealthProbeAddress: ":8081",
 		LogOutputPaths: "stderr",
 	}
@@ -234,8 +240,11 @@ func (s *Settings) Validate() error {
 	require(s.ConsolidationPodAge.Duration >= 0, "consolidationPodAge: %s is negative", s.ConsolidationPodAge.Duration)
 	_, err = ParseGates(s.FeatureGates)
 	require(err == nil, "%w", err)
-	_, err = s.commitmentsConfigMap()
+	_, err = configMapName("commitmentsConfigMap", s.CommitmentsConfigMap)
 	require(err == nil, "%w", err)
+	_, err = configMapName("interruptionsConfigMap", s.InterruptionsConfigMap)
+	require(err == nil, "%w", err)
+	require(s.InterruptionCost >= 0 && s.InterruptionCost <= mostInterruptionCost, "interruptionCost: USD from 0 to %d are expected, got %v", mostInterruptionCost, s.InterruptionCost)
 	require(s.CommitmentShare > 0 && s.CommitmentShare <= 1, "commitmentShare: a share above 0, at most 1, is expected, got %v", s.CommitmentShare)
 	require(s.BillNamespace == "0" || len(validation.IsDNS1123Label(s.BillNamespace)) == 0, "billNamespace: %q is no name of a namespace, expected one, or 0 for no record", s.BillNamespace)
 	_, err = labels.Parse(s.HandoverSelector)
@@ -243,11 +252,14 @@ func (s *Settings) Validate() error {
 	return errors.Join(errs...)
 }
 
-// commitmentsConfigMap returns the namespace and name of the setting.
-func (s *Settings) commitmentsConfigMap() (types.NamespacedName, error) {
-	namespace, name, ok := strings.Cut(s.CommitmentsConfigMap, "/")
+// mostInterruptionCost is more than an interrupted pod can cost: a larger value is a mistake of units.
+const mostInterruptionCost = 10000
+
+// configMapName returns the namespace and name of a setting.
+func configMapName(setting, text string) (types.NamespacedName, error) {
+	namespace, name, ok := strings.Cut(text, "/")
 	if !ok || namespace == "" || name == "" || strings.Contains(name, "/") {
-		return types.NamespacedName{}, fmt.Errorf("commitmentsConfigMap: NAMESPACE/NAME of a ConfigMap is expected, got %q", s.CommitmentsConfigMap)
+		return types.NamespacedName{}, fmt.Errorf("%s: NAMESPACE/NAME of a ConfigMap is expected, got %q", setting, text)
 	}
 	return types.NamespacedName{Namespace: namespace, Name: name}, nil
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/handover"
 	"github.com/slipway-k8s/slipway/launcher/health"
 	"github.com/slipway-k8s/slipway/launcher/interrupt"
+	"github.com/slipway-k8s/slipway/launcher/interruptions"
 	"github.com/slipway-k8s/slipway/launcher/join"
 	"github.com/slipway-k8s/slipway/launcher/launch"
 	"github.com/slipway-k8s/slipway/launcher/leadership"
@@ -121,8 +122,12 @@ func (l *Launcher) parts() (p parts, err error) {
 	if p.commitments, err = l.commitments(late); err != nil {
 		return p, err
 	}
+	learned, err := l.interruptions(late)
+	if err != nil {
+		return p, err
+	}
 	p.server, err = server.New(server.Config{
-		Socket: settings.Socket, Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Cache: mgr.GetCache(), Offers: l.config.Cloud,
+		Socket: settings.Socket, Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Cache: mgr.GetCache(), Offers: learned,
 		Leader: p.leader, Launcher: p.launcher, Peer: p.peer, JoinDeadline: settings.JoinDeadline.Duration, Manages: p.beside.manages, Own: p.beside.own, HandedOver: p.beside.handedOver, Gate: p.health.Gate,
 		Commitments: p.commitments.List, Overlay: l.overlaidTypes(), Leaving: leavingSoon(mgr.GetClient(), settings.ExpiryWindow.Duration, late.inMove),
 	})
@@ -141,12 +146,24 @@ func (l *Launcher) parts() (p parts, err error) {
 	}
 	p.mover, err = l.mover(p)
 	late.mover = p.mover
-	return p, errors.Join(err, add(mgr, p.leader.Run, p.beside.run, handovers.Run, l.config.Cloud.Refresh, p.launcher.Run, p.health.Run, p.commitments.Run, p.server.Run))
+	return p, errors.Join(err, add(mgr, p.leader.Run, p.beside.run, handovers.Run, l.config.Cloud.Refresh, p.launcher.Run, p.health.Run, p.commitments.Run, learned.Run, p.server.Run))
+}
+
+// interruptions returns what learns rates of spot interruptions.
+func (l *Launcher) interruptions(late *lateServer) (*interruptions.Recorder, error) {
+	name, err := configMapName("interruptionsConfigMap", l.config.Settings.InterruptionsConfigMap)
+	if err != nil {
+		return nil, err
+	}
+	return interruptions.New(interruptions.Config{
+		ConfigMap: name, PerPod: l.config.Settings.InterruptionCost, Client: l.manager.GetClient(), Reader: l.manager.GetAPIReader(), Offers: l.config.Cloud,
+		Leading: l.config.Gate.Open, Changed: late.recheck, Events: l.recorders.slipway, Registerer: l.registerer,
+	})
 }
 
 // commitments returns the reader of Savings Plans and Reserved Instances.
 func (l *Launcher) commitments(late *lateServer) (*commitments.Commitments, error) {
-	name, err := l.config.Settings.commitmentsConfigMap()
+	name, err := configMapName("commitmentsConfigMap", l.config.Settings.CommitmentsConfigMap)
 	if err != nil {
 		return nil, err
 	}

@@ -110,6 +110,8 @@ SDK's usual places.`,
 	set.BoolVar(&s.CommitmentsFromAWS, "commitments-from-aws", s.CommitmentsFromAWS, "read the account's Savings Plans and Reserved Instances from AWS as well")
 	set.Float64Var(&s.CommitmentShare, "commitment-share", s.CommitmentShare, "share of each Savings Plan and of Reserved Instances that this cluster may use, above 0 to 1")
 	set.StringVar(&s.BillNamespace, "bill-namespace", s.BillNamespace, "namespace of the ConfigMaps with the record of what nodes cost; 0 records nothing")
+	set.Float64Var(&s.InterruptionCost, "interruption-cost", s.InterruptionCost, "what a pod costs whose spot node EC2 takes back, in USD; 0 leaves expected interruptions out of the cost of nodes")
+	set.StringVar(&s.InterruptionsConfigMap, "interruptions-config-map", s.InterruptionsConfigMap, "NAMESPACE/NAME of the ConfigMap with what was learned of spot interruptions")
 	set.BoolVar(&s.IgnoreDRARequests, "ignore-dra-requests", s.IgnoreDRARequests, "initialize nodes without the devices that were planned for resource claims (IGNORE_DRA_REQUESTS)")
 	set.StringVar(&s.HandoverSelector, "handover-selector", s.HandoverSelector, "label selector of the NodePools that are slipway's although a live Karpenter runs")
 	set.IntVar(&s.KubeClientQPS, "kube-client-qps", s.KubeClientQPS, "requests per second to the API server")
@@ -222,6 +224,8 @@ func (f *flags) effective(cmd *cobra.Command) (launcher.Settings, error) {
 		"commitments-config-map":     func() { out.CommitmentsConfigMap = f.settings.CommitmentsConfigMap },
 		"commitment-share":           func() { out.CommitmentShare = f.settings.CommitmentShare },
 		"bill-namespace":             func() { out.BillNamespace = f.settings.BillNamespace },
+		"interruption-cost":          func() { out.InterruptionCost = f.settings.InterruptionCost },
+		"interruptions-config-map":   func() { out.InterruptionsConfigMap = f.settings.InterruptionsConfigMap },
 		"commitments-from-aws":       func() { out.CommitmentsFromAWS = f.settings.CommitmentsFromAWS },
 		"ignore-dra-requests":        func() { out.IgnoreDRARequests = f.settings.IgnoreDRARequests },
 		"handover-selector":          func() { out.HandoverSelector = f.settings.HandoverSelector },

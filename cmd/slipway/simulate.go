@@ -27,7 +27,8 @@ type simulation struct {
 	fromCluster                  bool
 	fromAWS                      bool
 	instanceTypes, prices, zones string
-	commitments                  string
+	commitments, interruptions   string
+	interruptionCost             float64
 	config                       string
 	options                      simulate.Options
 }
@@ -40,6 +41,8 @@ func (s *simulation) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&s.prices, "prices", "", `file with prices in USD per hour: {"on-demand": {TYPE: PRICE}, "spot": {ZONE: {TYPE: PRICE}}, "usage": {USAGE TYPE: PRICE}} (default: the built-in on-demand prices)`)
 	f.StringVar(&s.zones, "zones", "", "file with a JSON list of zone names (default: those of the spot prices, else those of the objects)")
 	f.StringVar(&s.commitments, "commitments", "", "file with a list of Savings Plans and Reserved Instances, in YAML or JSON (default: none)")
+	f.StringVar(&s.interruptions, "interruptions", "", "file with the ConfigMap slipway-interruptions, in YAML or JSON: expected interruptions are a part of what spot nodes cost (default: they are left out)")
+	f.Float64Var(&s.interruptionCost, "interruption-cost", 0.005, "what a pod costs whose spot node EC2 takes back, in USD, with --interruptions")
 	f.StringVar(&s.config, "config", "", "file with the scheduler's KubeSchedulerConfiguration: its plugins and default constraints (default: kube-scheduler's default profile)")
 	f.BoolVar(&s.options.MinValuesBestEffort, "min-values-best-effort", false, "keep as many of a NodePool's minValues as can be had, instead of launching nothing without them")
 	f.Float64Var(&s.options.PreferenceShare, "preference-share", 0.1, "how much more preferences may cost than the pods that have them cost without; 0 to ignore preferences")
@@ -153,11 +156,11 @@ func (s *simulation) load(cmd *cobra.Command, o *options) (*input.Objects, *mark
 
 // market returns what can be bought: as EC2 describes it, as the files do, or the built-in catalog.
 func (s *simulation) market(ctx context.Context) (*market.Market, error) {
-	from := market.Files{Now: time.Now()}
+	from := market.Files{Now: time.Now(), InterruptionCost: s.interruptionCost}
 	for _, f := range []struct {
 		path string
 		text *[]byte
-	}{{s.instanceTypes, &from.InstanceTypes}, {s.prices, &from.Prices}, {s.zones, &from.Zones}, {s.commitments, &from.Commitments}} {
+	}{{s.instanceTypes, &from.InstanceTypes}, {s.prices, &from.Prices}, {s.zones, &from.Zones}, {s.commitments, &from.Commitments}, {s.interruptions, &from.Interruptions}} {
 		if f.path == "" {
 			continue
 		}

@@ -116,14 +116,20 @@ type Cost struct {
 	Burst float64 `json:"burst,omitempty"`
 	// Declared is what the NodePool's annotation NodeCostAnnotation declares.
 	Declared float64 `json:"declared,omitempty"`
+	// Interruptions is what interruptions of its pods are expected to cost (Offering.LossPerPod). AWS does not charge it.
+	Interruptions float64 `json:"interruptions,omitempty"`
 }
 
 // Total returns the sum.
-func (c Cost) Total() float64 { return c.Instance + c.Volumes + c.PublicIPv4 + c.Burst + c.Declared }
+func (c Cost) Total() float64 {
+	return c.Instance + c.Volumes + c.PublicIPv4 + c.Burst + c.Declared + c.Interruptions
+}
 
 // Plus returns the sum by part.
 func (c Cost) Plus(o Cost) Cost {
-	return Cost{c.Instance + o.Instance, c.Volumes + o.Volumes, c.PublicIPv4 + o.PublicIPv4, c.Burst + o.Burst, c.Declared + o.Declared}
+	return Cost{
+		c.Instance + o.Instance, c.Volumes + o.Volumes, c.PublicIPv4 + o.PublicIPv4, c.Burst + o.Burst, c.Declared + o.Declared, c.Interruptions + o.Interruptions,
+	}
 }
 
 // String returns the parts that are not zero, such as "instance 0.0336 + volumes 0.0022".
@@ -132,8 +138,8 @@ func (c Cost) String() string {
 	for _, part := range []struct {
 		name string
 		usd  float64
-	}{{"volumes", c.Volumes}, {"public IPv4", c.PublicIPv4}, {"burst", c.Burst}, {"declared", c.Declared}} {
-		if part.usd > 0 {
+	}{{"volumes", c.Volumes}, {"public IPv4", c.PublicIPv4}, {"burst", c.Burst}, {"declared", c.Declared}, {"expected interruptions", c.Interruptions}} {
+		if Micro(part.usd) > 0 {
 			out = append(out, part.name+" "+USD(part.usd))
 		}
 	}
@@ -149,7 +155,7 @@ func USD(perHour float64) string { return fmt.Sprintf("%.4f", Micro(perHour)) }
 
 // Rounded returns the parts in millionths of USD.
 func (c Cost) Rounded() Cost {
-	return Cost{Micro(c.Instance), Micro(c.Volumes), Micro(c.PublicIPv4), Micro(c.Burst), Micro(c.Declared)}
+	return Cost{Micro(c.Instance), Micro(c.Volumes), Micro(c.PublicIPv4), Micro(c.Burst), Micro(c.Declared), Micro(c.Interruptions)}
 }
 
 // FormatCost returns the value of CostAnnotation.

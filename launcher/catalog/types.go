@@ -107,6 +107,8 @@ type Offering struct {
 	// Price is what a node costs in USD per hour: its instance, which is close to zero for reserved capacity that is already paid for, and the
 	// fixed part of the instance type's Charges.
 	Price float64
+	// LossPerPod is what interruptions are expected to cost for each pod on a node of the offering, in USD per hour.
+	LossPerPod float64
 	// Overlaid means that a NodeOverlay set the price or changed it.
 	Overlaid bool
 	// ReservationID of the capacity reservation, for CapacityType reserved only; empty otherwise.

@@ -251,6 +251,7 @@ func costOf(t catalog.InstanceType, i cloud.Instance, claim *karpv1.NodeClaim) c
 	for _, o := range t.Offerings {
 		if o.Zone == i.Zone && o.CapacityType == i.CapacityType && o.ReservationID == i.ReservationID {
 			cost := t.CostOf(o.Price, declared, claim.Spec.Resources.Requests.Cpu().MilliValue())
+			cost.Interruptions = planned.Interruptions
 			if claim.Annotations[catalog.CoveredByAnnotation] != "" && o.Coverable() {
 				cost.Instance = planned.Instance // Commitments pay for it, whichever alternative it is.
 			}

@@ -126,6 +126,7 @@ func annotate(out *karpv1.NodeClaim, claim *api.Claim, pool *karpv1.NodePool) {
 	if cost := claim.GetExpected().GetCost(); cost != nil {
 		out.Annotations[catalog.CostAnnotation] = catalog.FormatCost(catalog.Cost{
 			Instance: cost.GetInstance(), Volumes: cost.GetVolumes(), PublicIPv4: cost.GetPublicIpv4(), Burst: cost.GetBurst(), Declared: cost.GetDeclared(),
+			Interruptions: cost.GetInterruptions(),
 		})
 	}
 	if name := claim.GetExpected().GetCoveredBy(); name != "" {

@@ -202,5 +202,8 @@ func (s *Server) Failed(claim *karpv1.NodeClaim, reason, message string) {
 	s.hub.notify()
 }
 
-// Recheck makes the streams send their state again: Manages may have changed.
-func (s *Server) Recheck() { s.hub.notify() }
+// Recheck makes the streams send their state again: Manages, or the expected losses of offerings, may have changed.
+func (s *Server) Recheck() {
+	s.types.poke()
+	s.hub.notify()
+}

@@ -61,6 +61,8 @@ type Node struct {
 	CPU int64
 	// Charges are those of its instance type, as its NodePool assumes the use of CPU.
 	Charges catalog.Charges
+	// LossPerPod is what interruptions are expected to cost for each of its pods, in USD per hour; part of Price.
+	LossPerPod float64
 	// Overlaid means that a NodeOverlay decides its price: commitments do not lower it.
 	Overlaid bool
 }

@@ -92,15 +92,15 @@ type loads map[string]int64
 
 // surplus adds the move's pods to the loads, and returns the USD per hour that the existing nodes they move to then cost more.
 func (s *search) surplus(m *Move, l loads) float64 {
-	more := map[string]int64{}
+	more, usd := map[string]int64{}, 0.0
 	for i := range m.Nodes {
 		for _, p := range m.Nodes[i].Pods {
 			if target := m.Targets[p.Name]; s.nodes[target] != nil {
 				more[target] += p.CPU
+				usd += s.nodes[target].LossPerPod
 			}
 		}
 	}
-	usd := 0.0
 	for _, name := range slices.Sorted(maps.Keys(more)) {
 		n := s.nodes[name]
 		before := n.CPU + l[name]

@@ -65,7 +65,7 @@ func RequestedCPU(p *corev1.Pod) int64 {
 // SetPrice sets what the node costs by the catalog while these pods run on it, those of DaemonSets included. It follows the class of the node's
 // NodePool, or any other class where that one has no such offering. The price is 0 if none has it.
 func (n *Node) SetPrice(cat catalog.State, pods []*corev1.Pod) {
-	n.CPU, n.Overlaid = 0, false
+	n.CPU, n.Overlaid, n.LossPerPod = 0, false, 0
 	for _, p := range pods {
 		n.CPU += RequestedCPU(p)
 	}
@@ -73,8 +73,8 @@ func (n *Node) SetPrice(cat catalog.State, pods []*corev1.Pod) {
 	classes := append([]string{pool.TypesKey()}, slices.Sorted(maps.Keys(cat.InstanceTypes))...)
 	for _, class := range classes {
 		if it, of := offered(cat.InstanceTypes[class], n.Offer); of.Price > 0 {
-			n.Charges, n.Overlaid = it.Charges.Assuming(pool.IdleCPU), of.Overlaid
-			n.Price = of.Price + pool.NodeCost + n.Charges.Burst(n.CPU)
+			n.Charges, n.Overlaid, n.LossPerPod = it.Charges.Assuming(pool.IdleCPU), of.Overlaid, of.LossPerPod
+			n.Price = of.Price + pool.NodeCost + n.Charges.Burst(n.CPU) + n.LossPerPod*float64(len(n.Pods))
 			return
 		}
 	}

@@ -51,6 +51,30 @@ func TestSetPrice(t *testing.T) {
 	}
 }
 
+// A spot node costs what interruptions of its pods are expected to cost as well, and pods that move to it make that more.
+func TestPriceHasExpectedLoss(t *testing.T) {
+	cat := priced()
+	cat.InstanceTypes["large-disks"][0].Offerings[0].LossPerPod = 0.01
+	offer := consolidate.Offer{NodePool: "thrifty", InstanceType: "m", Zone: "a", CapacityType: "spot"}
+	nodes := []consolidate.Node{
+		{Offer: offer, Name: "full", Policy: consolidate.WhenEmptyOrUnderutilized, Pods: []consolidate.Pod{{Name: "x", Weight: 1, Fresh: 1}, {Name: "y", Weight: 1, Fresh: 1}}},
+		{Offer: offer, Name: "target", Blocked: "stays"},
+	}
+	for i := range nodes {
+		nodes[i].SetPrice(cat, nil)
+	}
+	if math.Abs(nodes[0].Price-2.02) > 1e-9 || math.Abs(nodes[1].Price-2) > 1e-9 {
+		t.Fatalf("prices %v and %v, want 2.02 and 2", nodes[0].Price, nodes[1].Price)
+	}
+	ask := func(context.Context, []string, []string) (consolidate.Answer, error) {
+		return consolidate.Answer{Existing: map[string]string{"x": "target", "y": "target"}}, nil
+	}
+	got, err := consolidate.Decide(t.Context(), nodes, consolidate.DefaultOptions(), ask)
+	if err != nil || len(got.Moves) != 1 || math.Abs(got.Moves[0].Saving-2) > 1e-9 || math.Abs(got.Moves[0].Surplus-0.02) > 1e-9 {
+		t.Errorf("moves %+v, %v; want one that saves 2, with 0.02 more on the target", got.Moves, err)
+	}
+}
+
 // burstable returns two nodes: a small one with one pod, and a burstable one with room for it that uses the given CPU.
 func burstable(cpu string) []consolidate.Node {
 	node := func(name, instanceType, blocked string, pods ...*corev1.Pod) consolidate.Node {

@@ -44,6 +44,7 @@ func claim(c plan.Claim) *api.Claim {
 			CapacityType: c.Expected.CapacityType, Price: c.Expected.Price, CoveredBy: c.Covered,
 			Cost: &api.Cost{
 				Instance: c.Cost.Instance, Volumes: c.Cost.Volumes, PublicIpv4: c.Cost.PublicIPv4, Burst: c.Cost.Burst, Declared: c.Cost.Declared,
+				Interruptions: c.Cost.Interruptions,
 			},
 		},
 	}

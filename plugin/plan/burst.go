@@ -13,6 +13,8 @@ type bins struct {
 	list []binpack.Bin
 	// partial are the bins that have only a part of the CPU of their offer. They follow the offers, whose bins have all of it.
 	partial []partialBin
+	// lossy means that prices of bins include expected losses of as many pods as they may hold.
+	lossy bool
 }
 
 // partialBin is a bin with a part of the CPU of its offer.
@@ -29,8 +31,8 @@ const (
 	boundGrowth = 1.1
 )
 
-// newBins returns the bins of a plan, or those of a lower bound.
-func newBins(mk *market, bound bool) bins {
+// newBins returns the bins of a plan for pods that need so much together, or those of a lower bound.
+func newBins(mk *market, bound bool, need vec) bins {
 	out := bins{list: make([]binpack.Bin, len(mk.offers))}
 	for oi := range mk.offers {
 		o := &mk.offers[oi]
@@ -38,8 +40,37 @@ func newBins(mk *market, bound bool) bins {
 	}
 	for oi := range mk.offers {
 		out.split(mk, oi, bound)
+		if !bound {
+			out.addLoss(&mk.offers[oi], oi, need)
+		}
 	}
 	return out
+}
+
+// lossThatMatters is the share of a bin's price from which on the expected loss of its pods is looked at: a smaller one changes no choice.
+const lossThatMatters = 0.005
+
+// addLoss adds the expected loss of a full node to the price of an offer's bins, if it matters.
+func (b *bins) addLoss(o *offer, oi int, need vec) {
+	pods := need[dimPods]
+	if o.LossPerPod <= 0 || pods == 0 {
+		return
+	}
+	full := float64(o.free[dimPods])
+	for d := range need {
+		if need[d] > 0 {
+			full = min(full, float64(o.free[d])/float64(need[d])*float64(pods))
+		}
+	}
+	loss := o.LossPerPod * min(full, float64(pods))
+	if loss < lossThatMatters*o.Price {
+		return
+	}
+	b.lossy = true
+	b.list[oi].Price += loss
+	for i := len(b.partial) - 1; i >= 0 && b.partial[i].offer == oi; i-- {
+		b.list[len(b.list)-len(b.partial)+i].Price += loss
+	}
 }
 
 // split adds the partial bins of an offer, and sets the price of its whole one.
@@ -103,7 +134,9 @@ func (b *bins) fits(offers bitset.Set, cpu int64) bitset.Set {
 func (o *offer) daemonCPU() int64 { return o.cpu - o.free[dimCPU] }
 
 // cost returns what a node of the offer costs in USD per hour with pods that request the sum.
-func (o *offer) cost(sum vec) float64 { return o.Price + o.charges.Burst(o.daemonCPU()+sum[dimCPU]) }
+func (o *offer) cost(sum vec) float64 {
+	return o.Price + o.charges.Burst(o.daemonCPU()+sum[dimCPU]) + o.LossPerPod*float64(sum[dimPods])
+}
 
 // bursts reports whether pods that request the sum use more CPU than the baseline of the offer's instance.
 func (o *offer) bursts(sum vec) bool { return o.charges.Burst(o.daemonCPU()+sum[dimCPU]) > 0 }

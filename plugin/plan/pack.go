@@ -21,18 +21,27 @@ type packing struct {
 	values []float64
 }
 
+// needOf returns what the units need together.
+func needOf(units []unit, dims int) vec {
+	out := make(vec, dims)
+	for i := range units {
+		out.add(units[i].need, int64(units[i].count))
+	}
+	return out
+}
+
 // pack solves for the pools of one weight and books what it uses on their limits.
 func (m *model) pack(units []unit, weight int32) packing {
 	if m.bins.list == nil {
-		m.bins = newBins(&m.market, false)
+		m.bins = newBins(&m.market, false, needOf(units, len(m.dims)))
 	}
 	p := m.newProblem(slices.Clone(units), weight, m.bins)
 	found := binpack.Solve(&p.packing, binpack.Options{
 		Efforts: m.in.Options.efforts(m.in.sketch), Sketch: m.in.sketch, Bound: !m.in.sketch && p.plain(), Budget: m.in.budget,
 	})
 	pk := packing{problem: p, best: p.split(found.Boxes), firstFit: found.FirstFit, values: found.Values, bound: found.Bound}
-	if len(m.bins.partial) > 0 {
-		pk.bound = 0 // A burstable node may cost less than its bin.
+	if len(m.bins.partial) > 0 || m.bins.lossy {
+		pk.bound = 0 // A burstable node, or a spot node with few pods, may cost less than its bin.
 	}
 	m.spotSpread.diversify(p, pk.best.nodes)
 	m.market.book(pk.best.nodes, 1)

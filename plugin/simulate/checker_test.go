@@ -80,7 +80,7 @@ func (c *checker) launch(n simulate.Node) {
 	}
 	it := c.state.TypesOf(n.NodePool)[i]
 	if !slices.ContainsFunc(it.Offerings, func(o catalog.Offering) bool {
-		return o.Zone == n.Zone && o.CapacityType == n.CapacityType && (math.Abs(o.Price-n.Price) < 1e-9 || n.CoveredBy != "" && n.Price < o.Price)
+		return o.Zone == n.Zone && o.CapacityType == n.CapacityType && (math.Abs(o.Price+o.LossPerPod*float64(len(n.Pods))-n.Price) < 1e-6 || n.CoveredBy != "" && n.Price < o.Price)
 	}) {
 		c.errorf("node %s: %s is not offered %s in %s for %v", n.Name, n.InstanceType, n.CapacityType, n.Zone, n.Price)
 	}

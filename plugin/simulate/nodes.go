@@ -209,6 +209,7 @@ func partsOf(n consolidate.Node, cat catalog.State) catalog.Cost {
 	}
 	out := catalog.Cost{
 		Volumes: n.Charges.Volumes, PublicIPv4: n.Charges.PublicIPv4, Burst: n.Charges.Burst(n.CPU), Declared: cat.NodePools[n.NodePool].NodeCost,
+		Interruptions: n.LossPerPod * float64(len(n.Pods)),
 	}
 	out.Instance = max(n.Price-out.Total(), 0)
 	return out.Rounded()

@@ -91,6 +91,8 @@ func simulated(t *testing.T, a *txtar.Archive) run {
 			}
 		case f.Name == "commitments":
 			files.Commitments, files.Now = f.Data, noon()
+		case f.Name == "interruptions":
+			files.Interruptions, files.InterruptionCost = f.Data, 0.005
 		case f.Name == "flags":
 			for line := range strings.Lines(string(f.Data)) {
 				setFlag(t, strings.Fields(line), &options, &files)

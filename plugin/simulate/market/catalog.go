@@ -16,6 +16,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/catalog/builtin"
 	"github.com/slipway-k8s/slipway/launcher/catalog/fromec2"
+	"github.com/slipway-k8s/slipway/launcher/catalog/interruption"
 	"github.com/slipway-k8s/slipway/plugin/simulate/input"
 )
 
@@ -39,6 +40,11 @@ func (m *Market) Catalog(ctx context.Context, objects *input.Objects) (catalog.S
 		b.state.NodePools[pool.Name] = pool
 	}
 	b.overlay(ctx, objects.NodeOverlays)
+	if m.Interruptions != nil {
+		for key, list := range b.state.InstanceTypes {
+			b.state.InstanceTypes[key] = interruption.Apply(list, func(o interruption.Offering) float64 { return m.Interruptions.PerHour(o) * m.InterruptionCost })
+		}
+	}
 	for _, p := range objects.Pods {
 		b.pods[string(p.UID)] = p.Pod
 	}

@@ -11,10 +11,14 @@ import (
 
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/catalog/builtin"
 	"github.com/slipway-k8s/slipway/launcher/catalog/commitment"
 	"github.com/slipway-k8s/slipway/launcher/catalog/fromec2"
+	"github.com/slipway-k8s/slipway/launcher/catalog/interruption"
 	"github.com/slipway-k8s/slipway/plugin/simulate/input"
 )
 
@@ -27,6 +31,9 @@ type Market struct {
 	Zones []string
 	// Commitments are the Savings Plans and Reserved Instances of the account.
 	Commitments []commitment.Commitment
+	// Interruptions are what is known of spot interruptions; nil if they are not priced. InterruptionCost is the price of one for a pod, in USD.
+	Interruptions    *interruption.Known
+	InterruptionCost float64
 	// Notes are sentences about what was assumed.
 	Notes []string
 	// Problems of the types and prices.
@@ -43,6 +50,10 @@ type Files struct {
 	Zones []byte
 	// Commitments is a list of Savings Plans and Reserved Instances (commitment.Entry); without it there are none.
 	Commitments []byte
+	// Interruptions is the launcher's ConfigMap of spot interruptions; without it they are not priced. InterruptionCost is the price of one for a
+	// pod, in USD.
+	Interruptions    []byte
+	InterruptionCost float64
 	// Offer is what EC2 described; nil for the files above.
 	Offer *catalog.RegionOffer
 	// Now is the time at which commitments must not have ended.
@@ -51,11 +62,30 @@ type Files struct {
 
 // Read reads the files. The error names the file that cannot be read.
 func Read(f Files) (*Market, error) {
-	m := &Market{}
+	m := &Market{InterruptionCost: f.InterruptionCost}
 	if f.Offer != nil {
-		return m, errors.Join(m.readOffer(f.Offer), m.readCommitments(f))
+		return m, errors.Join(m.readOffer(f.Offer), m.readCommitments(f), m.readInterruptions(f.Interruptions))
 	}
-	return m, errors.Join(m.readTypes(f.InstanceTypes), m.readPrices(f.Prices), m.readZones(f.Zones), m.readCommitments(f))
+	return m, errors.Join(
+		m.readTypes(f.InstanceTypes), m.readPrices(f.Prices), m.readZones(f.Zones), m.readCommitments(f), m.readInterruptions(f.Interruptions),
+	)
+}
+
+// readInterruptions reads the ConfigMap. An entry that cannot be read is a problem and left out.
+func (m *Market) readInterruptions(text []byte) error {
+	if len(text) == 0 {
+		return nil
+	}
+	object := corev1.ConfigMap{}
+	if err := yaml.Unmarshal(text, &object); err != nil {
+		return fmt.Errorf("reading interruptions: a ConfigMap is expected: %w", err)
+	}
+	known, faults := interruption.Read(object.Data)
+	for _, fault := range faults {
+		m.problem("interruptions", "data", "%v", fault)
+	}
+	m.Interruptions = &known
+	return nil
 }
 
 // readOffer takes what EC2 described.

@@ -23,6 +23,7 @@ func costParts() []costPart {
 		{"p3", "public IPv4", func(c catalog.Cost) float64 { return c.PublicIPv4 }},
 		{"p4", "CPU beyond the baseline", func(c catalog.Cost) float64 { return c.Burst }},
 		{"p5", "declared by NodePools", func(c catalog.Cost) float64 { return c.Declared }},
+		{"p6", "expected interruptions", func(c catalog.Cost) float64 { return c.Interruptions }},
 	}
 }
 

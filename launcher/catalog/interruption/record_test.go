@@ -1,0 +1,151 @@
+package interruption_test
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/catalog/interruption"
+)
+
+func noon() time.Time { return time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC) }
+
+func large(zone string) interruption.Offering {
+	return interruption.Offering{InstanceType: "m5.large", Zone: zone}
+}
+
+// observe runs so many instances of the offering for a time and interrupts some of them at its end.
+func observe(r *interruption.Record, o interruption.Offering, from time.Time, hours, running, interrupted int) time.Time {
+	for h := 0; h <= hours; h++ {
+		var nodes []interruption.Node
+		for i := range running {
+			nodes = append(nodes, interruption.Node{ID: fmt.Sprint(from, i), Offering: o, Since: from, Interrupted: h == hours && i < interrupted})
+		}
+		r.Observe(from.Add(time.Duration(h)*time.Hour), nodes)
+	}
+	return from.Add(time.Duration(hours) * time.Hour)
+}
+
+// Without observations the rate is the prior's; with many it is what was seen; each offering learns by itself.
+func TestRateIsLearned(t *testing.T) {
+	r := &interruption.Record{}
+	prior := r.PerHour(large("a"), interruption.Priors{})
+	if want := -math.Log(0.95) / 730; math.Abs(prior-want) > 1e-12 {
+		t.Errorf("the prior is %v per hour, want %v", prior, want)
+	}
+	observe(r, large("a"), noon(), 5, 4, 3)
+	after := r.PerHour(large("a"), interruption.Priors{})
+	if after < 0.02 || after > 0.03 {
+		t.Errorf("3 interruptions in 20 hours beside a prior of 100 hours make %v per hour, want about 3/120", after)
+	}
+	if other := r.PerHour(large("b"), interruption.Priors{}); other != prior {
+		t.Errorf("the other zone has %v, want the prior %v", other, prior)
+	}
+	at := noon().Add(5 * time.Hour)
+	for range 60 {
+		at = observe(r, large("c"), at, 10, 10, 1)
+	}
+	if got := r.PerHour(large("c"), interruption.Priors{}); got < 0.008 || got > 0.0115 {
+		t.Errorf("1 interruption in 100 hours, again and again, makes %v per hour, want about 0.01", got)
+	}
+	quiet := &interruption.Record{}
+	observe(quiet, large("d"), noon(), 100, 10, 0)
+	if got := quiet.PerHour(large("d"), interruption.Priors{}); got > prior/5 {
+		t.Errorf("1000 hours without any make %v per hour, want far less than the prior %v", got, prior)
+	}
+}
+
+// An interruption is counted once, however long its node takes to terminate, and across a restart. It is forgotten in the end.
+func TestInterruptionIsCountedOnceAndForgotten(t *testing.T) {
+	r := &interruption.Record{}
+	node := interruption.Node{ID: "n", Offering: large("a"), Since: noon(), Interrupted: true}
+	if !r.Observe(noon(), []interruption.Node{node}) {
+		t.Error("the interruption is no news")
+	}
+	text, err := r.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := interruption.Decode(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again.Observe(noon().Add(time.Minute), []interruption.Node{node}) {
+		t.Error("the interruption is news again after a restart")
+	}
+	if n := again.Seen[large("a")].Interruptions; n < 0.99 || n > 1 {
+		t.Errorf("%v interruptions, want 1", n)
+	}
+	again.Observe(noon().Add(interruption.HalfLife+time.Minute), nil)
+	if n := again.Seen[large("a")].Interruptions; n < 0.49 || n > 0.51 {
+		t.Errorf("%v interruptions after the half-life, want 0.5", n)
+	}
+	again.Observe(noon().Add(20*interruption.HalfLife), nil)
+	if len(again.Seen) != 0 {
+		t.Errorf("%v is left after twenty half-lives", again.Seen)
+	}
+}
+
+// A record is small, whatever it sees, keeps what says most, and is the same after it was stored.
+func TestRecordIsBounded(t *testing.T) {
+	r, nodes := &interruption.Record{}, []interruption.Node(nil)
+	for i := range 3000 {
+		nodes = append(nodes, interruption.Node{ID: fmt.Sprint(i), Offering: interruption.Offering{InstanceType: fmt.Sprintf("x%d.large", i), Zone: "us-east-1a"}, Since: noon(), Interrupted: i%100 == 0})
+	}
+	r.Observe(noon(), nil)
+	r.Observe(noon().Add(time.Hour), nodes)
+	if len(r.Seen) != 1000 {
+		t.Errorf("%d offerings", len(r.Seen))
+	}
+	for i := 0; i < 3000; i += 100 {
+		if r.Seen[nodes[i].Offering].Interruptions != 1 {
+			t.Errorf("the interruption of %s is forgotten", nodes[i].Offering)
+		}
+	}
+	text, err := r.Encode()
+	if err != nil || len(text) > 100<<10 {
+		t.Errorf("%d bytes, %v", len(text), err)
+	}
+	back, err := interruption.Decode(text)
+	if err != nil || cmp.Diff(*r, back) != "" {
+		t.Errorf("another record after it was stored: %v %s", err, cmp.Diff(*r, back))
+	}
+	for _, bad := range []string{"{", `{"seen":{"m5.large":{}}}`, `{"seen":{"m5.large/a":{"hours":-1}}}`} {
+		if _, err := interruption.Decode(bad); err == nil {
+			t.Errorf("%s is read without an error", bad)
+		}
+	}
+}
+
+func TestParsePriors(t *testing.T) {
+	p, faults, err := interruption.ParsePriors("default: 10%\nm5.large: \">20%\"\nc5.large: 5-10%\nbad: often\nworse: 100%\n")
+	if err != nil || len(faults) != 2 || !strings.Contains(faults[0].Error(), "bad") || !strings.Contains(faults[1].Error(), "worse") {
+		t.Fatalf("faults %v, %v", faults, err)
+	}
+	for name, monthly := range map[string]float64{"m5.large": 0.25, "c5.large": 0.075, "other": 0.1, "bad": 0.1} {
+		if got, want := p.PerHour(name), -math.Log(1-monthly)/730; math.Abs(got-want) > 1e-12 {
+			t.Errorf("%s has %v per hour, want %v", name, got, want)
+		}
+	}
+	if _, _, err := interruption.ParsePriors("- a list"); err == nil {
+		t.Error("a list is read without an error")
+	}
+}
+
+// The loss is on spot offerings alone, and the list that it came from stays as it was.
+func TestApply(t *testing.T) {
+	list := []catalog.InstanceType{{Name: "m5.large", Offerings: []catalog.Offering{
+		{Zone: "a", CapacityType: "spot", Price: 1}, {Zone: "a", CapacityType: "on-demand", Price: 2}, {Zone: "b", CapacityType: "spot", Price: 1},
+	}}}
+	got := interruption.Apply(list, func(o interruption.Offering) float64 { return map[string]float64{"a": 0.25, "b": 0.5}[o.Zone] })
+	for i, want := range []float64{0.25, 0, 0.5} {
+		if got[0].Offerings[i].LossPerPod != want || list[0].Offerings[i].LossPerPod != 0 {
+			t.Errorf("offering %d: %+v", i, got[0].Offerings[i])
+		}
+	}
+}
