@@ -18,7 +18,7 @@ KUBELETS := ./e2e/kubelets
 KIND := ./e2e/kind
 # What runs Karpenter's own controller has a target of its own: it is built first, which takes minutes.
 KARPENTER := ./e2e/karpenter
-PURE += ./launcher/catalog/interruption ./launcher/finalizer ./plugin/ondemand
+PURE += ./e2e/spottrace ./launcher/catalog/interruption ./launcher/finalizer ./plugin/ondemand
 # All others are tested with the race detector.
 OTHERS = $(filter-out $(patsubst ./%,github.com/slipway-k8s/slipway/%,$(APISERVER) $(PURE) $(KUBELETS) $(KIND) $(KARPENTER)),$(shell go list ./...))
 
@@ -168,6 +168,10 @@ bench: build ## Repeat the figures of docs/benchmarks.md (about a quarter of an 
 .PHONY: day
 day: ## Replay a generated day with consolidation off, greedy and on: dollars, evictions, churn, waits (some minutes); SEED=n FROM=minute MINUTES=n
 	GOGC=400 go test -count 1 -timeout 60m -run '^$$' -bench Day -benchtime 1x -v ./e2e/day -day.seed=$(or $(SEED),1) -day.from=$(or $(FROM),0) -day.minutes=$(or $(MINUTES),0)
+
+.PHONY: spot-traces
+spot-traces: ## Replay traces of spot markets beside an oracle (some minutes); DAYS=n PODS=n SEEDS=n FILE=trace.csv (a recorded one as well)
+	GOGC=400 go test -count 1 -timeout 120m -run '^$$' -bench SpotTraces -benchtime 1x ./e2e/spottrace -spot.days=$(or $(DAYS),2) -spot.pods=$(or $(PODS),100) -spot.seeds=$(or $(SEEDS),1) -spot.file=$(FILE)
 
 .PHONY: fuzz-planner
 fuzz-planner: ## Plan random clusters against the scheduler's own filters; DURATION=10m SEED=n (the first) PROCS=n HOSTILE=true (hostile cases alone)

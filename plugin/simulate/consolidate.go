@@ -227,7 +227,7 @@ func (c *cluster) ask(ctx context.Context, gone, avoid []string) (consolidate.An
 	if err != nil {
 		return consolidate.Answer{}, err
 	}
-	return answered(placed), nil
+	return placed.Answer(), nil
 }
 
 // without plans the pods of the nodes in gone, and places none on those in avoid. It also returns the objects that are left.
@@ -303,7 +303,7 @@ func (c *cluster) apply(ctx context.Context, moves []consolidate.Move, now time.
 	if err != nil {
 		return err
 	}
-	at := answered(placed).Existing
+	at := placed.Answer().Existing
 	for i := range placed.Plan.Claims {
 		claim := &placed.Plan.Claims[i]
 		after.Nodes = append(after.Nodes, nodeOf(claim, now))
@@ -339,7 +339,8 @@ func (c *cluster) shape(p *corev1.Pod) int {
 	return c.shapes[key]
 }
 
-func answered(o *Outcome) consolidate.Answer {
+// Answer returns the plan as the answer to a question of a consolidation.
+func (o *Outcome) Answer() consolidate.Answer {
 	out := consolidate.Answer{Existing: map[string]string{}, Unplaced: map[string]string{}}
 	for _, c := range o.Plan.Claims {
 		out.Replacements = append(out.Replacements, consolidate.Replacement{

@@ -1,0 +1,134 @@
+package spottrace
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"text/tabwriter"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func zones() []string { return []string{"us-east-1a", "us-east-1b", "us-east-1c"} }
+
+// generated is a replay of a generated market of so many days.
+func generated(tb testing.TB, seed uint64, kind Kind, days, pods int) Config {
+	tb.Helper()
+	m, err := Market(zones())
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return Config{Trace: Generate(seed, kind, days*288, m.OnDemand, zones()), Zones: zones(), Pods: pods, Share: "30%"}
+}
+
+// A trace that is written is read again as it was, and each mistake is reported with its line.
+func TestReadTrace(t *testing.T) {
+	c := generated(t, 1, Changing, 1, 1)
+	c.Trace = c.Trace[:3]
+	var text bytes.Buffer
+	if err := c.Trace.Write(&text, time.Date(2026, 3, 4, 0, 0, 0, 0, time.UTC)); err != nil {
+		t.Fatal(err)
+	}
+	got, err := Read(bytes.NewReader(text.Bytes()))
+	if err != nil || len(got) != 3 {
+		t.Fatalf("%d steps, %v", len(got), err)
+	}
+	for i := range got {
+		for o, q := range c.Trace[i] {
+			if have := got[i][o]; have.Available != q.Available || have.Price-q.Price > 1e-6 || q.Price-have.Price > 1e-6 {
+				t.Errorf("step %d: %s is %+v, was %+v", i, o, have, q)
+			}
+		}
+	}
+	lines := strings.SplitAfterN(text.String(), "\n", 3)
+	for name, bad := range map[string]string{
+		"no header": lines[1], "no time": lines[0] + "noon,a,m5.large,1,1\n", "no price": lines[0] + "2026-03-04T00:00:00Z,a,m5.large,0,1\n",
+		"backwards": lines[0] + "2026-03-04T01:00:00Z,a,m5.large,1,1\n2026-03-04T01:30:00Z,a,m5.large,1,1\n2026-03-04T00:00:00Z,a,m5.large,1,1\n",
+		"a gap": lines[0] + "2026-03-04T00:00:00Z,a,m5.large,1,1\n2027-03-04T00:00:00Z,a,m5.large,1,1\n",
+	} {
+		if _, err := Read(strings.NewReader(bad)); err == nil || !strings.HasPrefix(err.Error(), "reading trace: ") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// The same seed gives the same market, and the same replay.
+func TestReplayIsDeterministic(t *testing.T) {
+	c := generated(t, 3, Scarce, 1, 12)
+	c.Trace = c.Trace[:24]
+	if diff := cmp.Diff(c.Trace, generated(t, 3, Scarce, 1, 12).Trace[:24]); diff != "" {
+		t.Error(diff)
+	}
+	first, err := Replay(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := Replay(t.Context(), c)
+	if err != nil || first != second {
+		t.Errorf("%+v, then %+v, %v", first, second, err)
+	}
+}
+
+// Four hours of the markets that take most nodes back keep the floor in every minute.
+func TestFloorHolds(t *testing.T) {
+	for _, kind := range []Kind{Scarce, Alternating} {
+		t.Run(string(kind), func(t *testing.T) {
+			c := generated(t, 2, kind, 1, 40)
+			c.Trace = c.Trace[:48]
+			r, err := Replay(t.Context(), c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("%+v, %.3f of the oracle", r, r.Dollars/r.Oracle)
+			if r.Below != 0 || r.BelowPlaced != 0 {
+				t.Errorf("%d minutes with fewer running pods than the floor, %d with fewer off spot", r.Below, r.BelowPlaced)
+			}
+		})
+	}
+}
+
+var (
+	days  = flag.Int("spot.days", 2, "days of each generated trace")
+	pods  = flag.Int("spot.pods", 100, "pods of the workload")
+	seeds = flag.Uint64("spot.seeds", 1, "generated traces of each kind")
+	file  = flag.String("spot.file", "", "recorded trace to replay beside the generated ones")
+)
+
+// BenchmarkSpotTraces prints the figures of docs/benchmarks.md.
+func BenchmarkSpotTraces(b *testing.B) {
+	out := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(out, "trace\tUSD\toracle\tratio\tminutes below\tof\ton spot\tinterrupted nodes\tevictions\tlaunched\trefused launches\ttook")
+	replay := func(name string, c Config) {
+		began := time.Now()
+		r, err := Replay(b.Context(), c)
+		if err != nil {
+			b.Fatal(err)
+		}
+		fmt.Fprintf(out, "%s\t%.2f\t%.2f\t%.3f\t%d\t%d\t%.0f %%\t%d\t%d\t%d\t%d\t%s\n", name, r.Dollars, r.Oracle, r.Dollars/r.Oracle, max(r.Below, r.BelowPlaced),
+			r.Minutes, 100*r.SpotShare, r.Interrupted, r.Evictions, r.Launched, r.Refused, time.Since(began).Round(time.Second))
+		_ = out.Flush() // The figures of each trace as they come.
+	}
+	for range b.N {
+		for _, kind := range []Kind{Calm, Changing, Scarce, Alternating} {
+			for seed := range *seeds {
+				replay(fmt.Sprintf("%s %d", kind, seed+1), generated(b, seed+1, kind, *days, *pods))
+			}
+		}
+		if *file != "" {
+			f, err := os.Open(*file)
+			if err != nil {
+				b.Fatal(err)
+			}
+			trace, err := Read(f)
+			_ = f.Close() // It was only read.
+			if err != nil {
+				b.Fatal(err)
+			}
+			replay(*file, Config{Trace: trace, Zones: trace.Zones(), Pods: *pods, Share: "30%"})
+		}
+	}
+}
