@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"text/tabwriter"
@@ -48,7 +49,7 @@ func TestReadTrace(t *testing.T) {
 	for name, bad := range map[string]string{
 		"no header": lines[1], "no time": lines[0] + "noon,a,m5.large,1,1\n", "no price": lines[0] + "2026-03-04T00:00:00Z,a,m5.large,0,1\n",
 		"backwards": lines[0] + "2026-03-04T01:00:00Z,a,m5.large,1,1\n2026-03-04T01:30:00Z,a,m5.large,1,1\n2026-03-04T00:00:00Z,a,m5.large,1,1\n",
-		"a gap": lines[0] + "2026-03-04T00:00:00Z,a,m5.large,1,1\n2027-03-04T00:00:00Z,a,m5.large,1,1\n",
+		"a gap":     lines[0] + "2026-03-04T00:00:00Z,a,m5.large,1,1\n2027-03-04T00:00:00Z,a,m5.large,1,1\n",
 	} {
 		if _, err := Read(strings.NewReader(bad)); err == nil || !strings.HasPrefix(err.Error(), "reading trace: ") {
 			t.Errorf("%s: %v", name, err)
@@ -91,12 +92,23 @@ func TestFloorHolds(t *testing.T) {
 	}
 }
 
-var (
-	days  = flag.Int("spot.days", 2, "days of each generated trace")
-	pods  = flag.Int("spot.pods", 100, "pods of the workload")
-	seeds = flag.Uint64("spot.seeds", 1, "generated traces of each kind")
-	file  = flag.String("spot.file", "", "recorded trace to replay beside the generated ones")
-)
+func TestMain(m *testing.M) {
+	flag.Int("spot.days", 2, "days of each generated trace")
+	flag.Int("spot.pods", 100, "pods of the workload")
+	flag.Int("spot.seeds", 1, "generated traces of each kind")
+	flag.String("spot.file", "", "recorded trace to replay beside the generated ones")
+	os.Exit(m.Run())
+}
+
+// argument returns the number that a flag has.
+func argument(tb testing.TB, name string) int {
+	tb.Helper()
+	n, err := strconv.Atoi(flag.Lookup(name).Value.String())
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return n
+}
 
 // BenchmarkSpotTraces prints the figures of docs/benchmarks.md.
 func BenchmarkSpotTraces(b *testing.B) {
@@ -114,12 +126,12 @@ func BenchmarkSpotTraces(b *testing.B) {
 	}
 	for range b.N {
 		for _, kind := range []Kind{Calm, Changing, Scarce, Alternating} {
-			for seed := range *seeds {
-				replay(fmt.Sprintf("%s %d", kind, seed+1), generated(b, seed+1, kind, *days, *pods))
+			for seed := range uint64(argument(b, "spot.seeds")) {
+				replay(fmt.Sprintf("%s %d", kind, seed+1), generated(b, seed+1, kind, argument(b, "spot.days"), argument(b, "spot.pods")))
 			}
 		}
-		if *file != "" {
-			f, err := os.Open(*file)
+		if file := flag.Lookup("spot.file").Value.String(); file != "" {
+			f, err := os.Open(file)
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -128,7 +140,7 @@ func BenchmarkSpotTraces(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			replay(*file, Config{Trace: trace, Zones: trace.Zones(), Pods: *pods, Share: "30%"})
+			replay(file, Config{Trace: trace, Zones: trace.Zones(), Pods: argument(b, "spot.pods"), Share: "30%"})
 		}
 	}
 }

@@ -55,11 +55,9 @@ func Read(r io.Reader) (Trace, error) {
 			return nil, fmt.Errorf("reading trace: %w", err)
 		}
 		line, _ := rows.FieldPos(0)
-		at, timeErr := time.Parse(time.RFC3339, row[0])
-		price, priceErr := strconv.ParseFloat(row[3], 64)
-		available, boolErr := strconv.ParseBool(row[4])
-		if err := errors.Join(timeErr, priceErr, boolErr); err != nil || price <= 0 || row[1] == "" || row[2] == "" {
-			return nil, fmt.Errorf("reading trace: line %d: a time, a zone, an instance type, a price above 0, and 0 or 1 are expected, got %q: %w", line, row, err)
+		at, offering, quote, err := readRow(row)
+		if err != nil {
+			return nil, fmt.Errorf("reading trace: line %d: %w", line, err)
 		}
 		if len(out) == 0 {
 			start = at
@@ -75,9 +73,19 @@ func Read(r io.Reader) (Trace, error) {
 			}
 			out = append(out, next)
 		}
-		out[i][interruption.Offering{InstanceType: row[2], Zone: row[1]}] = Quote{price, available}
+		out[i][offering] = quote
 	}
 	return out, nil
+}
+
+func readRow(row []string) (at time.Time, _ interruption.Offering, _ Quote, err error) {
+	at, timeErr := time.Parse(time.RFC3339, row[0])
+	price, priceErr := strconv.ParseFloat(row[3], 64)
+	available, boolErr := strconv.ParseBool(row[4])
+	if err := errors.Join(timeErr, priceErr, boolErr); err != nil || price <= 0 || row[1] == "" || row[2] == "" {
+		return at, interruption.Offering{}, Quote{}, fmt.Errorf("a time, a zone, an instance type, a price above 0, and 0 or 1 are expected, got %q: %w", row, err)
+	}
+	return at, interruption.Offering{InstanceType: row[2], Zone: row[1]}, Quote{price, available}, nil
 }
 
 // maxGap bounds the steps that a recorded trace may lack in a row: a day.

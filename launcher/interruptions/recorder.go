@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"sync"
 	"time"
@@ -230,10 +231,7 @@ func (r *Recorder) publish() {
 }
 
 func (r *Recorder) publishLocked(priors interruption.Priors) {
-	r.published, r.priors = interruption.Record{Seen: map[interruption.Offering]interruption.Seen{}}, priors
-	for o, s := range r.record.Seen {
-		r.published.Seen[o] = s
-	}
+	r.published, r.priors = interruption.Record{Seen: maps.Clone(r.record.Seen)}, priors
 	r.version++
 }
 

@@ -39,7 +39,8 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{t: t, leading: true, client: fake.NewClientBuilder().WithScheme(scheme.Scheme).Build()}
 	w.list = []catalog.InstanceType{{Name: "m5.large", Offerings: []catalog.Offering{
-		{Zone: "a", CapacityType: "spot", Price: 0.03, Available: true}, {Zone: "b", CapacityType: "spot", Price: 0.03, Available: true},
+		{Zone: "a", CapacityType: "spot", Price: 0.03, Available: true},
+		{Zone: "b", CapacityType: "spot", Price: 0.03, Available: true},
 		{Zone: "a", CapacityType: "on-demand", Price: 0.1, Available: true},
 	}}}
 	w.restart()

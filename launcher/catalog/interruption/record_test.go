@@ -19,8 +19,12 @@ func large(zone string) interruption.Offering {
 	return interruption.Offering{InstanceType: "m5.large", Zone: zone}
 }
 
-// observe runs so many instances of the offering for a time and interrupts some of them at its end.
-func observe(r *interruption.Record, o interruption.Offering, from time.Time, hours, running, interrupted int) time.Time {
+// period is so many running instances for some hours, of which some are interrupted at the end.
+type period struct{ hours, running, interrupted int }
+
+// observe observes a period of the offering, and returns its end.
+func observe(r *interruption.Record, o interruption.Offering, from time.Time, p period) time.Time {
+	hours, running, interrupted := p.hours, p.running, p.interrupted
 	for h := 0; h <= hours; h++ {
 		var nodes []interruption.Node
 		for i := range running {
@@ -38,7 +42,7 @@ func TestRateIsLearned(t *testing.T) {
 	if want := -math.Log(0.95) / 730; math.Abs(prior-want) > 1e-12 {
 		t.Errorf("the prior is %v per hour, want %v", prior, want)
 	}
-	observe(r, large("a"), noon(), 5, 4, 3)
+	observe(r, large("a"), noon(), period{5, 4, 3})
 	after := r.PerHour(large("a"), interruption.Priors{})
 	if after < 0.02 || after > 0.03 {
 		t.Errorf("3 interruptions in 20 hours beside a prior of 100 hours make %v per hour, want about 3/120", after)
@@ -48,13 +52,13 @@ func TestRateIsLearned(t *testing.T) {
 	}
 	at := noon().Add(5 * time.Hour)
 	for range 60 {
-		at = observe(r, large("c"), at, 10, 10, 1)
+		at = observe(r, large("c"), at, period{10, 10, 1})
 	}
 	if got := r.PerHour(large("c"), interruption.Priors{}); got < 0.008 || got > 0.0115 {
 		t.Errorf("1 interruption in 100 hours, again and again, makes %v per hour, want about 0.01", got)
 	}
 	quiet := &interruption.Record{}
-	observe(quiet, large("d"), noon(), 100, 10, 0)
+	observe(quiet, large("d"), noon(), period{100, 10, 0})
 	if got := quiet.PerHour(large("d"), interruption.Priors{}); got > prior/5 {
 		t.Errorf("1000 hours without any make %v per hour, want far less than the prior %v", got, prior)
 	}
