@@ -2,6 +2,7 @@ package view_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -45,7 +46,7 @@ func TestEstimates(t *testing.T) {
 		{"another AMI", "m7g.large", "ami-2", 0, 60, 100, 12, "", false},
 	} {
 		one := booted("new", c.instanceType, c.ami, 0)
-		in := view.Objects{NodeClaims: append(claims[:len(claims):len(claims)], one), Now: after(c.now).Time}
+		in := view.Objects{NodeClaims: append(slices.Clip(claims), one), Now: after(c.now).Time}
 		got := view.ReadyOf(one, in)
 		want := view.Estimate{Half: after(c.half).Time, Most: after(c.most).Time, Boots: c.boots, Of: c.of, Late: c.late}
 		if got == nil || *got != want {

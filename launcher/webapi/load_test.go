@@ -131,6 +131,7 @@ func (d *discard) Write(b []byte) (int, error) { return io.Discard.Write(b) }
 
 // asks returns a function that sends a request to the handler, with no network between them, and returns the answer's ETag.
 func (w *world) asks(tb testing.TB) func(viewer, path, tag string) string {
+	tb.Helper()
 	handler := w.Handler(Access{Authenticator: authenticator.RequestFunc(viewer), Authorizer: authorizer.AuthorizerFunc(rights)})
 	return func(viewer, path, tag string) string {
 		tb.Helper()
