@@ -15,14 +15,15 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/catalog/commitment"
 )
 
-// The commitments of the account are read over the wire: active ones for Linux alone, with the rates of instances that run.
+// The commitments of the account are read over the wire: active ones for Linux alone, with the rates of instances that run. 438 USD upfront are
+// 0.05 per hour of a year.
 func TestCommitmentsAreRead(t *testing.T) {
 	server := start(t, nil)
 	ends, ended := time.Now().Add(time.Hour).UTC().Truncate(time.Second), time.Now().Add(-time.Hour)
 	family := server.Commitments.AddSavingsPlan(aws.SavingsPlan{Family: "m6i", USDPerHour: 0.32, Discount: 0.25, Ends: ends})
 	compute := server.Commitments.AddSavingsPlan(aws.SavingsPlan{USDPerHour: 2, Discount: 0.2, Ends: ends})
 	server.Commitments.AddSavingsPlan(aws.SavingsPlan{USDPerHour: 2, Discount: 0.2, Ends: ended})
-	region := server.Commitments.AddReservedInstances(aws.ReservedInstances{InstanceType: "m5.xlarge", Count: 3, Ends: ends})
+	region := server.Commitments.AddReservedInstances(aws.ReservedInstances{InstanceType: "m5.xlarge", Count: 3, Upfront: 438, Hourly: 0.05, Ends: ends})
 	zonal := server.Commitments.AddReservedInstances(aws.ReservedInstances{InstanceType: "c5.large", Count: 1, Zone: "us-east-1a", Ends: ends})
 	server.Commitments.AddReservedInstances(aws.ReservedInstances{InstanceType: "m5.xlarge", Count: 3, Product: "Windows", Ends: ends})
 	server.Commitments.AddReservedInstances(aws.ReservedInstances{InstanceType: "m5.xlarge", Count: 3, Ends: ended})
@@ -38,7 +39,7 @@ func TestCommitmentsAreRead(t *testing.T) {
 	want := []commitment.Commitment{
 		{ID: family, Kind: commitment.EC2InstanceSavingsPlan, Family: "m6i", USDPerHour: 0.32, End: ends, Share: 1},
 		{ID: compute, Kind: commitment.ComputeSavingsPlan, USDPerHour: 2, End: ends, Share: 1},
-		{ID: region, Kind: commitment.ReservedInstances, InstanceType: "m5.xlarge", Count: 3, End: ends, Share: 1},
+		{ID: region, Kind: commitment.ReservedInstances, InstanceType: "m5.xlarge", Count: 3, USDPerHour: 0.1, End: ends, Share: 1},
 		{ID: zonal, Kind: commitment.ReservedInstances, InstanceType: "c5.large", Count: 1, Zone: "us-east-1a", End: ends, Share: 1},
 	}
 	if diff := cmp.Diff(want, list); diff != "" {

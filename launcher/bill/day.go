@@ -15,13 +15,13 @@ const (
 	MostKeys = 1000
 	// MostLabels is how long the labels of a key are at most.
 	MostLabels = 256
-	// mostNamespaces bounds the namespaces of a day, mostPools its NodePools, mostUnused its Savings Plans.
+	// mostNamespaces bounds the namespaces of a day, mostPools its NodePools, mostUnused its commitments.
 	mostNamespaces = 500
 	mostPools      = 200
 	mostUnused     = 100
 )
 
-// Other is the name of the namespaces, NodePools and Savings Plans of a day beyond those that are kept. No name of Kubernetes is so.
+// Other is the name of the namespaces, NodePools and commitments of a day beyond those that are kept. No name of Kubernetes is so.
 const Other = "(other)"
 
 // Date is a day of UTC, in days since 1970-01-01.
@@ -52,7 +52,7 @@ type Hour struct {
 	Pools map[string]*Pool
 	// Rows are the workloads. Their sum is what the pools have requested.
 	Rows map[Key]*Row
-	// Unused is what was paid for Savings Plans that nothing used, by ID.
+	// Unused is what was paid for commitments that nothing used, by ID.
 	Unused map[string]float64
 }
 
@@ -163,7 +163,7 @@ func quota(byNamespace map[string][]Key, most int) int {
 	return most
 }
 
-// foldNames reduces namespaces, NodePools and Savings Plans to what is kept.
+// foldNames reduces namespaces, NodePools and commitments to what is kept.
 func (d *Day) foldNames() {
 	namespaces, pools, plans := map[string]float64{}, map[string]float64{}, map[string]float64{}
 	for k, usd := range d.keys() {
@@ -191,7 +191,7 @@ func (d *Day) foldNames() {
 	}
 }
 
-// fold adds up the NodePools and Savings Plans that are not kept; nil keeps all.
+// fold adds up the NodePools and commitments that are not kept; nil keeps all.
 func (h *Hour) fold(pools, plans map[string]bool) {
 	for name, p := range h.Pools {
 		if pools != nil && !pools[name] && name != Other {

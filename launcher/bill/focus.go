@@ -32,7 +32,7 @@ type charge struct {
 }
 
 // writeFOCUS writes the records as FOCUS 1.2: a row for each workload and hour, and for each hour and NodePool what is idle and what was lost to
-// interruptions, and for each hour and Savings Plan what nothing used. The sum of EffectiveCost is the bill.
+// interruptions, and for each hour and commitment what nothing used. The sum of EffectiveCost is the bill.
 func writeFOCUS(w io.Writer, records []Record) error {
 	out := csv.NewWriter(w)
 	if err := out.Write(focusColumns()); err != nil {
@@ -84,7 +84,7 @@ func (h *Hour) charges(start time.Time) []charge {
 	return slices.DeleteFunc(out, func(c charge) bool { return c.parts.Total() == 0 && c.unused == 0 })
 }
 
-// row returns the values of the columns. What a Savings Plan pays for is billed with the plan: it is effective cost, and no billed cost. The list
+// row returns the values of the columns. What a commitment pays for is billed with it: it is effective cost, and no billed cost. The list
 // and contracted costs are not known: they are the effective ones.
 func (c charge) row(cluster string) []string {
 	usd := func(x float64) string { return strconv.FormatFloat(x, 'f', 9, 64) }

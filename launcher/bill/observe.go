@@ -37,6 +37,8 @@ type Node struct {
 	Allocatable Amounts
 	// Interrupted is when it was interrupted; zero if it was not.
 	Interrupted time.Time
+	// Ended is when its instance began to shut down: EC2 bills its volumes alone from then on. Zero before.
+	Ended time.Time
 	// Pods on it that have not ended.
 	Pods []Pod
 }
@@ -47,7 +49,7 @@ type Observation struct {
 	At time.Time
 	// Nodes that are launched and not gone.
 	Nodes []Node
-	// Unused is what Savings Plans have left, in USD per hour by ID.
+	// Unused is what commitments cost that nothing uses, in USD per hour by ID.
 	Unused map[string]float64
 	// Commitments are the account's, as this cluster uses them now.
 	Commitments []catalog.CommitmentUse
@@ -124,6 +126,9 @@ func (l *Ledger) begin(n *Node, from time.Time) time.Time {
 
 // top charges what a node that is gone lacks to the shortest time that EC2 bills.
 func (l *Ledger) top(n Node, gone time.Time) {
+	if !n.Ended.IsZero() && n.Ended.Before(gone) {
+		gone = n.Ended
+	}
 	if until := n.Since.Add(least); gone.Before(until) && !n.Since.Before(l.Start) {
 		l.split(gone, until, func(h *Hour, hours float64) {
 			p := h.pool(n.NodePool)
@@ -135,6 +140,18 @@ func (l *Ledger) top(n Node, gone time.Time) {
 
 // charge adds what a node cost from begin to end to its pool and to its pods. before is the time of the last observation.
 func (l *Ledger) charge(n *Node, begin, before, end time.Time) {
+	if !n.Ended.IsZero() && n.Ended.Before(end) {
+		ended := later(n.Ended, begin)
+		l.split(ended, end, func(h *Hour, hours float64) {
+			p, volumes := h.pool(n.NodePool), Parts{Volumes: n.PerHour.Volumes * hours}
+			if n.Interrupted.IsZero() {
+				p.Idle = p.Idle.Plus(volumes)
+			} else {
+				p.Interrupted = p.Interrupted.Plus(volumes)
+			}
+		})
+		end = ended
+	}
 	if n.Interrupted.IsZero() || n.Interrupted.After(end) {
 		l.share(n, begin, end)
 		return

@@ -159,6 +159,33 @@ func TestInterruption(t *testing.T) {
 	}
 }
 
+// From when its instance shuts down a node costs its volumes alone, and pods nothing; an instance that ran for less than a minute costs one.
+func TestShutdown(t *testing.T) {
+	l, start := &Ledger{}, noon()
+	n, short := node("n", start, pod("a", "web", 2000, 8<<30, start)), node("short", start)
+	l.Observe(Observation{At: start, Nodes: []Node{n, short}})
+	l.Observe(Observation{At: start.Add(90 * time.Second), Nodes: []Node{n}})
+	n.Ended = start.Add(100 * time.Second)
+	l.Observe(Observation{At: start.Add(120 * time.Second), Nodes: []Node{n}})
+	l.Observe(Observation{At: start.Add(150 * time.Second), Nodes: []Node{n}})
+	l.Observe(Observation{At: start.Add(180 * time.Second)})
+	brief := node("brief", start.Add(170*time.Second))
+	brief.Ended = start.Add(172 * time.Second)
+	l.Observe(Observation{At: start.Add(190 * time.Second), Nodes: []Node{brief}})
+	l.Observe(Observation{At: start.Add(200 * time.Second)})
+	requested, idle, _, rows := totals(l)
+	// The volumes are a tenth: of n 50 seconds, of brief 18, whose minute is counted for all of it.
+	if want := 60 + 5 + 2 + 1.8 + 58; !near(requested*3600, 100) || !near(rows["a/web"]*3600, 100) || math.Abs(idle*3600-want) > 1e-6 {
+		t.Errorf("requested %v, rows %v, idle %v, want 100 and %v", requested*3600, rows, idle*3600, want)
+	}
+	n.Interrupted = start.Add(95 * time.Second)
+	l = &Ledger{Start: start, Through: start, seen: map[string]Node{"n": n}}
+	l.Observe(Observation{At: start.Add(150 * time.Second), Nodes: []Node{n}})
+	if requested, idle, interrupted, _ := totals(l); !near(requested*3600, 95) || !near(interrupted*3600, 5+5) || !near(idle, 0) {
+		t.Errorf("requested %v, idle %v, interrupted %v", requested*3600, idle*3600, interrupted*3600)
+	}
+}
+
 // Accelerators weigh what they cost, and what Savings Plans have left is charged.
 func TestAcceleratorsAndUnused(t *testing.T) {
 	l := &Ledger{}

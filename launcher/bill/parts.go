@@ -20,7 +20,7 @@ type Parts struct {
 	Burst float64 `json:"burst"`
 	// Declared is what the NodePool declares (catalog.NodeCostAnnotation).
 	Declared float64 `json:"declared"`
-	// Commitments is what Savings Plans pay for instances.
+	// Commitments is what Savings Plans and Reserved Instances cost that pay for instances.
 	Commitments float64 `json:"commitments"`
 }
 

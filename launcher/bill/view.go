@@ -78,7 +78,7 @@ type Bill struct {
 	Idle Parts `json:"idle"`
 	// Interrupted is what nodes cost from their interruption on.
 	Interrupted Parts `json:"interrupted"`
-	// Unused is what was paid for Savings Plans that nothing used, by ID.
+	// Unused is what was paid for commitments that nothing used, by ID.
 	Unused map[string]float64 `json:"unusedCommitments,omitempty"`
 	// Total is the sum of all of it.
 	Total float64 `json:"totalUSD"`
@@ -244,7 +244,7 @@ func (b Bill) table(w io.Writer) error {
 		unused += usd
 	}
 	if unused > 0 {
-		fmt.Fprintf(w, ", %.4f for Savings Plans that nothing used", unused)
+		fmt.Fprintf(w, ", %.4f for commitments that nothing used", unused)
 	}
 	fmt.Fprintf(w, "\n  of it: %s\n", all)
 	if share := b.UnobservedHours; share >= 0.05 {

@@ -230,8 +230,34 @@ func TestCommitmentsOfTheBill(t *testing.T) {
 	if d := sum.Plus(want.Times(-1)); math.Abs(d.Instance)+math.Abs(d.Volumes)+math.Abs(d.Commitments)+math.Abs(d.Declared) > 1e-9 {
 		t.Errorf("%+v per hour, want %+v", sum, want)
 	}
+	// One shuts down: EC2 bills its instance no longer, and what paid for it pays for another one.
+	in.Claims[1].StatusConditions().SetTrue(karpv1.ConditionTypeInstanceTerminating)
+	in.Claims[1].Status.NodeName = in.Nodes[1].Name
+	less := Look(in)
+	if less.Nodes[1].Ended.IsZero() || !less.Nodes[0].Ended.IsZero() || math.Abs(less.Unused["sp"]-(0.1-0.072)) > 1e-9 {
+		t.Errorf("nodes %+v, unused %v", less.Nodes, less.Unused)
+	}
 	if o.Unused["rest"] != 0.5 || math.Abs(o.Unused["sp"]) > 1e-9 || len(o.Unused) != 2 || len(o.Commitments) != 3 {
 		t.Errorf("unused %v of %+v", o.Unused, o.Commitments)
+	}
+}
+
+// What Reserved Instances cost is charged to the nodes that use them; what nothing uses of them is paid as well. One without a price costs nothing.
+func TestReservedInstancesOfTheBill(t *testing.T) {
+	now := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
+	in := Objects{Now: now, Types: instanceTypes(t.Context()), Commitments: []commitment.Commitment{
+		{ID: "zonal", Kind: commitment.ReservedInstances, InstanceType: "m6i.large", Zone: "a", Count: 4, USDPerHour: 0.06, Share: 0.5},
+		{ID: "none", Kind: commitment.ReservedInstances, InstanceType: "c7g.large", Count: 3, USDPerHour: 0.05, Share: 1},
+		{ID: "unknown", Kind: commitment.ReservedInstances, InstanceType: "r5.large", Count: 3, Share: 1},
+	}}
+	claim, n := node("n", "on-demand", now)
+	in.Claims, in.Nodes = []karpv1.NodeClaim{*claim}, []corev1.Node{*n}
+	o := Look(in)
+	if got, want := o.Nodes[0].PerHour, (bill.Parts{Volumes: 0.002, Commitments: 0.06}); math.Abs(got.Plus(want.Times(-1)).Total()) > 1e-9 || math.Abs(got.Commitments-0.06) > 1e-9 {
+		t.Errorf("%+v per hour, want %+v", got, want)
+	}
+	if math.Abs(o.Unused["zonal"]-0.06) > 1e-9 || math.Abs(o.Unused["none"]-0.15) > 1e-9 || len(o.Unused) != 2 {
+		t.Errorf("unused %v", o.Unused)
 	}
 }
 

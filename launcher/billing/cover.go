@@ -11,14 +11,35 @@ import (
 
 // paid is what commitments pay for.
 type paid struct {
-	// covered and plans are the shares of the instances of a type and zone that any commitment, and that Savings Plans, pay for.
-	covered, plans map[string]float64
-	// perUSD is what Savings Plans cost per USD on demand of the instances that they pay for.
-	perUSD float64
-	// unused is what Savings Plans have left, in USD per hour by ID.
+	// covered is the share of the instances of a type and zone that any commitment pays for.
+	covered map[string]float64
+	// reserved and plans are what Reserved Instances and Savings Plans pay for.
+	reserved, plans part
+	// unused is what commitments cost that nothing uses, in USD per hour by ID.
 	unused map[string]float64
 	// uses is how much of each commitment is used.
 	uses []catalog.CommitmentUse
+}
+
+// part is what the commitments of some kinds pay for.
+type part struct {
+	// shares are those of the instances of a type and zone.
+	shares map[string]float64
+	// perUSD is what the commitments cost per USD on demand of these instances.
+	perUSD float64
+	// used is what is paid for that, onDemand what it would cost on demand, in USD per hour.
+	used, onDemand float64
+}
+
+func (p *part) add(u commitment.Use, share float64) {
+	p.shares[u.Name] = share
+	p.onDemand += share * float64(u.Count) * u.OnDemand
+}
+
+func (p *part) done() {
+	if p.onDemand > 0 {
+		p.perUSD = p.used / p.onDemand
+	}
 }
 
 // commitments returns what the commitments pay for: the on-demand nodes of the whole cluster use them, in AWS's order.
@@ -37,27 +58,40 @@ func (in *Objects) commitments(nodes map[string]*corev1.Node) paid {
 		}
 	}
 	all, first := commitment.Apply(in.Commitments, uses), commitment.Apply(reserved, uses)
-	out.covered, out.plans, out.uses = all.Covered, map[string]float64{}, state.CommitmentUses(counts)
-	onDemand, used := 0.0, 0.0
+	out.covered, out.uses = all.Covered, state.CommitmentUses(counts)
+	out.reserved.shares, out.plans.shares = map[string]float64{}, map[string]float64{}
 	for _, u := range uses {
 		// Reserved Instances are applied before all Savings Plans.
-		out.plans[u.Name] = max(all.Covered[u.Name]-first.Covered[u.Name], 0)
-		onDemand += out.plans[u.Name] * float64(u.Count) * u.OnDemand
+		out.reserved.add(u, first.Covered[u.Name])
+		out.plans.add(u, max(all.Covered[u.Name]-first.Covered[u.Name], 0))
 	}
 	for i := range in.Commitments {
-		if c := &in.Commitments[i]; c.Kind != commitment.ReservedInstances {
-			used += c.Amount() - all.Left[i]
-			out.unused[c.ID] = all.Left[i]
+		c := &in.Commitments[i]
+		cost, amount := c.Cost(), c.Amount()
+		if cost <= 0 || amount <= 0 {
+			continue
+		}
+		left := cost * all.Left[i] / amount
+		out.unused[c.ID] = left
+		if c.Kind == commitment.ReservedInstances {
+			out.reserved.used += cost - left
+		} else {
+			out.plans.used += cost - left
 		}
 	}
-	if onDemand > 0 {
-		out.perUSD = used / onDemand
-	}
+	out.reserved.done()
+	out.plans.done()
 	return out
 }
 
-// billed counts the nodes of the cluster that commitments may pay for, and instances without a Node yet.
+// billed counts the nodes of the cluster that commitments may pay for, and instances without a Node yet. EC2 does not bill instances that shut down.
 func (in *Objects) billed(nodes map[string]*corev1.Node) map[catalog.Billed]int {
+	over := map[string]bool{}
+	for i := range in.Claims {
+		if claim := &in.Claims[i]; !ended(claim).IsZero() {
+			over[claim.Status.NodeName] = true
+		}
+	}
 	out := map[catalog.Billed]int{}
 	count := func(labels map[string]string) {
 		if b, ok := catalog.BilledOnDemand(labels); ok {
@@ -65,24 +99,25 @@ func (in *Objects) billed(nodes map[string]*corev1.Node) map[catalog.Billed]int 
 		}
 	}
 	for i := range in.Nodes {
-		count(in.Nodes[i].Labels)
+		if !over[in.Nodes[i].Name] {
+			count(in.Nodes[i].Labels)
+		}
 	}
 	for i := range in.Claims {
-		if claim := &in.Claims[i]; claim.Status.ProviderID != "" && nodes[claim.Status.NodeName] == nil {
+		if claim := &in.Claims[i]; claim.Status.ProviderID != "" && nodes[claim.Status.NodeName] == nil && ended(claim).IsZero() {
 			count(claim.Labels)
 		}
 	}
 	return out
 }
 
-// cover takes off a node's instance what commitments pay for, and adds what Savings Plans cost for it. Equal nodes of a zone share what is
-// covered. What Reserved Instances cost is not known here.
+// cover takes off a node's instance what commitments pay for, and adds what these cost for it. Equal nodes of a zone share what is covered.
 func (p *paid) cover(parts *bill.Parts, claim *karpv1.NodeClaim) {
 	b, ok := catalog.BilledOnDemand(claim.Labels)
 	if !ok {
 		return
 	}
 	name := b.InstanceType + "/" + b.Zone
-	parts.Commitments = parts.Instance * p.plans[name] * p.perUSD
+	parts.Commitments = parts.Instance * (p.plans.shares[name]*p.plans.perUSD + p.reserved.shares[name]*p.reserved.perUSD)
 	parts.Instance *= 1 - p.covered[name]
 }

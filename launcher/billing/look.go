@@ -123,12 +123,21 @@ func nodeOf(claim *karpv1.NodeClaim, node *corev1.Node) bill.Node {
 	if c := conditions.Get(karpv1.ConditionTypeDisruptionReason); claim.DeletionTimestamp != nil && c.IsTrue() && interrupted(c.Reason) {
 		out.Interrupted = c.LastTransitionTime.Time
 	}
+	out.Ended = ended(claim)
 	allocatable := claim.Status.Allocatable
 	if node != nil && len(node.Status.Allocatable) > 0 {
 		allocatable = node.Status.Allocatable
 	}
 	out.Allocatable = amounts(allocatable)
 	return out
+}
+
+// ended returns when the launcher let EC2 terminate a NodeClaim's instance; zero if it did not.
+func ended(claim *karpv1.NodeClaim) time.Time {
+	if c := claim.StatusConditions().Get(karpv1.ConditionTypeInstanceTerminating); c.IsTrue() {
+		return c.LastTransitionTime.Time
+	}
+	return time.Time{}
 }
 
 // interrupted reports whether EC2 took the node away.

@@ -199,7 +199,7 @@ func (a *Account) reserved(ctx context.Context) (list []commitment.Commitment, f
 		r := &out.ReservedInstances[i]
 		c := commitment.Commitment{
 			ID: awssdk.ToString(r.ReservedInstancesId), Kind: commitment.ReservedInstances, InstanceType: string(r.InstanceType),
-			Count: int(awssdk.ToInt32(r.InstanceCount)), End: awssdk.ToTime(r.End), Share: 1,
+			Count: int(awssdk.ToInt32(r.InstanceCount)), End: awssdk.ToTime(r.End), Share: 1, USDPerHour: perHour(r),
 		}
 		if r.Scope == ec2types.ScopeAvailabilityZone {
 			c.Zone = awssdk.ToString(r.AvailabilityZone)
@@ -211,4 +211,31 @@ func (a *Account) reserved(ctx context.Context) (list []commitment.Commitment, f
 		list = append(list, c)
 	}
 	return list, faults, nil
+}
+
+// perHour returns what one of Reserved Instances costs per hour: its recurring charges, and what was paid upfront divided by the hours of the term. It
+// is 0, not known, for prices in another currency than USD.
+func perHour(r *ec2types.ReservedInstances) float64 {
+	if r.CurrencyCode != ec2types.CurrencyCodeValuesUsd {
+		return 0
+	}
+	usd := decimal(r.UsagePrice)
+	for _, c := range r.RecurringCharges {
+		if c.Frequency == ec2types.RecurringChargeFrequencyHourly {
+			usd += awssdk.ToFloat64(c.Amount)
+		}
+	}
+	if term := time.Duration(awssdk.ToInt64(r.Duration)) * time.Second; term > 0 {
+		usd += decimal(r.FixedPrice) / term.Hours()
+	}
+	return usd
+}
+
+// decimal returns the number that the API wrote, which the SDK has in 32 bits.
+func decimal(f *float32) float64 {
+	usd, err := strconv.ParseFloat(strconv.FormatFloat(float64(awssdk.ToFloat32(f)), 'g', -1, 32), 64)
+	if err != nil {
+		return 0
+	}
+	return usd
 }

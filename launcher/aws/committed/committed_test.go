@@ -3,6 +3,7 @@ package committed_test
 import (
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -70,6 +71,40 @@ func TestAnswers(t *testing.T) {
 			t.Errorf("%s: %+v, %v", tc.what, list, faults)
 		case tc.fault != "" && (len(list) != 0 || len(faults) != 1 || faults[0].Entry != "sp" || !strings.HasPrefix(faults[0].Message, tc.fault)):
 			t.Errorf("%s: %+v, %v; want a fault %q", tc.what, list, faults, tc.fault)
+		}
+	}
+}
+
+// What Reserved Instances cost per hour is their recurring charge, with what was paid upfront divided by the hours of the term. A price that cannot be is a
+// fault, one in another currency is not known.
+func TestPricesOfReservedInstances(t *testing.T) {
+	const answer = `<DescribeReservedInstancesResponse xmlns="http://ec2.amazonaws.com/doc/2016-11-15/"><reservedInstancesSet><item>
+<reservedInstancesId>ri</reservedInstancesId><instanceType>m5.large</instanceType><instanceCount>2</instanceCount><duration>31536000</duration>
+<fixedPrice>%s</fixedPrice><usagePrice>%s</usagePrice><currencyCode>%s</currencyCode><scope>Region</scope>
+<recurringCharges><item><frequency>Hourly</frequency><amount>%s</amount></item></recurringCharges></item></reservedInstancesSet></DescribeReservedInstancesResponse>`
+	for _, tc := range []struct {
+		what, fixed, usage, currency, hourly string
+		want                                 float64
+	}{
+		{"no upfront", "0.0", "0.0", "USD", "0.06", 0.06},
+		{"all upfront", "438.0", "0.0", "USD", "0.0", 0.05},
+		{"partial upfront", "219", "0.0", "USD", "0.025", 0.05},
+		{"an old usage price", "87.6", "0.034", "USD", "0", 0.044},
+		{"another currency", "438.0", "0.0", "CNY", "0.0", 0},
+		{"a negative price", "0.0", "0.0", "USD", "-0.06", -1},
+	} {
+		list, faults, err := account(t, func(call string) string {
+			return map[string]string{
+				"DescribeSavingsPlans": `{"savingsPlans":[]}`, "DescribeReservedInstances": fmt.Sprintf(answer, tc.fixed, tc.usage, tc.currency, tc.hourly),
+			}[call]
+		}).Commitments(t.Context())
+		switch {
+		case err != nil:
+			t.Errorf("%s: %v", tc.what, err)
+		case tc.want < 0 && (len(list) != 0 || len(faults) != 1 || faults[0].Entry != "ri" || !strings.HasPrefix(faults[0].Message, "usdPerHour: ")):
+			t.Errorf("%s: %+v, %+v", tc.what, list, faults)
+		case tc.want >= 0 && (len(list) != 1 || math.Abs(list[0].USDPerHour-tc.want) > 1e-12):
+			t.Errorf("%s: %+v, %+v, want %v", tc.what, list, faults, tc.want)
 		}
 	}
 }

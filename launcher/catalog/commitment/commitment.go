@@ -25,7 +25,7 @@ type Commitment struct {
 	ID string
 	// Kind of the commitment.
 	Kind Kind
-	// USDPerHour is the amount of a Savings Plan.
+	// USDPerHour is the amount of a Savings Plan, or what one of Reserved Instances costs with its share of what was paid upfront; 0 if that is not known.
 	USDPerHour float64
 	// Discount is the share of the on-demand price, 0 to 1, by which usage under a Savings Plan is cheaper, where Rates has no rate.
 	Discount float64
@@ -54,6 +54,14 @@ func (c *Commitment) Amount() float64 {
 		return c.USDPerHour * c.Share
 	}
 	return float64(c.Count) * c.units(c.InstanceType) * c.Share
+}
+
+// Cost returns what the cluster's share of the commitment costs per hour, used or not; 0 for Reserved Instances whose price is not known.
+func (c *Commitment) Cost() float64 {
+	if c.Kind == ReservedInstances {
+		return c.USDPerHour * float64(c.Count) * c.Share
+	}
+	return c.Amount()
 }
 
 // Draw returns how much of the commitment a node uses that it pays for, and false if it does not pay for such nodes. onDemand is the price of the

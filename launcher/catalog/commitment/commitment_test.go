@@ -158,13 +158,13 @@ func TestFits(t *testing.T) {
 const file = `
 - {id: sp, kind: ComputeSavingsPlan, usdPerHour: 10, discountPercent: 28, sharePercent: 40, end: 2027-03-01T00:00:00Z}
 - {id: m5, kind: EC2InstanceSavingsPlan, usdPerHour: 2, family: m5, rates: {m5.large: 0.06}}
-- {id: ri, kind: ReservedInstances, instanceType: m5.large, count: 3, zone: us-east-1a}
+- {id: ri, kind: ReservedInstances, instanceType: m5.large, count: 3, zone: us-east-1a, usdPerHour: 0.06, sharePercent: 50}
 `
 
 func TestParse(t *testing.T) {
 	now := time.Date(2026, 11, 23, 0, 0, 0, 0, time.UTC)
 	got, faults, err := Parse([]byte(file), now)
-	if err != nil || len(faults) != 0 || len(got) != 3 || got[0].Amount() != 4 || got[1].Rates["m5.large"] != 0.06 || got[2].Zone != "us-east-1a" {
+	if err != nil || len(faults) != 0 || len(got) != 3 || got[0].Amount() != 4 || got[1].Rates["m5.large"] != 0.06 || got[2].Zone != "us-east-1a" || got[0].Cost() != 4 || math.Abs(got[2].Cost()-0.09) > 1e-12 {
 		t.Fatalf("%+v, %+v, %v", got, faults, err)
 	}
 	_, faults, err = Parse([]byte(file), now.AddDate(1, 0, 0))
@@ -202,7 +202,9 @@ func TestMistakesAreLeftOut(t *testing.T) {
 		"{id: a, kind: ComputeSavingsPlan, usdPerHour: 1, discountPercent: 20, usdPerDay: 24}":     "usdPerDay",
 		"{id: a, kind: ReservedInstances, instanceType: m5, count: 1}":                             "instanceType: ",
 		"{id: a, kind: ReservedInstances, instanceType: m5.large}":                                 "count: ",
-		"{id: a, kind: ReservedInstances, instanceType: m5.large, count: 1, usdPerHour: 2}":        "usdPerHour",
+		"{id: a, kind: ReservedInstances, instanceType: m5.large, count: 1, usdPerHour: -2}":       "usdPerHour: ",
+		"{id: a, kind: ReservedInstances, instanceType: m5.large, count: 1, usdPerHour: much}":     "usdPerHour",
+		"{id: a, kind: ReservedInstances, instanceType: m5.large, count: 1, discountPercent: 2}":   "discountPercent, rates and family",
 		"{id: good, kind: ComputeSavingsPlan, usdPerHour: 1, discountPercent: 20}":                 "id: ",
 	} {
 		list := "- {id: good, kind: ReservedInstances, instanceType: m5.large, count: 1}\n- " + text + "\n"

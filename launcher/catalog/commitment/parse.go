@@ -16,7 +16,8 @@ type Entry struct {
 	ID string `json:"id"`
 	// Kind is one of the kinds.
 	Kind Kind `json:"kind"`
-	// USDPerHour is the amount of a Savings Plan.
+	// USDPerHour is the amount of a Savings Plan. Of Reserved Instances it is what one of them costs, with its share of what was paid upfront; it may be left
+	// out, and is for the bill alone.
 	USDPerHour float64 `json:"usdPerHour,omitempty"`
 	// DiscountPercent is by how much usage under a Savings Plan is cheaper than on demand.
 	DiscountPercent float64 `json:"discountPercent,omitempty"`
@@ -132,8 +133,10 @@ func (c *Commitment) validateReserved() error {
 		return fmt.Errorf("instanceType: an instance type such as m7g.large is expected, got %q", c.InstanceType)
 	case c.Count < 1 || c.Count > maxUSD:
 		return fmt.Errorf("count: a number of instances from 1 to %.0f is expected, got %d", maxUSD, c.Count)
-	case c.USDPerHour != 0 || c.Discount != 0 || len(c.Rates) > 0 || c.Family != "":
-		return fmt.Errorf("usdPerHour, discountPercent, rates and family are those of Savings Plans: instanceType and count alone are expected")
+	case c.USDPerHour != 0 && !positive(c.USDPerHour):
+		return fmt.Errorf("usdPerHour: a number of USD above 0, at most %.0f, is expected for each instance, or none, got %v", maxUSD, c.USDPerHour)
+	case c.Discount != 0 || len(c.Rates) > 0 || c.Family != "":
+		return fmt.Errorf("discountPercent, rates and family are those of Savings Plans: instanceType, count, zone and usdPerHour are expected")
 	}
 	return nil
 }
