@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -258,6 +259,27 @@ func TestReservedInstancesOfTheBill(t *testing.T) {
 	}
 	if math.Abs(o.Unused["zonal"]-0.06) > 1e-9 || math.Abs(o.Unused["none"]-0.15) > 1e-9 || len(o.Unused) != 2 {
 		t.Errorf("unused %v", o.Unused)
+	}
+}
+
+// What a NodeOverlay says that a node costs is what it costs, also where commitments pay for it.
+func TestOverlaidPriceOfTheBill(t *testing.T) {
+	now := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
+	in := Objects{Now: now, Types: instanceTypes(t.Context()), Overlaid: map[string]string{"default": "default/own"}, Commitments: []commitment.Commitment{
+		{ID: "sp", Kind: commitment.ComputeSavingsPlan, USDPerHour: 1, Discount: 0.25, Share: 1},
+	}}
+	own := slices.Clone(in.Types["default"])
+	for i := range own {
+		own[i].Offerings = slices.Clone(own[i].Offerings)
+		for k := range own[i].Offerings {
+			own[i].Offerings[k].Price, own[i].Offerings[k].Overlaid = 0.052, true
+		}
+	}
+	in.Types["default/own"] = own
+	claim, n := node("n", "on-demand", now)
+	in.Claims, in.Nodes = []karpv1.NodeClaim{*claim}, []corev1.Node{*n}
+	if got := Look(in).Nodes[0].PerHour; math.Abs(got.Instance-0.05) > 1e-9 || got.Commitments != 0 {
+		t.Errorf("%+v per hour, want the NodeOverlay's price", got)
 	}
 }
 

@@ -43,6 +43,8 @@ type place struct{ list, instanceType, zone, capacityType string }
 type priced struct {
 	price float64
 	of    *catalog.InstanceType
+	// overlaid means that a NodeOverlay decides the price.
+	overlaid bool
 }
 
 // Look returns the observation of the objects: the nodes that EC2 has launched, at today's prices.
@@ -51,9 +53,9 @@ func Look(in Objects) bill.Observation {
 	for list, types := range in.Types {
 		for i := range types {
 			for _, o := range types[i].Offerings {
-				prices[place{list, types[i].Name, o.Zone, o.CapacityType}] = priced{o.Price, &types[i]}
+				prices[place{list, types[i].Name, o.Zone, o.CapacityType}] = priced{o.Price, &types[i], o.Overlaid}
 				if o.Coverable() {
-					prices[place{list, types[i].Name, o.Zone, ""}] = priced{o.Price, &types[i]}
+					prices[place{list, types[i].Name, o.Zone, ""}] = priced{o.Price, &types[i], false}
 				}
 			}
 		}
@@ -80,16 +82,18 @@ func Look(in Objects) bill.Observation {
 		}
 		n := nodeOf(claim, nodes[claim.Status.NodeName])
 		n.Pods = pods[claim.Status.NodeName]
-		n.PerHour, n.Burst = in.price(claim, prices, declared[n.NodePool])
-		paid.cover(&n.PerHour, claim)
+		p := in.priceOf(claim, prices)
+		n.PerHour, n.Burst = p.cost(claim, declared[n.NodePool])
+		if !p.overlaid { // A NodeOverlay's price wins over all.
+			paid.cover(&n.PerHour, claim)
+		}
 		out.Nodes = append(out.Nodes, n)
 	}
 	return out
 }
 
-// price returns what a node costs now, as if no commitment paid for it. If its offering is not in the catalog any more, it is what was recorded
-// when the node was planned.
-func (in *Objects) price(claim *karpv1.NodeClaim, prices map[place]priced, d catalog.Declared) (bill.Parts, catalog.Charges) {
+// priceOf returns the price of a node's offering now, as if no commitment paid for it; without an instance type if it is not in the catalog any more.
+func (in *Objects) priceOf(claim *karpv1.NodeClaim, prices map[place]priced) priced {
 	at := place{
 		instanceType: claim.Labels[corev1.LabelInstanceTypeStable], zone: claim.Labels[corev1.LabelTopologyZone], capacityType: claim.Labels[karpv1.CapacityTypeLabelKey],
 	}
@@ -99,14 +103,19 @@ func (in *Objects) price(claim *karpv1.NodeClaim, prices map[place]priced, d cat
 	if key := in.Overlaid[claim.Labels[karpv1.NodePoolLabelKey]]; key != "" {
 		at.list = key
 	}
-	p, ok := prices[at]
+	p := prices[at]
 	if _, billed := catalog.BilledOnDemand(claim.Labels); billed && catalog.CapacityTypeOf(at.capacityType).Counted {
 		at.capacityType = "" // What the account pays for instances in a capacity reservation.
 		if onDemand, there := prices[at]; there {
-			p, ok = onDemand, true
+			p = onDemand
 		}
 	}
-	if !ok {
+	return p
+}
+
+// cost returns what a node costs. If its offering is not in the catalog any more, it is what was recorded when the node was planned.
+func (p priced) cost(claim *karpv1.NodeClaim, d catalog.Declared) (bill.Parts, catalog.Charges) {
+	if p.of == nil {
 		cost, _ := catalog.ParseCost(claim.Annotations[catalog.CostAnnotation])
 		return bill.Parts{Instance: cost.Instance, Volumes: cost.Volumes, PublicIPv4: cost.PublicIPv4, Declared: d.NodeCost}, catalog.Charges{}
 	}

@@ -1,6 +1,7 @@
 package plan_test
 
 import (
+	"math"
 	"math/rand/v2"
 	"reflect"
 	"slices"
@@ -53,6 +54,41 @@ func TestMixesWithCommitments(t *testing.T) {
 				t.Errorf("%.4f USD/h are paid beside the commitments, of which %.4f is used: spot nodes alone cost %.4f", paid, used, spot)
 			}
 		})
+	}
+}
+
+// A NodeOverlay's price wins over a commitment: what it prices is not covered, costs what it says, and leaves the commitment to other nodes.
+func TestOverlaidPricesAreNotCovered(t *testing.T) {
+	all := mixes()
+	x := all[slices.IndexFunc(all, func(x mix) bool { return x.name == "forty-shapes" })]
+	x.spot = false
+	bought := func(overlaid, committed bool) plan.Plan {
+		in := x.input(t, 60, 1)
+		for key, types := range in.Catalog.InstanceTypes {
+			types = slices.Clone(types)
+			for i := range types {
+				types[i].Offerings = slices.Clone(types[i].Offerings)
+				for k := range types[i].Offerings {
+					types[i].Offerings[k].Overlaid = overlaid
+				}
+			}
+			in.Catalog.InstanceTypes[key] = types
+		}
+		if committed {
+			in.Catalog.Commitments = []commitment.Commitment{{ID: "sp", Kind: commitment.ComputeSavingsPlan, USDPerHour: 1000, Discount: 0.28, Share: 1}}
+		}
+		p := plan.Make(t.Context(), in)
+		check(t, in, p)
+		return p
+	}
+	plain, overlaid, covered := bought(false, false), bought(true, true), bought(false, true)
+	if math.Abs(overlaid.CostPerHour-plain.CostPerHour) > 1e-9 || covered.CostPerHour > plain.CostPerHour/10 {
+		t.Errorf("%v USD/h with prices of NodeOverlays, %v without commitments, %v covered", overlaid.CostPerHour, plain.CostPerHour, covered.CostPerHour)
+	}
+	for i := range overlaid.Claims {
+		if c := &overlaid.Claims[i]; c.Covered != "" {
+			t.Errorf("%s is covered by %s", c.Name, c.Covered)
+		}
 	}
 }
 
