@@ -49,7 +49,7 @@ func readTemplate(t *testing.T) template {
 	return out
 }
 
-// plain reads the short forms !Ref, !Sub, !GetAtt and !Equals as the long ones.
+// plain reads the short forms !Ref, !Sub, !GetAtt, !Equals and !If as the long ones.
 func plain(t *testing.T, node *yamlv3.Node) any {
 	t.Helper()
 	var value any
@@ -75,7 +75,7 @@ func plain(t *testing.T, node *yamlv3.Node) any {
 			t.Fatal(err)
 		}
 	}
-	names := map[string]string{"!Ref": "Ref", "!Sub": "Fn::Sub", "!GetAtt": "Fn::GetAtt", "!Equals": "Fn::Equals"}
+	names := map[string]string{"!Ref": "Ref", "!Sub": "Fn::Sub", "!GetAtt": "Fn::GetAtt", "!Equals": "Fn::Equals", "!If": "Fn::If"}
 	if function, ok := names[node.Tag]; ok {
 		return map[string]any{function: value}
 	}
@@ -101,7 +101,7 @@ func walk(value any, f func(function string, argument any)) {
 
 func TestTemplateReferencesWhatThereIs(t *testing.T) {
 	in := readTemplate(t)
-	known := map[string]bool{"AWS::Partition": true, "AWS::Region": true, "AWS::AccountId": true, "AWS::URLSuffix": true}
+	known := map[string]bool{"AWS::Partition": true, "AWS::Region": true, "AWS::AccountId": true, "AWS::URLSuffix": true, "AWS::NoValue": true}
 	for name := range in.Parameters {
 		known[name] = true
 	}
@@ -130,6 +130,10 @@ func TestTemplateReferencesWhatThereIs(t *testing.T) {
 		case "Fn::GetAtt":
 			name, _, _ := strings.Cut(text, ".")
 			names = []string{name}
+		case "Fn::If":
+			if name, _ := argument.([]any)[0].(string); in.Conditions[name] == nil {
+				t.Errorf("Fn::If names %s, which is no condition", name)
+			}
 		case "Fn::Sub":
 			for _, match := range substituted.FindAllStringSubmatch(text, -1) {
 				names = append(names, match[1])
@@ -176,17 +180,15 @@ func TestTemplateProperties(t *testing.T) {
 	}
 }
 
-// The statements are those of iam/launcher.json, each in one policy, and each policy is short enough for the longest names.
+// The statements are those of iam/launcher.json and iam/commitments.json, each in one policy, and each policy is short enough for the longest names.
 func TestTemplatePoliciesAreTheLaunchers(t *testing.T) {
 	in := readTemplate(t)
-	text, err := os.ReadFile("iam/launcher.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := read(t, "iam/launcher.json")
 	rename := strings.NewReplacer(
 		"${Partition}", "${AWS::Partition}", "${Region}", "${AWS::Region}", "${AccountID}", "${AWS::AccountId}",
 		"${NodeRole}", "KarpenterNodeRole-${ClusterName}", "${InterruptionQueue}", "${ClusterName}")
-	want := statements(t, rename.Replace(string(text)))
+	want := statements(t, rename.Replace(text))
+	maps.Copy(want, statements(t, read(t, "iam/commitments.json")))
 	got := map[string]any{}
 	longest := strings.NewReplacer("${AWS::Partition}", "aws-us-gov", "${AWS::Region}", "ap-southeast-1", "${AWS::AccountId}", "123456789012",
 		"${ClusterName}", strings.Repeat("x", 46), " ", "", "\n", "")
@@ -209,7 +211,7 @@ func TestTemplatePoliciesAreTheLaunchers(t *testing.T) {
 		}
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("-iam/launcher.json +cloudformation/slipway.yaml\n%s", diff)
+		t.Errorf("-iam +cloudformation/slipway.yaml\n%s", diff)
 	}
 }
 
@@ -301,7 +303,7 @@ func TestTemplateHasKarpentersNames(t *testing.T) {
 		"KarpenterControllerRole":      "${ClusterName}-karpenter",
 		"KarpenterInterruptionQueue":   "ClusterName",
 	}
-	for _, policy := range []string{"NodeLifecycle", "IAMIntegration", "EKSIntegration", "Interruption", "ResourceDiscovery"} {
+	for _, policy := range []string{"NodeLifecycle", "IAMIntegration", "EKSIntegration", "Interruption", "ResourceDiscovery", "Commitments"} {
 		want["KarpenterController"+policy+"Policy"] = "KarpenterController" + policy + "Policy-${ClusterName}"
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -129,6 +129,25 @@ func TestModuleFillsInThePolicy(t *testing.T) {
 	}
 }
 
+// The policy for commitments is the file that the end-to-end test enforces, and nothing without the variable.
+func TestModuleLetsReadCommitments(t *testing.T) {
+	in := readModule(t).resource(t, "aws_iam_role_policy", "commitments").Attributes
+	call := in["policy"].Expr.(*hclsyntax.FunctionCallExpr)
+	var path string
+	for _, part := range call.Args[0].(*hclsyntax.TemplateExpr).Parts {
+		if text, ok := part.(*hclsyntax.LiteralValueExpr); ok {
+			path += text.Val.AsString()
+		}
+	}
+	if call.Name != "file" || path != "/../iam/commitments.json" || len(read(t, "iam/"+strings.TrimPrefix(path, "/../iam/"))) == 0 {
+		t.Errorf("%s of %q", call.Name, path)
+	}
+	count, ok := in["count"].Expr.(*hclsyntax.ConditionalExpr)
+	if !ok || address(count.Condition.Variables()[0]) != "var.read_commitments" {
+		t.Error("the policy does not depend on var.read_commitments")
+	}
+}
+
 func TestModuleEvents(t *testing.T) {
 	m := readModule(t)
 	var value map[string]string

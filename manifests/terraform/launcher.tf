@@ -71,6 +71,15 @@ resource "aws_iam_role_policy" "launcher" {
   })
 }
 
+# For the setting commitmentsFromAWS.
+resource "aws_iam_role_policy" "commitments" {
+  count = var.read_commitments ? 1 : 0
+
+  name   = "KarpenterControllerCommitmentsPolicy-${var.cluster_name}"
+  role   = aws_iam_role.launcher.id
+  policy = file("${path.module}/../iam/commitments.json")
+}
+
 resource "aws_eks_pod_identity_association" "launcher" {
   count = !local.use_oidc && var.create_pod_identity_association ? 1 : 0
 

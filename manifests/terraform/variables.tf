@@ -44,6 +44,12 @@ variable "create_spot_service_linked_role" {
   default     = false
 }
 
+variable "read_commitments" {
+  description = "Whether to let the launcher read Savings Plans and Reserved Instances, for the setting commitmentsFromAWS."
+  type        = bool
+  default     = false
+}
+
 variable "fargate_subnet_ids" {
   description = "Private subnets with a NAT gateway, to run slipway itself on Fargate. Empty: no Fargate profile."
   type        = list(string)
