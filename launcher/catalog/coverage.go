@@ -47,6 +47,21 @@ func (o *Offering) Coverable() bool {
 	return t.Committed && !t.Counted && !o.Overlaid
 }
 
+// Uncommitted reports whether the NodePool may launch nodes that commitments do not pay for, such as spot nodes.
+func (p NodePool) Uncommitted() bool {
+	needs, err := NewRequirements(p.Requirements)
+	if err != nil {
+		return false
+	}
+	set, limited := needs[labelCapacityType]
+	for _, t := range CapacityTypes() {
+		if !t.Committed && (!limited || set.Has(t.Name)) {
+			return true
+		}
+	}
+	return false
+}
+
 // Uses returns nodes as commitments see them, sorted, with their prices on demand. Nodes whose price is not known are left out.
 func (s *State) Uses(counts map[Billed]int) []commitment.Use {
 	prices := map[Billed]float64{}

@@ -15,52 +15,89 @@ import (
 // Lower lowers the prices of nodes that commitments pay for to what the planner counts for such nodes. Labels are those of all nodes of the
 // cluster, in-flight ones included, by name: they use the commitments as well. The fleet's nodes have their prices already.
 //
-// AWS pays for nodes of one instance type and zone alike: which of them is covered changes no bill. Where commitments pay for a part of them,
-// the emptiest nodes are those that are not covered. So a node saves its price if it is removed and its coverage moves to another one.
+// If more nodes run than a commitment pays for, it changes no bill which of them counts as covered: the commitment pays for another node when one is removed. So a
+// node saves its price if it is removed and its coverage moves to another one. The nodes that count as not covered are those that may be replaced by
+// cheaper ones: first those whose NodePool may launch what needs no commitment, such as spot nodes; of them the emptiest.
 func Lower(cat catalog.State, fleet []consolidate.Node, labels map[string]map[string]string) {
 	if len(cat.Commitments) == 0 {
 		return
 	}
+	nodes := billed(cat, fleet, labels)
+	for _, pool := range commitment.Pools(cat.Commitments) {
+		left := pool.Amount
+		for i := range nodes {
+			n := &nodes[i]
+			draw, ok := pool.Draw(n.InstanceType, n.Zone, n.OnDemand)
+			if !ok || n.open <= 0 || left <= 0 {
+				continue
+			}
+			share := min(n.open, left/draw)
+			left -= share * draw
+			n.open -= share
+			if n.of != nil {
+				n.of.Price -= share * (n.OnDemand - pool.Price(draw, n.OnDemand))
+			}
+		}
+	}
+}
+
+// node is one that commitments may pay for, or several that are not of the fleet.
+type node struct {
+	commitment.Use
+	// of is the node of the fleet; nil for others.
+	of *consolidate.Node
+	// open is how many nodes nothing pays for yet.
+	open float64
+	// elsewhere means that its NodePool may launch nodes that need no commitment.
+	elsewhere bool
+}
+
+// billed returns the nodes that commitments may pay for, in the order in which they count as covered: those that are not of the fleet, which stay, then
+// those that can be replaced by covered ones alone, the fullest first, then the others.
+func billed(cat catalog.State, fleet []consolidate.Node, labels map[string]map[string]string) []node {
 	counts := map[catalog.Billed]int{}
 	for _, l := range labels {
 		if b, ok := catalog.BilledOnDemand(l); ok {
 			counts[b]++
 		}
 	}
-	uses := cat.Uses(counts)
-	covered := commitment.Apply(cat.Commitments, uses).Covered
-	pools := commitment.Pools(cat.Commitments)
-	nodes := map[catalog.Billed][]*consolidate.Node{}
+	var out []node
+	at := map[catalog.Billed]int{}
+	for i, u := range cat.Uses(counts) {
+		at[catalog.Billed{InstanceType: u.InstanceType, Zone: u.Zone}] = i
+		out = append(out, node{Use: u, open: float64(u.Count)})
+	}
 	for i := range fleet {
-		b, ok := catalog.BilledOnDemand(labels[fleet[i].Name])
-		if ok && fleet[i].Price > 0 && !fleet[i].Overlaid && !catalog.CapacityTypeOf(fleet[i].CapacityType).Counted {
-			nodes[b] = append(nodes[b], &fleet[i])
+		n := &fleet[i]
+		b, ok := catalog.BilledOnDemand(labels[n.Name])
+		others, priced := at[b]
+		if !ok || !priced || n.Price <= 0 || n.Overlaid || catalog.CapacityTypeOf(n.CapacityType).Counted {
+			continue
 		}
+		out[others].open--
+		out = append(out, node{Use: out[others].Use, of: n, open: 1, elsewhere: cat.NodePools[n.NodePool].Uncommitted()})
 	}
-	for _, u := range uses {
-		b := catalog.Billed{InstanceType: u.InstanceType, Zone: u.Zone}
-		list := nodes[b]
-		slices.SortFunc(list, func(x, y *consolidate.Node) int {
-			return cmp.Or(cmp.Compare(y.Used, x.Used), strings.Compare(x.Name, y.Name))
-		})
-		// Nodes that are not of the fleet stay: they are covered first.
-		left := covered[u.Name]*float64(u.Count) - float64(u.Count-len(list))
-		for _, n := range list {
-			share := min(max(left, 0), 1)
-			left -= share
-			n.Price -= share * (u.OnDemand - coveredPrice(pools, u))
+	slices.SortStableFunc(out, func(x, y node) int {
+		switch {
+		case x.of == nil || y.of == nil:
+			return order(x.of == nil, y.of == nil)
+		case x.elsewhere != y.elsewhere:
+			return order(y.elsewhere, x.elsewhere)
 		}
-	}
+		return cmp.Or(cmp.Compare(y.of.Used, x.of.Used), strings.Compare(x.of.Name, y.of.Name))
+	})
+	return out
 }
 
-// coveredPrice returns what is counted for the instance of a node that commitments pay for: as the first ones do that pay for it.
-func coveredPrice(pools []commitment.Pool, u commitment.Use) float64 {
-	for i := range pools {
-		if draw, ok := pools[i].Draw(u.InstanceType, u.Zone, u.OnDemand); ok {
-			return pools[i].Price(draw, u.OnDemand)
-		}
+// order returns -1 if the first alone is true, 1 if the second is.
+func order(x, y bool) int {
+	switch {
+	case x == y:
+		return 0
+	case x:
+		return -1
 	}
-	return u.OnDemand
+	return 1
 }
 
 // AddInFlight adds to the labels of nodes those of nodes in flight that have no Node yet.
