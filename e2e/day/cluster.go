@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/consolidate"
 	"github.com/slipway-k8s/slipway/plugin/plan"
 	"github.com/slipway-k8s/slipway/plugin/simulate"
@@ -57,10 +58,32 @@ type cluster struct {
 	avoid  []string
 	bought int
 	bill   Bill
+	// books are kept where a day is replayed.
+	books *books
+	// fixed is what a node costs beside its instance, in USD per hour.
+	fixed float64
+	// types are the instance types by EC2NodeClass, at the prices of now.
+	types map[string][]catalog.InstanceType
+	// known are the NodePools as the planner knows them.
+	known map[string]catalog.NodePool
 }
 
-func newCluster(m *market.Market) *cluster {
-	return &cluster{market: m, pools: pools(), nodes: map[string]*node{}, pods: map[string]*pod{}, shapes: map[string]int{}, budgets: budgets()}
+func newCluster(ctx context.Context, m *market.Market) *cluster {
+	c := &cluster{market: m, pools: pools(len(m.Commitments) > 0), nodes: map[string]*node{}, pods: map[string]*pod{}, shapes: map[string]int{}, budgets: budgets()}
+	c.reprice(ctx)
+	return c
+}
+
+// reprice reads the prices of now.
+func (c *cluster) reprice(ctx context.Context) {
+	state, _ := c.market.Catalog(ctx, &input.Objects{NodePools: c.pools})
+	c.types, c.known = state.InstanceTypes, state.NodePools
+	for _, list := range c.types {
+		c.fixed = list[0].Charges.Fixed() // The same of all types of a class.
+	}
+	if c.books != nil {
+		c.books.reprice(c.clock(), c.market.Spot)
+	}
 }
 
 // clock is the time of the minute.
@@ -68,12 +91,25 @@ func (c *cluster) clock() time.Time {
 	return time.Date(2026, 3, 4, 0, 0, 0, 0, time.UTC).Add(time.Duration(c.now) * time.Minute)
 }
 
-// price of an offering now.
+// price of an offering now, with what a node costs beside its instance.
 func (c *cluster) price(o consolidate.Offer) float64 {
 	if o.CapacityType == karpv1.CapacityTypeSpot {
-		return c.market.Spot[o.Zone][o.InstanceType]
+		return c.fixed + c.market.Spot[o.Zone][o.InstanceType]
 	}
-	return c.market.OnDemand[o.InstanceType]
+	return c.fixed + c.market.OnDemand[o.InstanceType]
+}
+
+// placed are the pods on nodes, as the record of the bill reads them.
+func (c *cluster) placed() []corev1.Pod {
+	var out []corev1.Pod
+	for _, name := range slices.Sorted(maps.Keys(c.pods)) {
+		if p := c.pods[name]; p.node != "" {
+			one := *p.object
+			one.Spec.NodeName = p.node
+			out = append(out, one)
+		}
+	}
+	return out
 }
 
 // objects returns the cluster as the planner sees it: without nodes that are being removed, and with the pods of the nodes
@@ -177,6 +213,7 @@ func (c *cluster) settle(made *plan.Plan) {
 		object.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
 		c.nodes[name] = &node{object: object, offer: offerOf(claim), born: c.now, ready: c.now + boots}
 		c.bill.Launched++
+		c.books.launch(object, offer{claim.Expected.InstanceType, claim.Expected.Zone, claim.Expected.CapacityType == karpv1.CapacityTypeSpot}, c.clock())
 		c.put(claim.Members, name)
 	}
 	for _, p := range made.Placements {

@@ -13,6 +13,8 @@ import (
 
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/launcher/billing"
+	"github.com/slipway-k8s/slipway/launcher/catalog/commitment"
 	"github.com/slipway-k8s/slipway/plugin/simulate"
 	"github.com/slipway-k8s/slipway/plugin/simulate/input"
 )
@@ -30,14 +32,22 @@ type Config struct {
 	Seed uint64
 	// From and Minutes are the part of the day that is replayed. Default: all of it.
 	From, Minutes int
+	// Commitments of the account. With them, pods that may be interrupted may run on demand as well.
+	Commitments []commitment.Commitment
 }
 
 // Bill is what a policy's day came to.
 type Bill struct {
 	// Policy that it is about.
 	Policy Policy
-	// Dollars that were paid.
+	// Dollars that were paid, commitments included, minute by minute.
 	Dollars float64
+	// Recorded is what the record of slipway's bill has of it, Metered what AWS's meter has, both by the second.
+	Recorded, Metered float64
+	// OnDemand is what the instances that run on demand would cost without commitments, in USD per hour, by the minute.
+	OnDemand []float64
+	// Committed is what was paid for commitments, Used how much of it was used, in USD.
+	Committed, Used float64
 	// Evictions that the policy made, of Moved different pods, and Interrupted pods that lost their spot node.
 	Evictions, Moved, Interrupted int
 	// Launched and Ended nodes.
@@ -59,16 +69,26 @@ func Replay(ctx context.Context, cfg Config, p Policy) (Bill, error) {
 	if err != nil {
 		return Bill{}, err
 	}
-	c := newCluster(m)
+	m.Commitments = cfg.Commitments
+	c := newCluster(ctx, m)
 	c.bill.Policy = p
+	if c.books, err = newBooks(int64(cfg.Seed), c.clock(), cfg.Commitments); err != nil {
+		return Bill{}, err
+	}
+	c.reprice(ctx)
 	for minute, change := range cfg.changes() {
 		c.now = minute
 		if minute%priceStep == priceStep-1 {
 			drift(m, prices)
+			c.reprice(ctx)
 		}
 		if err := c.minute(ctx, cfg, p, change); err != nil {
 			return Bill{}, fmt.Errorf("minute %d: %w", minute, err)
 		}
+		c.books.minute(c.clock(), billing.Objects{Pods: c.placed(), Types: c.types})
+	}
+	if c.bill.Recorded, c.bill.Metered, err = c.books.close(c.clock().Add(time.Minute)); err != nil {
+		return Bill{}, err
 	}
 	c.bill.Took = time.Since(began)
 	return c.bill, nil
@@ -149,10 +169,14 @@ func (c *cluster) movedOnce(gone []string) {
 
 func (c *cluster) pay() {
 	c.bill.Peak = max(c.bill.Peak, len(c.nodes))
-	for name, n := range c.nodes {
+	for _, n := range c.nodes {
 		c.bill.Dollars += c.price(n.offer) / 60
+	}
+	c.bill.OnDemand = append(c.bill.OnDemand, c.payCommitments())
+	for name, n := range c.nodes {
 		if n.gone != 0 && n.gone <= c.now {
 			delete(c.nodes, name)
+			c.books.end(name, c.clock().Add(time.Minute))
 			c.bill.Ended++
 		}
 	}
@@ -165,7 +189,7 @@ func Bound(ctx context.Context, cfg Config) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	c := newCluster(m)
+	c := newCluster(ctx, m)
 	sum, now := 0.0, 0.0
 	for minute, change := range cfg.changes() {
 		c.now = minute
@@ -179,7 +203,7 @@ func Bound(ctx context.Context, cfg Config) (float64, error) {
 			delete(c.pods, name)
 		}
 		if minute%boundEvery == 0 {
-			if now, err = c.bound(ctx); err != nil {
+			if now, err = c.bound(ctx, cfg.Commitments); err != nil {
 				return 0, err
 			}
 		}
@@ -189,27 +213,40 @@ func Bound(ctx context.Context, cfg Config) (float64, error) {
 }
 
 // bound is the sum over the NodePools, which share no pods.
-func (c *cluster) bound(ctx context.Context) (float64, error) {
+func (c *cluster) bound(ctx context.Context, list []commitment.Commitment) (float64, error) {
+	if len(list) > 0 {
+		d, err := c.demand(ctx)
+		return d.with(list), err
+	}
 	sum := 0.0
-	all := c.objects(nil)
 	for _, pool := range c.pools {
-		own := *all
-		own.Pods = slices.DeleteFunc(slices.Clone(all.Pods), func(p input.Pod) bool { return p.Spec.NodeSelector[karpv1.NodePoolLabelKey] != pool.Name })
-		placed, err := simulate.Run(ctx, &own, c.market, simulate.Options{PreferenceShare: 0.1})
+		one, err := c.boundOf(ctx, pool)
 		if err != nil {
 			return 0, err
 		}
-		sum += placed.LowerBound(ctx)
+		sum += one
 	}
 	return sum, nil
+}
+
+// boundOf is that of the pods of one NodePool.
+func (c *cluster) boundOf(ctx context.Context, pool *karpv1.NodePool) (float64, error) {
+	own := *c.objects(nil)
+	own.NodePools = []*karpv1.NodePool{pool}
+	own.Pods = slices.DeleteFunc(slices.Clone(own.Pods), func(p input.Pod) bool { return p.Spec.NodeSelector[karpv1.NodePoolLabelKey] != pool.Name })
+	placed, err := simulate.Run(ctx, &own, c.market, simulate.Options{PreferenceShare: 0.1})
+	if err != nil {
+		return 0, err
+	}
+	return placed.LowerBound(ctx), nil
 }
 
 // Write prints the bills as a table.
 func Write(w io.Writer, lower float64, bills []Bill) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "consolidation\tUSD\tover bound\tpods\tevictions\tof pods\tinterrupted\tnodes launched\tended\tpeak\tpending s/pod\tdecided in")
+	fmt.Fprintln(t, "consolidation\tUSD\trecord / meter\tover bound\tpods\tevictions\tof pods\tinterrupted\tnodes launched\tended\tpeak\tpending s/pod\tdecided in")
 	for _, b := range bills {
-		fmt.Fprintf(t, "%s\t%.2f\t%.1f %%\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%.1f\t%s\n", b.Policy, b.Dollars, 100*(b.Dollars/lower-1), b.Pods, b.Evictions, b.Moved, b.Interrupted,
+		fmt.Fprintf(t, "%s\t%.2f\t%.4f\t%.1f %%\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%.1f\t%s\n", b.Policy, b.Metered, b.Recorded/b.Metered, 100*(b.Metered/lower-1), b.Pods, b.Evictions, b.Moved, b.Interrupted,
 			b.Launched, b.Ended, b.Peak, b.Pending/float64(max(b.Pods, 1)), b.Took.Round(time.Second))
 	}
 	fmt.Fprintf(t, "lower bound\t%.2f\n", lower)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"flag"
 	"fmt"
+	"math"
 	"testing"
 
 	"github.com/slipway-k8s/slipway/e2e/day"
@@ -30,6 +31,14 @@ func argument[T any](name string) T {
 	return value
 }
 
+// sameAsAWS holds what slipway's record says that a day cost against AWS's meter.
+func sameAsAWS(tb testing.TB, what string, b day.Bill) {
+	tb.Helper()
+	if off := b.Recorded/b.Metered - 1; !(math.Abs(off) <= 0.005) || b.Metered <= 0 {
+		tb.Errorf("%s: slipway's bill is %.4f USD, AWS's %.4f: %.2f %% off", what, b.Recorded, b.Metered, 100*off)
+	}
+}
+
 // replay replays a part of a day for all policies, and prints it.
 func replay(tb testing.TB, cfg day.Config) (float64, map[day.Policy]day.Bill) {
 	tb.Helper()
@@ -46,6 +55,7 @@ func replay(tb testing.TB, cfg day.Config) (float64, map[day.Policy]day.Bill) {
 		}
 		bills = append(bills, bill)
 		out[p] = bill
+		sameAsAWS(tb, string(p), bill)
 	}
 	var text bytes.Buffer
 	if err := day.Write(&text, lower, bills); err != nil {
@@ -61,6 +71,9 @@ func TestPartOfADay(t *testing.T) {
 	lower, bills := replay(t, day.Config{Seed: 1, From: 20 * 60, Minutes: 45})
 	on, off := bills[day.On], bills[day.Off]
 	for _, b := range bills {
+		if off := b.Dollars/b.Metered - 1; math.Abs(off) > 0.01 {
+			t.Errorf("%s: by the minute it paid %.4f USD, by AWS's meter %.4f", b.Policy, b.Dollars, b.Metered)
+		}
 		if b.Dollars < 0.99*lower {
 			t.Errorf("%s paid %.3f USD, the lower bound is %.3f", b.Policy, b.Dollars, lower)
 		}
@@ -91,5 +104,60 @@ func BenchmarkDay(b *testing.B) {
 		for p, bill := range bills {
 			b.ReportMetric(bill.Dollars, "USD-"+string(p))
 		}
+	}
+}
+
+// committed replays a part of a day with a Savings Plan that pays for 60 % of the least that its pods cost on demand, and returns the bill and that of
+// a linear program that knows the plan.
+func committed(tb testing.TB, cfg day.Config) (day.Bill, float64) {
+	tb.Helper()
+	var err error
+	if cfg.Commitments, err = day.Commit(tb.Context(), cfg, 0.6, 0.28); err != nil {
+		tb.Fatal(err)
+	}
+	lower, err := day.Bound(tb.Context(), cfg)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	bill, err := day.Replay(tb.Context(), cfg, day.On)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	sameAsAWS(tb, "with commitments", bill)
+	list := cfg.Commitments
+	cfg.Commitments = nil
+	without, err := day.Bound(tb.Context(), cfg)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	plain, err := day.Replay(tb.Context(), cfg, day.On)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	covered := plain.Covered(list)
+	tb.Logf("%.2f USD/h are committed, %.4f of it is used; %d evictions", list[0].Amount(), bill.Used/bill.Committed, bill.Evictions)
+	tb.Logf("%.3f USD is %.4f of the linear program's %.3f; without commitments %.3f USD is %.4f of the lower bound", bill.Metered, bill.Metered/lower, lower, plain.Metered, plain.Metered/without)
+	tb.Logf("the nodes of the day without commitments would cost %.3f USD with them: the bill is %.4f of that", covered, bill.Metered/covered)
+	return bill, lower
+}
+
+// What is committed is used, and the bill is near that of the linear program, in an hour of the evening when Deployments shrink.
+func TestPartOfADayWithCommitments(t *testing.T) {
+	bill, lower := committed(t, day.Config{Seed: 1, From: 20 * 60, Minutes: 45})
+	if bill.Used < 0.98*bill.Committed {
+		t.Errorf("%.4f of the commitments is used", bill.Used/bill.Committed)
+	}
+	if ratio := bill.Metered / lower; ratio > 1.05 || ratio < 0.98 {
+		t.Errorf("the bill is %.4f of the linear program's", ratio)
+	}
+}
+
+// BenchmarkCommittedDay replays a whole day with a Savings Plan: `make day`.
+func BenchmarkCommittedDay(b *testing.B) {
+	cfg := day.Config{Seed: argument[uint64]("day.seed"), From: argument[int]("day.from"), Minutes: argument[int]("day.minutes")}
+	for b.Loop() {
+		bill, lower := committed(b, cfg)
+		b.ReportMetric(bill.Metered/lower, "of-the-LP")
+		b.ReportMetric(bill.Used/bill.Committed, "used")
 	}
 }

@@ -55,21 +55,24 @@ func drift(m *market.Market, rng *rand.Rand) {
 	}
 }
 
-// pools are one for what has to stay, on demand, and one for what may be interrupted.
-func pools() []*karpv1.NodePool {
-	var out []*karpv1.NodePool
-	for name, capacity := range map[string]string{"steady": karpv1.CapacityTypeOnDemand, "flexible": karpv1.CapacityTypeSpot} {
-		p := &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: name}}
-		p.Spec.Template.Spec.NodeClassRef = &karpv1.NodeClassReference{Group: "karpenter.k8s.aws", Kind: "EC2NodeClass", Name: "default"}
-		p.Spec.Template.Spec.Requirements = []karpv1.NodeSelectorRequirementWithMinValues{
-			{Key: karpv1.CapacityTypeLabelKey, Operator: corev1.NodeSelectorOpIn, Values: []string{capacity}},
-			{Key: awsv1.LabelInstanceCPU, Operator: corev1.NodeSelectorOpLt, Values: []string{"17"}},
-			{Key: corev1.LabelArchStable, Operator: corev1.NodeSelectorOpIn, Values: []string{karpv1.ArchitectureAmd64}},
-		}
-		p.Spec.Disruption.ConsolidationPolicy = karpv1.ConsolidationPolicyWhenEmptyOrUnderutilized
-		p.Spec.Disruption.ConsolidateAfter = karpv1.MustParseNillableDuration("0s")
-		out = append(out, p)
+// pools are one for what has to stay, on demand, and one for what may be interrupted: on spot, and where there are commitments on demand too.
+func pools(committed bool) []*karpv1.NodePool {
+	flexible := []string{karpv1.CapacityTypeSpot}
+	if committed {
+		flexible = append(flexible, karpv1.CapacityTypeOnDemand)
 	}
-	slices.SortFunc(out, func(a, b *karpv1.NodePool) int { return strings.Compare(a.Name, b.Name) })
-	return out
+	return []*karpv1.NodePool{nodePool("flexible", flexible...), nodePool("steady", karpv1.CapacityTypeOnDemand)}
+}
+
+func nodePool(name string, capacity ...string) *karpv1.NodePool {
+	p := &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	p.Spec.Template.Spec.NodeClassRef = &karpv1.NodeClassReference{Group: "karpenter.k8s.aws", Kind: "EC2NodeClass", Name: "default"}
+	p.Spec.Template.Spec.Requirements = []karpv1.NodeSelectorRequirementWithMinValues{
+		{Key: karpv1.CapacityTypeLabelKey, Operator: corev1.NodeSelectorOpIn, Values: capacity},
+		{Key: awsv1.LabelInstanceCPU, Operator: corev1.NodeSelectorOpLt, Values: []string{"17"}},
+		{Key: corev1.LabelArchStable, Operator: corev1.NodeSelectorOpIn, Values: []string{karpv1.ArchitectureAmd64}},
+	}
+	p.Spec.Disruption.ConsolidationPolicy = karpv1.ConsolidationPolicyWhenEmptyOrUnderutilized
+	p.Spec.Disruption.ConsolidateAfter = karpv1.MustParseNillableDuration("0s")
+	return p
 }

@@ -78,6 +78,7 @@ func (c *cluster) fleet(p Policy) []consolidate.Node {
 		}
 		out = append(out, one)
 	}
+	c.cover(out)
 	return out
 }
 
