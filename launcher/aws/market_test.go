@@ -2,6 +2,7 @@ package aws
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -135,6 +136,17 @@ func TestMarketDegrades(t *testing.T) {
 		}, map[string]float64{"on-demand": listed, "spot": 0.03}, 1},
 		"isolated":       {func(_ *shop, c *Config) { c.IsolatedVPC = true }, map[string]float64{"on-demand": listed, "spot": 0.03}, 1},
 		"no spot prices": {func(s *shop, _ *Config) { s.set("DescribeSpotPriceHistory", denied) }, map[string]float64{"on-demand": 0.0816}, 0},
+		"no usable spot prices": {func(s *shop, _ *Config) {
+			items := ""
+			for i, price := range []string{"-0.03", "NaN", "+Inf", "0", "three cents", ""} {
+				items += fmt.Sprintf("<item><instanceType>m7g.large</instanceType><availabilityZone>us-east-1a</availabilityZone><spotPrice>%s</spotPrice>"+
+					"<timestamp>2026-01-0%dT00:00:00Z</timestamp></item>", price, i+1)
+			}
+			s.set("DescribeSpotPriceHistory", ok("<DescribeSpotPriceHistoryResponse><spotPriceHistorySet>"+items+"</spotPriceHistorySet></DescribeSpotPriceHistoryResponse>"))
+		}, map[string]float64{"on-demand": 0.0816}, 0},
+		"a negative price on demand": {func(s *shop, _ *Config) {
+			s.set("GetProducts", priceJSON("m7g.large", "-0.0816"))
+		}, map[string]float64{"on-demand": listed, "spot": 0.03}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, c := newShop(t)

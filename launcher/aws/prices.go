@@ -3,6 +3,7 @@ package aws
 import (
 	"context"
 	"fmt"
+	"math"
 	"strconv"
 	"time"
 
@@ -31,10 +32,10 @@ func (c *Cloud) fetchSpotPrices(ctx context.Context) (spotPrices, error) {
 			return nil, fmt.Errorf("describing spot price history: %w", err)
 		}
 		for _, p := range page.SpotPriceHistory {
-			price, err := strconv.ParseFloat(awssdk.ToString(p.SpotPrice), 64)
+			price, usable := spotPrice(awssdk.ToString(p.SpotPrice))
 			name, zone, at := string(p.InstanceType), awssdk.ToString(p.AvailabilityZone), awssdk.ToTime(p.Timestamp)
 			key := [2]string{name, zone}
-			if before, seen := latest[key]; err != nil || price <= 0 || seen && before.After(at) {
+			if before, seen := latest[key]; !usable || seen && before.After(at) {
 				continue
 			}
 			latest[key] = at
@@ -45,4 +46,10 @@ func (c *Cloud) fetchSpotPrices(ctx context.Context) (spotPrices, error) {
 		}
 	}
 	return out, nil
+}
+
+// spotPrice reads a price; false for one that is no number above 0: its offering is left out.
+func spotPrice(text string) (usd float64, usable bool) {
+	usd, err := strconv.ParseFloat(text, 64)
+	return usd, err == nil && usd > 0 && !math.IsInf(usd, 1)
 }
