@@ -89,21 +89,19 @@ func (c *cluster) demand(ctx context.Context) (demand, error) {
 // with is the bill of a linear program that divides nodes and pods: what is committed, and what is paid beside. Commitments pay first for what
 // has to be on demand, then for a share of the rest.
 func (d demand) with(list []commitment.Commitment) float64 {
-	amount, beside := 0.0, d.steady+d.spot
+	amount, steady, spot, onDemand := 0.0, d.steady, d.spot, d.onDemand
 	for i := range list {
 		c := &list[i]
 		amount += c.Amount()
 		covers := c.Amount() / (1 - c.Discount) // on demand
-		steady := min(covers, d.steady)
-		d.steady -= steady
-		beside -= steady
-		if covers -= steady; d.onDemand > 0 {
-			share := min(covers/d.onDemand, 1)
-			beside -= share * d.spot
-			d.onDemand, d.spot = d.onDemand*(1-share), d.spot*(1-share)
+		first := min(covers, steady)
+		steady -= first
+		if covers -= first; onDemand > 0 {
+			share := min(covers/onDemand, 1)
+			onDemand, spot = onDemand*(1-share), spot*(1-share)
 		}
 	}
-	return amount + beside
+	return amount + steady + spot
 }
 
 // Commit returns a Compute Savings Plan that pays for a share of the least that the day's pods cost on demand at any time.

@@ -5,5 +5,8 @@
 //
 // The same day is replayed once for each Policy, so that their bills, evictions and waits can be compared; `make day` prints them.
 //
+// Two keep books of each replay: the record of slipway's bill (launcher/billing, every ten seconds), and AWS's meter (e2e/aws/meter), which gets the same
+// histories of instances. With Commit the day has a Savings Plan, and its bill stands beside that of a linear program that knows it.
+//
 // It has no goroutines of its own.
 package day

@@ -35,6 +35,9 @@ const period = time.Minute
 // ReasonNotApplied is the reason of the Event on a NodeOverlay that is not applied.
 const ReasonNotApplied = "NodeOverlayNotApplied"
 
+// ReasonUnmatched is the reason of the condition and of the Event on a NodeOverlay whose requirements nothing meets.
+const ReasonUnmatched = "NodeOverlayMatchesNothing"
+
 // Offers is the part of cloud.Cloud that lists what can be launched.
 type Offers interface {
 	// InstanceTypes returns the instance types of the class. The list is shared and not changed.
@@ -123,9 +126,12 @@ func (c *Controller) reconcile(ctx context.Context, _ reconcile.Request) (reconc
 // report writes the verdict on a NodeOverlay if it is another one.
 func (c *Controller) report(ctx context.Context, o *v1alpha1.NodeOverlay, v overlay.Verdict) error {
 	before := o.DeepCopy()
-	if v.Reason == "" {
+	switch {
+	case v.Unmatched:
+		o.StatusConditions().SetTrueWithReason(v1alpha1.ConditionTypeValidationSucceeded, ReasonUnmatched, v.Message)
+	case v.Reason == "":
 		o.StatusConditions().SetTrue(v1alpha1.ConditionTypeValidationSucceeded)
-	} else {
+	default:
 		o.StatusConditions().SetFalse(v1alpha1.ConditionTypeValidationSucceeded, v.Reason, v.Message)
 	}
 	if equality.Semantic.DeepEqual(before.Status, o.Status) {
@@ -136,6 +142,11 @@ func (c *Controller) report(ctx context.Context, o *v1alpha1.NodeOverlay, v over
 		return client.IgnoreNotFound(fmt.Errorf("writing status of NodeOverlay %s: %w", o.Name, err))
 	}
 	log := klog.FromContext(ctx)
+	if v.Unmatched {
+		log.Info("NodeOverlay matches nothing", "NodeOverlay", o.Name)
+		c.config.Events.Eventf(o, corev1.EventTypeWarning, ReasonUnmatched, "%s", v.Message)
+		return nil
+	}
 	if v.Reason == "" {
 		log.V(2).Info("NodeOverlay is applied", "NodeOverlay", o.Name)
 		return nil

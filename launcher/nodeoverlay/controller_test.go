@@ -113,6 +113,32 @@ func TestVerdictsAreReported(t *testing.T) {
 	}
 }
 
+// One whose requirements nothing meets is valid and says so, once, in condition and Event; the other one counts.
+func TestUnmatchedIsReported(t *testing.T) {
+	absent := priced("absent", "2")
+	absent.Spec.Requirements = []v1alpha1.NodeSelectorRequirement{{Key: corev1.LabelInstanceTypeStable, Operator: corev1.NodeSelectorOpIn, Values: []string{"m7g.lagre"}}}
+	w := newWorld(t, absent, priced("b", "1"))
+	for range 2 {
+		if _, err := w.Reconcile(t.Context(), reconcile.Request{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, want := range map[string]string{"absent": "True " + nodeoverlay.ReasonUnmatched, "b": "True ValidationSucceeded"} {
+		if got := w.condition(name); got != want {
+			t.Errorf("NodeOverlay %s: %q, want %q", name, got, want)
+		}
+	}
+	if n := len(w.events.Events); n != 1 {
+		t.Fatalf("%d Events, want one", n)
+	}
+	if e := <-w.events.Events; !strings.Contains(e, nodeoverlay.ReasonUnmatched) || !strings.Contains(e, "spec.requirements: no offering of any NodePool meets them") {
+		t.Errorf("Event %q", e)
+	}
+	if list, ok := w.Overlaid(t.Context(), "web"); !ok || list[0].Offerings[0].Price != 1 {
+		t.Errorf("the NodePool's list is %+v, %t", list, ok)
+	}
+}
+
 // The same lists are returned until a spec changes. While NodeOverlays cannot be read, the last ones count.
 func TestListsAreKept(t *testing.T) {
 	overlay := priced("a", "2")

@@ -50,9 +50,14 @@ type Result struct {
 type Verdict struct {
 	// Reason is empty if it is applied, else why it is not.
 	Reason string
-	// Message is for people; empty if it is applied.
+	// Message is for people; empty if it is applied and changes something.
 	Message string
+	// Unmatched means that it is applied and nothing meets its requirements.
+	Unmatched bool
 }
+
+// unmatched is the message of such a NodeOverlay.
+const unmatched = "spec.requirements: no offering of any NodePool meets them, so that it changes nothing"
 
 // Of returns the key and the instance types of a NodePool's list, if the NodePool has one of its own.
 func (r Result) Of(pool string) (key string, list []catalog.InstanceType, ok bool) {
@@ -72,9 +77,9 @@ func Evaluate(ctx context.Context, in Input) Result {
 		rule, err := read(ctx, o)
 		switch {
 		case err != nil:
-			out.Verdicts[o.Name] = Verdict{ReasonInvalid, err.Error()}
+			out.Verdicts[o.Name] = Verdict{Reason: ReasonInvalid, Message: err.Error()}
 		case i >= mostOverlays:
-			out.Verdicts[o.Name] = Verdict{ReasonInvalid, fmt.Sprintf("counting NodeOverlays: more than %d, of which those of the highest weights are applied", mostOverlays)}
+			out.Verdicts[o.Name] = Verdict{Reason: ReasonInvalid, Message: fmt.Sprintf("counting NodeOverlays: more than %d, of which those of the highest weights are applied", mostOverlays)}
 		default:
 			rules = append(rules, rule)
 		}
@@ -111,11 +116,16 @@ func apply(rule *ruled, i int, variants []*variant) Verdict {
 		}
 		touched[k] = known[id]
 		if with := v.conflict(rule, touched[k]); with != "" {
-			return Verdict{ReasonConflict, "conflict with another overlay: " + with}
+			return Verdict{Reason: ReasonConflict, Message: "conflict with another overlay: " + with}
 		}
 	}
+	found, read := false, len(variants) > 0
 	for k, v := range variants {
+		found, read = found || len(touched[k]) > 0, read && len(v.base) > 0
 		v.apply(rule, touched[k])
+	}
+	if read && !found { // Not while the instance types of a class are not known yet.
+		return Verdict{Unmatched: true, Message: unmatched}
 	}
 	return Verdict{}
 }

@@ -1,6 +1,7 @@
 package overlay_test
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -132,7 +133,7 @@ func result(in overlay.Input, r overlay.Result) string {
 			fmt.Fprintf(&b, "%s: applied\n", name)
 			continue
 		}
-		fmt.Fprintf(&b, "%s: %s: %s\n", name, v.Reason, v.Message)
+		fmt.Fprintf(&b, "%s: %s: %s\n", name, cmp.Or(v.Reason, "applied"), v.Message)
 	}
 	for _, p := range in.Pools {
 		key, types, ok := r.Of(p.Name)

@@ -38,7 +38,10 @@ func (b *builder) overlay(ctx context.Context, overlays []*v1alpha1.NodeOverlay)
 	}
 	maps.Copy(b.state.InstanceTypes, result.Lists)
 	for _, name := range slices.Sorted(maps.Keys(result.Verdicts)) {
-		if v := result.Verdicts[name]; v.Reason != "" {
+		switch v := result.Verdicts[name]; {
+		case v.Unmatched:
+			b.problem("NodeOverlay "+name, "spec", "%s", v.Message)
+		case v.Reason != "":
 			b.problem("NodeOverlay "+name, "spec", "%s: %s. It is not applied", v.Reason, v.Message)
 		}
 	}
