@@ -10,7 +10,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/consolidate"
+	"github.com/slipway-k8s/slipway/plugin/consolidate/cover"
 )
 
 // Policy is what gives nodes up.
@@ -80,6 +82,19 @@ func (c *cluster) fleet(p Policy) []consolidate.Node {
 	}
 	c.cover(out)
 	return out
+}
+
+// cover lowers the prices of nodes that commitments pay for.
+func (c *cluster) cover(fleet []consolidate.Node) {
+	if len(c.market.Commitments) == 0 {
+		return
+	}
+	state := catalog.State{Commitments: c.market.Commitments, InstanceTypes: c.types, NodePools: c.known}
+	labels := map[string]map[string]string{}
+	for _, name := range slices.Sorted(maps.Keys(c.nodes)) {
+		labels[name] = c.nodes[name].object.Labels
+	}
+	cover.Lower(state, fleet, labels)
 }
 
 // held are the services whose PodDisruptionBudgets let no pod go now: as many as may be are on nodes that boot.
