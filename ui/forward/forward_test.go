@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -15,6 +16,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	upgrade "k8s.io/apimachinery/pkg/util/proxy"
+	"k8s.io/apiserver/pkg/util/proxy"
 	"k8s.io/client-go/rest"
 	"k8s.io/cri-streaming/pkg/streaming/portforward"
 )
@@ -33,8 +36,16 @@ func (k *kubelet) PortForward(ctx context.Context, _ string, _ string, port int3
 		_, _ = io.Copy(conn, stream)
 		_ = conn.Close()
 	}()
-	_, err = io.Copy(stream, conn)
-	return err
+	_, _ = io.Copy(stream, conn) // Its end is that of one side or of the other.
+	return nil
+}
+
+// responder answers where the kubelet cannot be reached.
+type responder struct{}
+
+// Error implements the interface of the API server's proxies.
+func (responder) Error(w http.ResponseWriter, _ *http.Request, err error) {
+	http.Error(w, err.Error(), http.StatusBadGateway)
 }
 
 func pod(name string, phase corev1.PodPhase, port int32) corev1.Pod {
@@ -48,22 +59,34 @@ func pod(name string, phase corev1.PodPhase, port int32) corev1.Pod {
 	return p
 }
 
-// cluster is an API server with pods, whose port-forwards are the real protocol's. cut ends those that are open.
-func cluster(t *testing.T, pods ...corev1.Pod) (config *rest.Config, k *kubelet, cut func()) {
+// cluster is an API server with pods, whose port-forwards are the real protocol's: in WebSockets by the API server's own code, or in SPDY alone, as of
+// an older one. cut ends those that are open.
+func cluster(t *testing.T, webSockets bool, pods ...corev1.Pod) (config *rest.Config, k *kubelet, cut func()) {
 	t.Helper()
 	k = &kubelet{}
+	streaming := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		portforward.ServePortForward(w, r, k, "slipway", "", nil, time.Minute, time.Minute, portforward.SupportedProtocols)
+	}))
+	t.Cleanup(streaming.Close)
+	location, err := url.Parse(streaming.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	toKubelet := upgrade.NewUpgradeAwareHandler(location, http.DefaultTransport, false, true, responder{})
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /api/v1/namespaces/kube-system/pods", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(corev1.PodList{TypeMeta: metav1.TypeMeta{Kind: "PodList", APIVersion: "v1"}, Items: pods})
 	})
 	mux.HandleFunc("/api/v1/namespaces/kube-system/pods/{name}/portforward", func(w http.ResponseWriter, r *http.Request) {
-		if r.Method != http.MethodPost {
-			// An API server that does not know port-forwards in WebSockets.
-			http.Error(w, "no", http.StatusForbidden)
-			return
+		switch {
+		case r.Method == http.MethodPost:
+			toKubelet.ServeHTTP(w, r)
+		case webSockets:
+			proxy.NewTunnelingHandler(toKubelet).ServeHTTP(w, r)
+		default:
+			http.Error(w, "no WebSockets", http.StatusForbidden)
 		}
-		portforward.ServePortForward(w, r, k, r.PathValue("name"), "", nil, time.Minute, time.Minute, portforward.SupportedProtocols)
 	})
 	server := httptest.NewUnstartedServer(mux)
 	var opened []net.Conn
@@ -83,13 +106,20 @@ func cluster(t *testing.T, pods ...corev1.Pod) (config *rest.Config, k *kubelet,
 
 // A connection reaches the launcher's port through a port-forward, which others use too, and which is opened again once it is lost.
 func TestForward(t *testing.T) {
+	for name, webSockets := range map[string]bool{"WebSockets": true, "SPDY": false} {
+		t.Run(name, func(t *testing.T) { forwards(t, webSockets) })
+	}
+}
+
+func forwards(t *testing.T, webSockets bool) {
+	t.Helper()
 	launcher := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "nodes") }))
 	defer launcher.Close()
 	port, err := strconv.Atoi(launcher.URL[strings.LastIndex(launcher.URL, ":")+1:])
 	if err != nil {
 		t.Fatal(err)
 	}
-	config, k, cut := cluster(t, pod("slipway-a", corev1.PodPending, 1), pod("slipway-b", corev1.PodRunning, int32(port)))
+	config, k, cut := cluster(t, webSockets, pod("slipway-a", corev1.PodPending, 1), pod("slipway-b", corev1.PodRunning, int32(port)))
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	f, err := New(ctx, Config{Kubernetes: config, Namespace: "kube-system", Selector: "app.kubernetes.io/name=slipway"})
@@ -135,7 +165,7 @@ func TestNoLauncher(t *testing.T) {
 		"controller.api.enabled=true":           {pod("slipway-a", corev1.PodRunning, 0)},
 		"no launcher serves it":                 {starting},
 	} {
-		config, _, _ := cluster(t, pods...)
+		config, _, _ := cluster(t, true, pods...)
 		f, err := New(t.Context(), Config{Kubernetes: config, Namespace: "kube-system", Selector: "app=slipway"})
 		if err != nil {
 			t.Fatal(err)

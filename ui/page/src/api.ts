@@ -12,6 +12,9 @@ export type Class = Schemas["Class"];
 export type Reason = Schemas["Reason"];
 export type NodePods = Schemas["NodePods"];
 export type PodRow = Schemas["PodRow"];
+export type Estimate = Schemas["Estimate"];
+export type Fault = Schemas["Fault"];
+export type Faults = Schemas["Faults"];
 export type Cost = Schemas["Cost"];
 export type Moment = Schemas["Moment"];
 export type Trouble = Schemas["Trouble"];
@@ -21,6 +24,8 @@ export type Answer<T> = { value?: T; error?: string; status?: number; at?: Date;
 
 /** interval is how long the page waits before it asks again, in milliseconds; after an error it waits longer. */
 const interval = 2000;
+/** rests is how many times as long as an answer took, the page waits at least: a large cluster is asked less often. */
+const rests = 10;
 const slowest = 30000;
 /** timeout bounds one request, in milliseconds. */
 const timeout = 40000;
@@ -57,6 +62,7 @@ export function useAnswer<T>(path: string): Answer<T> {
       window.clearTimeout(timer);
       if (asking || stop.signal.aborted || document.hidden) return;
       asking = true;
+      const begin = performance.now();
       try {
         const got = await fetchAnswer<T>(path, tag, AbortSignal.any([stop.signal, AbortSignal.timeout(timeout)]));
         failures = got?.answer.error ? failures + 1 : 0;
@@ -69,7 +75,8 @@ export function useAnswer<T>(path: string): Answer<T> {
       } finally {
         asking = false;
       }
-      timer = window.setTimeout(ask, Math.min(interval * 2 ** Math.min(failures, 5), slowest));
+      const wait = Math.max(interval * 2 ** Math.min(failures, 5), rests * (performance.now() - begin));
+      timer = window.setTimeout(ask, Math.min(wait, slowest));
     };
     const again = () => void ask();
     again();

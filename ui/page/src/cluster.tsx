@@ -1,6 +1,6 @@
 // The view of the cluster: what it costs, and its nodes.
-import { useAnswer, type NodeRow, type Nodes, type Pods } from "./api";
-import { by, count, parts, percent, perMonth, usd } from "./format";
+import { useAnswer, type Faults, type NodeRow, type Nodes, type Pods } from "./api";
+import { by, clock, count, eta, parts, percent, perMonth, usd } from "./format";
 import { Bar, Problem, Since, Table, useNow, type Column } from "./parts";
 import { link, replace, type Route } from "./route";
 
@@ -21,7 +21,7 @@ export function columns(now: Date): Column<NodeRow>[] {
     { key: "cpu", title: "CPU requested", value: (n) => n.cpuRequested, cell: (n) => <Bar share={n.cpuRequested} /> },
     { key: "memory", title: "Memory requested", value: (n) => n.memoryRequested, cell: (n) => <Bar share={n.memoryRequested} /> },
     { key: "pods", title: "Pods", number: true, value: (n) => n.pods + (n.promised ?? 0), cell: (n) => (n.promised ? `${n.pods} + ${n.promised} promised` : n.pods) },
-    { key: "state", title: "State", value: (n) => n.state, cell: (n) => <span class={`state ${n.state}`}>{n.state}{n.why ? `: ${n.why}` : ""}</span> },
+    { key: "state", title: "State", value: (n) => n.state, cell: (n) => <><span class={`state ${n.state}`}>{n.state}{n.why ? `: ${n.why}` : ""}</span>{n.ready && <small> {eta(n.ready, now)}</small>}</> },
     { key: "age", title: "Age", number: true, value: (n) => (n.created ? -Date.parse(n.created) : undefined), cell: (n) => <Since at={n.created} now={now} /> },
   ];
 }
@@ -29,19 +29,20 @@ export function columns(now: Date): Column<NodeRow>[] {
 export function ClusterView({ route }: { route: Route }) {
   const nodes = useAnswer<Nodes>("nodes");
   const pods = useAnswer<Pods>("pods");
+  const faults = useAnswer<Faults>("faults");
   const now = useNow();
   return (
     <>
       <h1 tabIndex={-1}>Cluster</h1>
       <Problem answer={nodes} what="Nodes" />
-      {nodes.value && <Cluster nodes={nodes.value} pods={pods.value} now={now} query={route.query} />}
+      {nodes.value && <Cluster nodes={nodes.value} pods={pods.value} faults={faults.value} now={now} query={route.query} />}
       {!nodes.value && !nodes.error && <p role="status">Asking the launcher…</p>}
     </>
   );
 }
 
 /** Cluster shows answers. Pure. */
-export function Cluster({ nodes, pods, now, query }: { nodes: Nodes; pods?: Pods; now: Date; query: URLSearchParams }) {
+export function Cluster({ nodes, pods, faults, now, query }: { nodes: Nodes; pods?: Pods; faults?: Faults; now: Date; query: URLSearchParams }) {
   const filter = query.get("filter") ?? "", sort = query.get("sort") ?? "";
   const change = (next: Record<string, string>) => replace(link("cluster", [], { filter, sort, ...next }));
   const shown = nodes.nodes.filter((n) => matches(n, filter));
@@ -49,6 +50,7 @@ export function Cluster({ nodes, pods, now, query }: { nodes: Nodes; pods?: Pods
     <>
       <Summary nodes={nodes} pods={pods} />
       <Trouble nodes={nodes} now={now} />
+      {(faults?.offerings.length ?? 0) > 0 && <Refusals faults={faults!} now={now} />}
       <Bill nodes={nodes} />
       <section aria-labelledby="nodes">
         <h2 id="nodes">Nodes</h2>
@@ -97,6 +99,27 @@ function Trouble({ nodes, now }: { nodes: Nodes; now: Date }) {
   );
 }
 
+/** mostRefusals is how many rows the cluster's view has of what EC2 refuses. */
+const mostRefusals = 10;
+
+function Refusals({ faults, now }: { faults: Faults; now: Date }) {
+  const rows = faults.offerings.slice(0, mostRefusals), more = faults.offerings.length - rows.length + (faults.more ?? 0);
+  const columns: Column<Faults["offerings"][number]>[] = [
+    { key: "code", title: "EC2's error", cell: (f) => f.code || "not known" },
+    { key: "where", title: "Where", cell: (f) => `${f.zone}, ${f.capacityType}` },
+    { key: "types", title: "Instance types", cell: (f) => `${f.instanceTypes.join(", ")}${f.more ? ` and ${f.more} more` : ""}` },
+    { key: "since", title: "Since", number: true, cell: (f) => <Since at={f.since} now={now} /> },
+    { key: "until", title: "Tried again", number: true, cell: (f) => (f.until ? <time dateTime={f.until}>{clock(f.until, now)}</time> : "–") },
+  ];
+  return (
+    <section aria-labelledby="refusals">
+      <h2 id="refusals">What EC2 refuses now</h2>
+      <Table caption="Offerings that EC2 refuses, by error, zone and capacity type" rows={rows} columns={columns} id={(f) => [f.code, f.zone, f.capacityType, f.until, f.instanceTypes[0]].join("/")} />
+      {more > 0 && <p>{count(more, "more row")} not listed.</p>}
+    </section>
+  );
+}
+
 function Bill({ nodes }: { nodes: Nodes }) {
   if (!nodes.usdPerHour) return null;
   const cost = parts(nodes.cost);
@@ -124,7 +147,7 @@ function Amounts({ title, rows, all, filters }: { title: string; rows: { name: s
       <tbody>
         {shown.map((r, i) => (
           <tr key={r.name}>
-            <th scope="row">{filters && i < 8 ? <a href={link("cluster", [], { filter: r.name })}>{r.name}</a> : r.name}</th>
+            <th scope="row" title={r.name}>{filters && i < 8 ? <a href={link("cluster", [], { filter: r.name })}>{r.name}</a> : r.name}</th>
             <td class="number">{usd(r.amount)}</td>
             <td><Bar share={r.amount / all} /></td>
           </tr>

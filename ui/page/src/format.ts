@@ -1,5 +1,5 @@
 // Figures and times as text. All are pure.
-import type { Cost, NodeRow } from "./api";
+import type { Cost, Estimate, NodeRow } from "./api";
 
 /** hoursPerMonth is that of AWS's price pages. */
 export const hoursPerMonth = 730;
@@ -91,4 +91,13 @@ export function bytes(n: number): string {
     i++;
   }
   return `${Number(n.toFixed(1))}${units[i]}`;
+}
+
+/** eta returns when a node will be ready, by how long others took: half of them, and nine of ten. */
+export function eta(e: Estimate, now: Date): string {
+  const left = (at: string) => (Date.parse(at) - now.getTime()) / 1000;
+  const half = left(e.p50), most = left(e.p90);
+  if (e.late) return `takes longer than each of ${count(e.boots, "boot")} before`;
+  if (most < 1) return "ready any moment";
+  return half < 1 ? `ready within ${duration(most)}` : `ready in about ${duration(half)}, 9 of 10 within ${duration(most)}`;
 }

@@ -1,6 +1,6 @@
 // The view of one node: what it is and costs, its pods, and what has happened to it.
 import { useAnswer, type Node, type NodePods, type PodRow } from "./api";
-import { bytes, cores, count, parts, perMonth, usd } from "./format";
+import { bytes, cores, count, eta, parts, perMonth, usd } from "./format";
 import { Bar, Problem, Since, Table, useNow, type Column } from "./parts";
 import { Timeline } from "./pod";
 import { link, replace, type Route } from "./route";
@@ -29,7 +29,7 @@ export function NodeFacts({ node: n, now }: { node: Node; now: Date }) {
   return (
     <>
       <dl class="facts">
-        <dt>State</dt><dd><span class={`state ${n.state}`}>{n.state}</span>{n.why ? `: ${n.why}` : ""}</dd>
+        <dt>State</dt><dd><span class={`state ${n.state}`}>{n.state}</span>{n.why ? `: ${n.why}` : ""}{n.ready && <>, {eta(n.ready, now)}<br /><small>by {count(n.ready.boots, "boot")}{n.ready.of ? ` of ${n.ready.of}` : ""}</small></>}</dd>
         <dt>NodeClaim</dt><dd>{n.nodeClaim}</dd>
         {n.nodePool && <><dt>NodePool</dt><dd><a href={link("cluster", [], { filter: n.nodePool })}>{n.nodePool}</a></dd></>}
         {n.instanceType && <><dt>Offering</dt><dd>{n.instanceType}, {n.capacityType} in {n.zone}</dd></>}

@@ -12,7 +12,7 @@ export function Bar({ share }: { share: number | undefined }) {
   return (
     <span class="share">
       <span class="bar" aria-hidden="true">
-        <span class={share !== undefined && share > 1 ? "fill over" : "fill"} style={{ width: `${Math.min(100, Math.round((share ?? 0) * 100))}%` }} />
+        <span class={share !== undefined && share > 1.005 ? "fill over" : "fill"} style={{ width: `${Math.min(100, Math.round((share ?? 0) * 100))}%` }} />
       </span>
       <span class="figure">{percent(share)}</span>
     </span>

@@ -1,6 +1,6 @@
 // The view of one pod: why it has no node, or what has happened to it until it ran.
 import { useAnswer, type Moment, type Pod } from "./api";
-import { clock, duration } from "./format";
+import { clock, duration, eta } from "./format";
 import { Problem, useNow } from "./parts";
 import { Why } from "./pending";
 import { link, type Route } from "./route";
@@ -26,7 +26,7 @@ export function PodFacts({ pod, now }: { pod: Pod; now: Date }) {
     <>
       <dl class="facts">
         <dt>Phase</dt><dd>{pod.phase}</dd>
-        <dt>Node</dt><dd>{pod.node ? (claim ? <a href={link("nodes", [claim])}>{pod.node}</a> : <>{pod.node}, which slipway does not manage</>) : claim ? <>promised a place on <a href={link("nodes", [claim])}>{claim}</a></> : "none, and none is on its way"}</dd>
+        <dt>Node</dt><dd>{pod.node ? (claim ? <a href={link("nodes", [claim])}>{pod.node}</a> : <>{pod.node}, which slipway does not manage</>) : claim ? <>promised a place on <a href={link("nodes", [claim])}>{claim}</a>{pod.ready && <>, {eta(pod.ready, now)}</>}</> : "none, and none is on its way"}</dd>
         {!pod.node && (pod.why || pod.reasons?.length) ? <><dt>Why</dt><dd><Why why={pod.why} reasons={pod.reasons} /></dd></> : null}
       </dl>
       <Timeline moments={pod.timeline} now={now} />

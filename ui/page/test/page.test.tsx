@@ -3,10 +3,10 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { render } from "preact-render-to-string";
 import { matches, Cluster } from "../src/cluster";
-import { age, by, clock, count, duration, parts, percent, perMonth, usd } from "../src/format";
+import { age, by, clock, count, duration, eta, parts, percent, perMonth, usd } from "../src/format";
 import { link, parse } from "../src/route";
 import { sorted, type Column } from "../src/parts";
-import type { NodeRow, Nodes } from "../src/api";
+import type { Faults, NodeRow, Nodes } from "../src/api";
 
 const now = new Date("2026-01-02T12:00:00Z");
 
@@ -33,6 +33,21 @@ test("figures and times", () => {
   assert.equal(age(undefined, now), "–");
   assert.match(clock("2025-12-31T11:58:30Z", now), /^2025-12-31 \d\d:\d\d:30$/);
   assert.deepEqual([count(1, "node"), count(2000, "node")], ["1 node", "2,000 nodes"]);
+});
+
+test("when a node will be ready", () => {
+  const at = (seconds: number) => new Date(now.getTime() + seconds * 1000).toISOString();
+  assert.equal(eta({ p50: at(20), p90: at(70), boots: 5 }, now), "ready in about 20s, 9 of 10 within 1m10s");
+  assert.equal(eta({ p50: at(-2), p90: at(9), boots: 5 }, now), "ready within 9s");
+  assert.equal(eta({ p50: at(-2), p90: at(-1), boots: 5 }, now), "ready any moment");
+  assert.equal(eta({ p50: at(-2), p90: at(-1), boots: 1, late: true }, now), "takes longer than each of 1 boot before");
+});
+
+test("what EC2 refuses is shown where the launcher answers for it", () => {
+  const show = (faults?: Faults) => render(<Cluster now={now} query={new URLSearchParams()} nodes={nodes([node({ state: "booting", ready: { p50: "2026-01-02T12:00:20Z", p90: "2026-01-02T12:00:30Z", boots: 3 } })])} faults={faults} />);
+  const html = show({ offerings: [{ code: "InsufficientInstanceCapacity", zone: "us-east-1a", capacityType: "spot", instanceTypes: ["c7g.large", "m7g.large"], more: 3, since: "2026-01-02T11:59:00Z" }], launches: [] });
+  for (const part of ["What EC2 refuses now", "InsufficientInstanceCapacity", "us-east-1a, spot", "c7g.large, m7g.large and 3 more", "ready in about 20s"]) assert.ok(html.includes(part), `${part} is missing in ${html}`);
+  assert.ok(!show().includes("refuses now") && !show({ offerings: [], launches: [] }).includes("refuses now"));
 });
 
 test("amounts add up", () => {
