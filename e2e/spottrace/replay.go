@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
@@ -146,6 +147,7 @@ func (w *world) consolidate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	o.Troubled = w.troubled()
 	decision, err := consolidate.Decide(ctx, fleet, o, w.ask)
 	if err != nil {
 		return err
@@ -175,6 +177,30 @@ func (w *world) consolidate(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// troubled returns the zones in which spot has not settled.
+func (w *world) troubled() map[string]time.Time {
+	types := map[string]*catalog.InstanceType{}
+	for o, r := range w.refused {
+		if types[o.InstanceType] == nil {
+			types[o.InstanceType] = &catalog.InstanceType{Name: o.InstanceType}
+		}
+		at := catalog.Offering{Zone: o.Zone, CapacityType: karpv1.CapacityTypeSpot, Probation: r.until > w.now}
+		types[o.InstanceType].Offerings = append(types[o.InstanceType].Offerings, at)
+	}
+	for o, seen := range w.known.Seen {
+		if types[o.InstanceType] == nil {
+			types[o.InstanceType] = &catalog.InstanceType{Name: o.InstanceType}
+		}
+		at := catalog.Offering{Zone: o.Zone, CapacityType: karpv1.CapacityTypeSpot, SettlesAt: seen.SettlesAt()}
+		types[o.InstanceType].Offerings = append(types[o.InstanceType].Offerings, at)
+	}
+	cat := catalog.State{InstanceTypes: map[string][]catalog.InstanceType{}}
+	for name, t := range types {
+		cat.InstanceTypes[name] = []catalog.InstanceType{*t}
+	}
+	return consolidate.Troubled(cat, w.clock())
 }
 
 // fleet returns the nodes as consolidation looks at them.

@@ -88,6 +88,9 @@ func TestFloorHolds(t *testing.T) {
 			if r.Below != 0 || r.BelowPlaced != 0 {
 				t.Errorf("%d minutes with fewer running pods than the floor, %d with fewer off spot", r.Below, r.BelowPlaced)
 			}
+			if r.Evictions > c.Pods {
+				t.Errorf("%d evictions of %d pods: they are moved to spot and back", r.Evictions, c.Pods)
+			}
 		})
 	}
 }

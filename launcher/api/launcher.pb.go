@@ -1152,7 +1152,9 @@ type Offering struct {
 	// The owner of the capacity reservation lends it and may reclaim it.
 	Interruptible bool `protobuf:"varint,14,opt,name=interruptible,proto3" json:"interruptible,omitempty"`
 	// USD per hour that interruptions are expected to cost for each pod on a node of the offering.
-	LossPerPod    float64 `protobuf:"fixed64,15,opt,name=loss_per_pod,json=lossPerPod,proto3" json:"loss_per_pod,omitempty"`
+	LossPerPod float64 `protobuf:"fixed64,15,opt,name=loss_per_pod,json=lossPerPod,proto3" json:"loss_per_pod,omitempty"`
+	// Until when no node is moved to the offering because EC2 took nodes of it back, in milliseconds since the epoch; 0 for no such time.
+	SettlesAt     int64 `protobuf:"varint,16,opt,name=settles_at,json=settlesAt,proto3" json:"settles_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1288,6 +1290,13 @@ func (x *Offering) GetInterruptible() bool {
 func (x *Offering) GetLossPerPod() float64 {
 	if x != nil {
 		return x.LossPerPod
+	}
+	return 0
+}
+
+func (x *Offering) GetSettlesAt() int64 {
+	if x != nil {
+		return x.SettlesAt
 	}
 	return 0
 }
@@ -3967,7 +3976,7 @@ const file_launcher_api_launcher_proto_rawDesc = "" +
 	"publicIpv4\x12!\n" +
 	"\fbaseline_cpu\x18\x03 \x01(\x03R\vbaselineCpu\x12\x1f\n" +
 	"\vsurplus_cpu\x18\x04 \x01(\x01R\n" +
-	"surplusCpu\"\x84\x04\n" +
+	"surplusCpu\"\xa3\x04\n" +
 	"\bOffering\x12\x12\n" +
 	"\x04zone\x18\x01 \x01(\tR\x04zone\x12\x17\n" +
 	"\azone_id\x18\x02 \x01(\tR\x06zoneId\x12#\n" +
@@ -3985,7 +3994,9 @@ const file_launcher_api_launcher_proto_rawDesc = "" +
 	"\boverlaid\x18\r \x01(\bR\boverlaid\x12$\n" +
 	"\rinterruptible\x18\x0e \x01(\bR\rinterruptible\x12 \n" +
 	"\floss_per_pod\x18\x0f \x01(\x01R\n" +
-	"lossPerPod\"\xac\x05\n" +
+	"lossPerPod\x12\x1d\n" +
+	"\n" +
+	"settles_at\x18\x10 \x01(\x03R\tsettlesAt\"\xac\x05\n" +
 	"\fInFlightNode\x12\x1d\n" +
 	"\n" +
 	"node_claim\x18\x01 \x01(\tR\tnodeClaim\x12\x1b\n" +

@@ -109,6 +109,8 @@ type Offering struct {
 	Price float64
 	// LossPerPod is what interruptions are expected to cost for each pod on a node of the offering, in USD per hour.
 	LossPerPod float64
+	// SettlesAt is until when no on-demand node is replaced by one of the offering because EC2 took nodes of it back; zero for no such time.
+	SettlesAt time.Time
 	// Overlaid means that a NodeOverlay set the price or changed it.
 	Overlaid bool
 	// ReservationID of the capacity reservation, for CapacityType reserved only; empty otherwise.

@@ -116,7 +116,7 @@ func (r *Recorder) Changed() <-chan struct{} { return r.config.Offers.Changed() 
 // InstanceTypes returns those of the cloud with the expected loss for each pod. It is the same list while neither has changed.
 func (r *Recorder) InstanceTypes(ctx context.Context, class *awsv1.EC2NodeClass) ([]catalog.InstanceType, error) {
 	list, err := r.config.Offers.InstanceTypes(ctx, class)
-	if err != nil || r.config.PerPod == 0 || len(list) == 0 {
+	if err != nil || len(list) == 0 {
 		return list, err
 	}
 	r.mu.Lock()
@@ -124,7 +124,8 @@ func (r *Recorder) InstanceTypes(ctx context.Context, class *awsv1.EC2NodeClass)
 	if have, ok := r.priced[class.Name]; ok && have.version == r.version && len(have.from) == len(list) && &have.from[0] == &list[0] {
 		return have.to, nil
 	}
-	out := interruption.Apply(list, func(o interruption.Offering) float64 { return r.published.PerHour(o, r.priors) * r.config.PerPod })
+	known := interruption.Known{Record: r.published, Priors: r.priors}
+	out := known.Apply(list, r.config.PerPod)
 	r.priced[class.Name] = pricedList{r.version, list, out}
 	return out, nil
 }
@@ -181,7 +182,7 @@ func (r *Recorder) observe(ctx context.Context, now time.Time) error {
 			klog.FromContext(ctx).V(1).Info("Learned from an interruption", "offering", n.Offering.String(), "perHour", r.record.PerHour(n.Offering, r.priors))
 		}
 	}
-	r.publish()
+	r.publish(news)
 	if !news && now.Sub(r.written) < writePeriod {
 		return nil
 	}
@@ -211,10 +212,9 @@ func spotNodes(claims []karpv1.NodeClaim) []interruption.Node {
 	return out
 }
 
-// publish puts the rates into use if one of them has changed enough.
-func (r *Recorder) publish() {
+// publish puts the rates into use if there was an interruption, or if one of them has changed enough.
+func (r *Recorder) publish(news bool) {
 	r.mu.Lock()
-	news := false
 	for _, seen := range []map[interruption.Offering]interruption.Seen{r.record.Seen, r.published.Seen} {
 		for o := range seen {
 			was, is := r.published.PerHour(o, r.priors), r.record.PerHour(o, r.priors)

@@ -30,7 +30,7 @@ func instanceType(t catalog.InstanceType) *api.InstanceType {
 			UnavailableUntil: millis(o.UnavailableUntil),
 			RefusalCode:      string(o.Refusal.Code), RefusedSince: millis(o.Refusal.Since), RefusedAttempts: int32(min(o.Refusal.Attempts, math.MaxInt32)),
 			ReservationId: o.ReservationID, ReservationType: o.ReservationType, Interruptible: o.Interruptible, Remaining: o.Remaining, Overlaid: o.Overlaid,
-			LossPerPod: o.LossPerPod,
+			LossPerPod: o.LossPerPod, SettlesAt: millis(o.SettlesAt),
 		})
 	}
 	return out

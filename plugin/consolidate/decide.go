@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
@@ -294,6 +295,9 @@ func (s *search) unpaid(m *Move) string {
 	if !s.o.SpotToSpot && spotToSpot(m) {
 		return "spot nodes are replaced by other spot nodes only where that is allowed (SpotToSpotConsolidation)"
 	}
+	if why := s.troubled(m); why != "" {
+		return why
+	}
 	switch {
 	case m.Saving <= 0:
 		return "its pods cost nothing less elsewhere"
@@ -311,4 +315,48 @@ func spotToSpot(m *Move) bool {
 	spot := func(capacityType string) bool { return catalog.CapacityTypeOf(capacityType).Interruptible }
 	return !slices.ContainsFunc(m.Nodes, func(n Node) bool { return !spot(n.CapacityType) }) &&
 		slices.ContainsFunc(m.Replacements, func(r Replacement) bool { return spot(r.CapacityType) })
+}
+
+// troubled returns why the move would go back to spot too early; empty if it would not.
+func (s *search) troubled(m *Move) string {
+	spot := func(capacityType string) bool { return catalog.CapacityTypeOf(capacityType).Interruptible }
+	if !slices.ContainsFunc(m.Nodes, func(n Node) bool { return !spot(n.CapacityType) }) {
+		return ""
+	}
+	for _, r := range m.Replacements {
+		if until, ok := s.o.Troubled[r.Zone]; ok && spot(r.CapacityType) {
+			return fmt.Sprintf("EC2 took spot nodes in %s back or refused them: on-demand nodes are replaced by spot nodes there from %s on, if it does not again",
+				r.Zone, until.UTC().Format("15:04:05 UTC"))
+		}
+	}
+	return ""
+}
+
+// Settled is for how long EC2 must have refused no spot node of a zone before on-demand nodes are replaced by spot nodes in that zone. A market that
+// comes and goes would otherwise move the same pods again and again.
+const Settled = 30 * time.Minute
+
+// Troubled returns the zones whose spot offerings have not settled, with the time when they will have if nothing more happens. An offering that EC2
+// refuses now, or that is on probation, has not settled from now on.
+func Troubled(cat catalog.State, now time.Time) map[string]time.Time {
+	out := map[string]time.Time{}
+	note := func(zone string, until time.Time) {
+		if until.After(now) && until.After(out[zone]) {
+			out[zone] = until
+		}
+	}
+	for _, types := range cat.InstanceTypes {
+		for i := range types {
+			for _, o := range types[i].Offerings {
+				if !catalog.CapacityTypeOf(o.CapacityType).Interruptible {
+					continue
+				}
+				note(o.Zone, o.SettlesAt)
+				if o.Probation || o.UnavailableUntil.After(now) {
+					note(o.Zone, now.Add(Settled))
+				}
+			}
+		}
+	}
+	return out
 }

@@ -109,6 +109,7 @@ func Consolidate(ctx context.Context, objects *input.Objects, m *market.Market, 
 	if out.AnewPerHour, err = c.fromScratch(ctx, out.Before); err != nil {
 		return nil, err
 	}
+	o.Consolidate.Troubled = consolidate.Troubled(cat, o.Now)
 	for out.Steps < maxSteps {
 		o.Consolidate.Allowed, problems = seen.allowances(objects.NodePools)
 		decision, err := consolidate.Decide(ctx, out.After, o.Consolidate, c.ask)

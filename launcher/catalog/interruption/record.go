@@ -24,6 +24,18 @@ const (
 	forgotten = 0.01
 )
 
+const (
+	// SettleFirst is how long after an interruption no on-demand node is replaced by one of the offering. It doubles with each outage in a row, up to
+	// SettleMost.
+	SettleFirst = 30 * time.Minute
+	// SettleMost bounds that time.
+	SettleMost = 8 * time.Hour
+	// Memory is how long an outage counts as one of a row.
+	Memory = 12 * time.Hour
+	// sameOutage is within what time interruptions belong to one outage.
+	sameOutage = 10 * time.Minute
+)
+
 // Offering is what EC2 interrupts together: an instance type in a zone.
 type Offering struct {
 	// InstanceType such as m5.large.
@@ -41,6 +53,34 @@ type Seen struct {
 	Hours float64 `json:"hours"`
 	// Interruptions of them.
 	Interruptions float64 `json:"interruptions"`
+	// Last is when the last one was; zero for none.
+	Last time.Time `json:"last,omitzero"`
+	// Row counts the outages in a row: those of which each began within Memory of the one before.
+	Row int `json:"row,omitempty"`
+}
+
+// outage notes an interruption.
+func (s *Seen) outage(now time.Time) {
+	switch since := now.Sub(s.Last); {
+	case s.Row > 0 && since < sameOutage:
+	case s.Row > 0 && since < Memory:
+		s.Row = min(s.Row+1, 30)
+	default:
+		s.Row = 1
+	}
+	s.Last = now
+}
+
+// SettlesAt returns until when no on-demand node is replaced by one of the offering; zero if it was never interrupted.
+func (s Seen) SettlesAt() time.Time {
+	if s.Row == 0 {
+		return time.Time{}
+	}
+	hold := SettleFirst
+	for range s.Row - 1 {
+		hold = min(2*hold, SettleMost)
+	}
+	return s.Last.Add(hold)
 }
 
 // weight is how much the offering's entry says, in hours.
@@ -91,6 +131,7 @@ func (r *Record) Observe(now time.Time, nodes []Node) (interrupted bool) {
 			counted[n.ID] = true
 		default:
 			seen.Interruptions++
+			seen.outage(now)
 			counted[n.ID], interrupted = true, true
 		}
 		r.Seen[n.Offering] = seen
@@ -104,7 +145,7 @@ func (r *Record) Observe(now time.Time, nodes []Node) (interrupted bool) {
 func (r *Record) age(passed time.Duration) {
 	factor := math.Exp2(-passed.Hours() / HalfLife.Hours())
 	for o, s := range r.Seen {
-		r.Seen[o] = Seen{s.Hours * factor, s.Interruptions * factor}
+		r.Seen[o] = Seen{s.Hours * factor, s.Interruptions * factor, s.Last, s.Row}
 	}
 }
 
@@ -139,7 +180,7 @@ type encoded struct {
 func (r *Record) Encode() (string, error) {
 	e := encoded{Through: r.Through.UTC().Truncate(time.Second), Seen: map[string]Seen{}, Counted: slices.Sorted(maps.Keys(r.Counted))}
 	for o, s := range r.Seen {
-		e.Seen[o.String()] = Seen{rounded(s.Hours), rounded(s.Interruptions)}
+		e.Seen[o.String()] = Seen{rounded(s.Hours), rounded(s.Interruptions), s.Last.UTC().Truncate(time.Second), s.Row}
 	}
 	text, err := json.Marshal(e)
 	if err != nil {
@@ -174,15 +215,16 @@ func Decode(text string) (Record, error) {
 	return out, nil
 }
 
-// Apply returns the instance types with the expected loss for each pod, in USD per hour, on their interruptible offerings. The list itself is not
-// changed.
-func Apply(list []catalog.InstanceType, loss func(Offering) float64) []catalog.InstanceType {
+// Apply returns the instance types with what is known on their interruptible offerings: the expected loss for each pod, if an interrupted one costs so
+// many USD, and until when nothing moves there. The list itself is not changed.
+func (k *Known) Apply(list []catalog.InstanceType, perPod float64) []catalog.InstanceType {
 	out := slices.Clone(list)
 	for i := range out {
 		out[i].Offerings = slices.Clone(out[i].Offerings)
 		for j := range out[i].Offerings {
 			if o := &out[i].Offerings[j]; catalog.CapacityTypeOf(o.CapacityType).Interruptible {
-				o.LossPerPod = loss(Offering{out[i].Name, o.Zone})
+				of := Offering{out[i].Name, o.Zone}
+				o.LossPerPod, o.SettlesAt = k.PerHour(of)*perPod, k.Seen[of].SettlesAt()
 			}
 		}
 	}

@@ -146,10 +146,37 @@ func TestApply(t *testing.T) {
 	list := []catalog.InstanceType{{Name: "m5.large", Offerings: []catalog.Offering{
 		{Zone: "a", CapacityType: "spot", Price: 1}, {Zone: "a", CapacityType: "on-demand", Price: 2}, {Zone: "b", CapacityType: "spot", Price: 1},
 	}}}
-	got := interruption.Apply(list, func(o interruption.Offering) float64 { return map[string]float64{"a": 0.25, "b": 0.5}[o.Zone] })
-	for i, want := range []float64{0.25, 0, 0.5} {
-		if got[0].Offerings[i].LossPerPod != want || list[0].Offerings[i].LossPerPod != 0 {
+	known := interruption.Known{Record: interruption.Record{Seen: map[interruption.Offering]interruption.Seen{large("a"): {Interruptions: 50, Last: noon(), Row: 1}}}}
+	got := known.Apply(list, 0.01)
+	prior := known.PerHour(large("b")) * 0.01
+	for i, want := range []float64{0.005 + prior, 0, prior} {
+		if at := got[0].Offerings[i].SettlesAt; at.Equal(noon().Add(30*time.Minute)) != (i == 0) {
+			t.Errorf("offering %d settles at %v", i, at)
+		}
+		if math.Abs(got[0].Offerings[i].LossPerPod-want) > 1e-12 || list[0].Offerings[i].LossPerPod != 0 {
 			t.Errorf("offering %d: %+v", i, got[0].Offerings[i])
 		}
+	}
+}
+
+// Outages in a row double for how long nothing moves to an offering, several nodes of one outage count as one, and a quiet half day ends the row.
+func TestSettlesLaterAfterEachOutage(t *testing.T) {
+	r, at := &interruption.Record{}, noon()
+	for i, want := range []time.Duration{30 * time.Minute, time.Hour, 2 * time.Hour, 4 * time.Hour, 8 * time.Hour, 8 * time.Hour} {
+		for j := range 2 {
+			r.Observe(at.Add(time.Duration(j)*time.Minute), []interruption.Node{{ID: fmt.Sprint(i, "-", j), Offering: large("a"), Since: at, Interrupted: true}})
+		}
+		if got := r.Seen[large("a")].SettlesAt().Sub(at.Add(time.Minute)); got != want {
+			t.Errorf("after outage %d it settles in %v, want %v", i+1, got, want)
+		}
+		at = at.Add(40 * time.Minute)
+	}
+	at = at.Add(interruption.Memory)
+	r.Observe(at, []interruption.Node{{ID: "later", Offering: large("a"), Since: at, Interrupted: true}})
+	if got := r.Seen[large("a")].SettlesAt().Sub(at); got != interruption.SettleFirst {
+		t.Errorf("after a quiet time it settles in %v", got)
+	}
+	if !r.Seen[large("b")].SettlesAt().IsZero() {
+		t.Error("the other zone was never interrupted")
 	}
 }

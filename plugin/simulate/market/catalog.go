@@ -16,7 +16,6 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/catalog/builtin"
 	"github.com/slipway-k8s/slipway/launcher/catalog/fromec2"
-	"github.com/slipway-k8s/slipway/launcher/catalog/interruption"
 	"github.com/slipway-k8s/slipway/plugin/simulate/input"
 )
 
@@ -42,7 +41,7 @@ func (m *Market) Catalog(ctx context.Context, objects *input.Objects) (catalog.S
 	b.overlay(ctx, objects.NodeOverlays)
 	if m.Interruptions != nil {
 		for key, list := range b.state.InstanceTypes {
-			b.state.InstanceTypes[key] = interruption.Apply(list, func(o interruption.Offering) float64 { return m.Interruptions.PerHour(o) * m.InterruptionCost })
+			b.state.InstanceTypes[key] = m.Interruptions.Apply(list, m.InterruptionCost)
 		}
 	}
 	for _, p := range objects.Pods {
