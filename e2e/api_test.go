@@ -4,13 +4,18 @@ import (
 	"crypto/tls"
 	"encoding/json"
 	"net/http"
+	"slices"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/slipway-k8s/slipway/launcher/decisions"
+	"github.com/slipway-k8s/slipway/launcher/view"
 	"github.com/slipway-k8s/slipway/launcher/webapi"
 )
 
@@ -77,7 +82,7 @@ func TestAPI(t *testing.T) {
 	for path, want := range map[string]int{
 		"/api/v1/nodes": http.StatusForbidden, "/api/v1/pods": http.StatusForbidden, "/api/v1/pods?namespace=kube-system": http.StatusForbidden,
 		"/api/v1/pods?namespace=" + w.name: http.StatusOK, one: http.StatusOK, "/api/v1/openapi.json": http.StatusOK,
-		"/api/v1/faults": http.StatusForbidden,
+		"/api/v1/faults": http.StatusForbidden, "/api/v1/decisions": http.StatusForbidden,
 	} {
 		w.await(t, "a tenant to be answered as RBAC says for "+path, func() bool { return w.asked(nil, token, path, nil) == want })
 		if got := w.asked(nil, "", path, nil); got != http.StatusUnauthorized {
@@ -94,6 +99,16 @@ func TestAPI(t *testing.T) {
 	if got := w.asked(admin, "", one, &found); got != http.StatusOK || found.Node != pod.Spec.NodeName || len(found.Timeline) < 4 {
 		t.Errorf("the pod is %+v (%d)", found, got)
 	}
+	var decided webapi.Decisions
+	if got := w.asked(admin, "", "/api/v1/decisions", &decided); got != http.StatusOK || !slices.ContainsFunc(decided.Decisions, func(d view.Decision) bool {
+		return d.What == view.Launched && slices.Contains(d.NodeClaims, found.NodeClaim) && d.Price > 0 && d.Why != ""
+	}) {
+		t.Errorf("the launch of NodeClaim %s is not among %+v (%d)", found.NodeClaim, decided.Decisions, got)
+	}
+	w.await(t, "the decisions to be written", func() bool {
+		var kept corev1.ConfigMap
+		return w.client.Get(t.Context(), client.ObjectKey{Namespace: "kube-system", Name: decisions.Name}, &kept) == nil && len(kept.BinaryData) > 0
+	})
 	for _, n := range nodes.Nodes {
 		if n.Node == found.Node && n.Price > 0 && n.NodeClaim == found.NodeClaim && n.Pods > 0 {
 			return

@@ -8,14 +8,14 @@ import (
 
 // api serves what nodes and pods do, where the settings say so. It asks the API server with a connection of its own: a standby serves too, and
 // what only the leader may write goes through a gate.
-func (l *Launcher) api() error {
+func (l *Launcher) api(p parts) error {
 	s := l.config.Settings
 	if !s.serves(s.APIAddress) {
 		return nil
 	}
 	config := webapi.Config{
 		Address: s.APIAddress, Kubernetes: l.config.Kubernetes, Indexers: webapi.FromCache(l.manager.GetCache()),
-		Types: typesByClass(l.manager.GetClient(), l.config.Cloud),
+		Decisions: p.decisions.List, Types: typesByClass(l.manager.GetClient(), l.config.Cloud),
 	}
 	if s.APICertDir != "" {
 		config.CertFile, config.KeyFile = filepath.Join(s.APICertDir, certificateFile), filepath.Join(s.APICertDir, keyFile)

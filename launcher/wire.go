@@ -16,6 +16,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/collect"
 	"github.com/slipway-k8s/slipway/launcher/commitments"
 	"github.com/slipway-k8s/slipway/launcher/consistency"
+	"github.com/slipway-k8s/slipway/launcher/decisions"
 	"github.com/slipway-k8s/slipway/launcher/disrupt"
 	"github.com/slipway-k8s/slipway/launcher/drift"
 	"github.com/slipway-k8s/slipway/launcher/expire"
@@ -53,6 +54,8 @@ type parts struct {
 	gates      Gates
 	// commitments are the account's Savings Plans and Reserved Instances.
 	commitments *commitments.Commitments
+	// decisions of the last day.
+	decisions *decisions.Recorder
 }
 
 // wire creates every part and adds it to the manager, in the order of a node's life.
@@ -69,7 +72,7 @@ func (l *Launcher) wire() error {
 		l.consolidation(p),
 		l.exchange(p),
 		l.probes(p),
-		l.api(),
+		l.api(p),
 		l.billing(p),
 	)
 }
@@ -85,6 +88,10 @@ func (l *Launcher) parts() (p parts, err error) {
 	}
 	// The server needs the failed launches and Karpenter's state, and launches need the server.
 	late := &lateServer{}
+	if p.decisions, err = l.decisions(); err != nil {
+		return p, err
+	}
+	late.decisions = p.decisions
 	if p.beside, err = newNeighbour(mgr.GetAPIReader(), settings.HandoverSelector, late.recheck); err != nil {
 		return p, err
 	}
@@ -146,7 +153,7 @@ func (l *Launcher) parts() (p parts, err error) {
 	}
 	p.mover, err = l.mover(p)
 	late.mover = p.mover
-	return p, errors.Join(err, add(mgr, p.leader.Run, p.beside.run, handovers.Run, l.config.Cloud.Refresh, p.launcher.Run, p.health.Run, p.commitments.Run, learned.Run, p.server.Run))
+	return p, errors.Join(err, add(mgr, p.leader.Run, p.beside.run, handovers.Run, l.config.Cloud.Refresh, p.launcher.Run, p.health.Run, p.commitments.Run, learned.Run, p.decisions.Run, p.server.Run))
 }
 
 // interruptions returns what learns rates of spot interruptions.
@@ -174,6 +181,17 @@ func (l *Launcher) commitments(late *lateServer) (*commitments.Commitments, erro
 	return commitments.New(commitments.Config{
 		ConfigMap: name, Account: account, Share: l.config.Settings.CommitmentShare, Reader: l.manager.GetAPIReader(), Client: l.manager.GetClient(), Events: l.recorders.slipway, Leading: l.config.Gate.Open,
 		Types: typesByClass(l.manager.GetClient(), l.config.Cloud), Changed: late.recheck, Registerer: l.registerer,
+	})
+}
+
+// decisions returns the record of the last day's decisions.
+func (l *Launcher) decisions() (*decisions.Recorder, error) {
+	namespace := l.config.Settings.BillNamespace
+	if namespace == "0" {
+		namespace = ""
+	}
+	return decisions.New(decisions.Config{
+		Namespace: namespace, Client: l.manager.GetClient(), Reader: l.manager.GetAPIReader(), Informers: l.manager.GetCache(), Leading: l.config.Gate.Open,
 	})
 }
 
@@ -249,7 +267,7 @@ func (l *Launcher) joining(p parts) error {
 	}
 	controller, err := join.New(join.Config{
 		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Instances: l.config.Cloud, Launcher: p.launcher, Ender: p.terminator,
-		Binder: binder, Health: p.health, Guard: p.leader, Events: l.recorders.slipway, KarpenterEvents: l.recorders.karpenter, Ours: p.beside.ours, Failed: p.server.Failed, Registerer: l.registerer,
+		Binder: binder, Health: p.health, Guard: p.leader, Events: l.recorders.slipway, KarpenterEvents: l.recorders.karpenter, Ours: p.beside.ours, Failed: (&lateServer{server: p.server, decisions: p.decisions}).failed, Registerer: l.registerer,
 		Settings: join.Settings{
 			BindAt: settings.BindAt, JoinDeadline: settings.JoinDeadline.Duration, EmptyDeadline: settings.EmptyJoinDeadline.Duration,
 			IgnoreDRARequests: settings.IgnoreDRARequests,
@@ -322,11 +340,13 @@ func (l *Launcher) termination(p parts) error {
 // lateServer breaks the dependency cycles of the server with the parts that call it, and with the executor of moves. It is complete before
 // anything runs.
 type lateServer struct {
-	server *server.Server
-	mover  *disrupt.Executor
+	server    *server.Server
+	mover     *disrupt.Executor
+	decisions *decisions.Recorder
 }
 
 func (s *lateServer) failed(claim *karpv1.NodeClaim, reason, message string) {
+	s.decisions.Refused(claim, reason, message)
 	s.server.Failed(claim, reason, message)
 }
 

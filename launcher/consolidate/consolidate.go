@@ -90,7 +90,7 @@ type Settings struct {
 	DisruptBare bool
 }
 
-// Config holds the dependencies of a Consolidator. Every field is required but the last.
+// Config holds the dependencies of a Consolidator. Every field is required but the last two.
 type Config struct {
 	// Client reads from the cache, with the indexes of package index.
 	Client client.Client
@@ -111,6 +111,8 @@ type Config struct {
 	// Ours reports whether the launcher may terminate a claim: not if a running Karpenter manages it. Nil means that it may
 	// terminate all.
 	Ours func(claim *karpv1.NodeClaim) bool
+	// Decided is called with each move that begins: its NodeClaims, what it saves in USD per hour, and what is done with their pods. Nil calls nothing.
+	Decided func(claims []*karpv1.NodeClaim, saving float64, message string)
 }
 
 // Consolidator removes and replaces nodes to reduce the cost of the cluster. It belongs to Run's goroutine.
@@ -243,6 +245,9 @@ func (c *Consolidator) move(ctx context.Context, f *fleet, m *api.PlannedMove) {
 	switch {
 	case err == nil:
 		c.last = 0 // The cluster changes.
+		if c.config.Decided != nil {
+			c.config.Decided(move.Claims, m.GetSaving(), move.Message)
+		}
 	case errors.As(err, &refused):
 		for _, name := range m.GetNodeNames() {
 			c.record(f.byName[name], "DisruptionBlocked", refused.Error())

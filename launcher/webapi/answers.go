@@ -90,6 +90,12 @@ type Faults struct {
 	Launches []view.Trouble `json:"launches"`
 }
 
+// Decisions is the answer of /api/v1/decisions.
+type Decisions struct {
+	// Decisions of the last 24 hours, the latest first, at most 1,000.
+	Decisions []view.Decision `json:"decisions"`
+}
+
 // mostPending bounds the rows of pending pods, mostPods those of a node's pods, and mostFaults those of faults.
 const mostPending, mostPods, mostFaults = 1000, 1000, 1000
 

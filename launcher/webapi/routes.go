@@ -46,6 +46,10 @@ func (s *Server) routes() []route {
 		},
 		{path: "/api/v1/namespaces/{namespace}/pods/{name}", summary: "A pod, and what has happened to it; for who may get it", needs: pods("get"), answer: s.getPod, body: Pod{}},
 		{path: "/api/v1/faults", summary: "What EC2 refuses now, and until when; for who may list NodeClaims", needs: claims("list"), answer: s.listFaults, body: Faults{}},
+		{
+			path: "/api/v1/decisions", summary: "What was decided about nodes in the last 24 hours, and why; for who may list NodeClaims", needs: claims("list"),
+			answer: func(*http.Request) (document, error) { return encoded(Decisions{Decisions: s.config.Decisions()}) }, body: Decisions{},
+		},
 	}
 }
 

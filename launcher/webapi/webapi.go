@@ -18,6 +18,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/view"
 	"github.com/slipway-k8s/slipway/ui"
 )
 
@@ -42,6 +43,8 @@ type Config struct {
 	Indexers Indexers
 	// Types returns the instance types by EC2NodeClass, with what EC2 refuses now.
 	Types func(ctx context.Context) map[string][]catalog.InstanceType
+	// Decisions returns those of the last 24 hours, the latest first.
+	Decisions func() []view.Decision
 }
 
 // Server serves the API.
@@ -60,8 +63,8 @@ type Server struct {
 
 // New returns a Server that serves once Run is called.
 func New(c Config) (*Server, error) {
-	if c.Address == "" || c.Kubernetes == nil || c.Indexers == nil || c.Types == nil {
-		return nil, errors.New("webapi: Address, Kubernetes, Indexers and Types are required")
+	if c.Address == "" || c.Kubernetes == nil || c.Indexers == nil || c.Types == nil || c.Decisions == nil {
+		return nil, errors.New("webapi: Address, Kubernetes, Indexers, Types and Decisions are required")
 	}
 	clients, err := kubernetes.NewForConfig(c.Kubernetes)
 	if err != nil {

@@ -24,6 +24,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/catalog/ec2error"
+	"github.com/slipway-k8s/slipway/launcher/view"
 )
 
 // world is a Server over stores that the test fills, and viewers that the test names.
@@ -53,6 +54,8 @@ func newWorld(tb testing.TB, objects ...client.Object) *world {
 		return w.stores[fmt.Sprintf("%T", kind)], nil
 	}, Types: func(context.Context) map[string][]catalog.InstanceType {
 		return map[string][]catalog.InstanceType{"default": w.types}
+	}, Decisions: func() []view.Decision {
+		return []view.Decision{view.NewDecision(view.Consolidated, w.now(), "replaced by m7g.large spot", claim("default-a", "n1"))}
 	}})
 	if err != nil {
 		tb.Fatal(err)
@@ -153,6 +156,7 @@ func TestWhoSeesWhat(t *testing.T) {
 		{"/api/v1/namespaces/c/pods/d", 401, 403, 200},
 		{"/api/v1/namespaces/a/pods/..%2F..%2Fc%2Fpods%2Fd", 401, 404, 404},
 		{"/api/v1/faults", 401, 403, 200},
+		{"/api/v1/decisions", 401, 403, 200},
 		{"/metrics", 404, 404, 404},
 	} {
 		for viewer, want := range map[string]int{"": c.nobody, "a": c.tenant, "admin": c.admin} {
@@ -187,6 +191,7 @@ func TestAnswers(t *testing.T) {
 		"/api/v1/nodes":               {`"nodeClaim":"default-a"`, `"usdPerHour":0.03`, `"launched":1`, `"promised":1`, `"nodePoolsNotReady":[{`, `"nodePool":"default"`},
 		"/api/v1/nodes/n1":            {`"nodeClaim":"default-a"`, `"instanceType":"m7g.large"`, `"timeline":[{`, `"what":"planned"`},
 		"/api/v1/pods":                {`"pending":2`, `"promised":1`, `"count":1`, `"owner":"Pod e"`, `"why":"no room"`},
+		"/api/v1/decisions":           {`"what":"consolidation"`, `"nodeClaims":["default-a"]`, `"why":"replaced by m7g.large spot"`, `"usdPerHour":0.03`},
 		"/api/v1/faults":              {`"code":"InsufficientInstanceCapacity"`, `"zone":"a"`, `"instanceTypes":["m7g.large"]`, `"launches":[]`},
 		"/api/v1/pods?namespace=a":    {`"pending":0`, `"promised":1`},
 		"/api/v1/namespaces/a/pods/b": {`"nodeClaim":"default-a"`, `"what":"node planned"`, `"phase":"Pending"`},
