@@ -82,7 +82,7 @@ func TestAPI(t *testing.T) {
 	for path, want := range map[string]int{
 		"/api/v1/nodes": http.StatusForbidden, "/api/v1/pods": http.StatusForbidden, "/api/v1/pods?namespace=kube-system": http.StatusForbidden,
 		"/api/v1/pods?namespace=" + w.name: http.StatusOK, one: http.StatusOK, "/api/v1/openapi.json": http.StatusOK,
-		"/api/v1/faults": http.StatusForbidden, "/api/v1/decisions": http.StatusForbidden,
+		"/api/v1/faults": http.StatusForbidden, "/api/v1/decisions": http.StatusForbidden, "/api/v1/consolidation": http.StatusForbidden,
 	} {
 		w.await(t, "a tenant to be answered as RBAC says for "+path, func() bool { return w.asked(nil, token, path, nil) == want })
 		if got := w.asked(nil, "", path, nil); got != http.StatusUnauthorized {

@@ -67,14 +67,14 @@ func leavingSoon(reader client.Reader, window time.Duration, inMove func(node st
 	}
 }
 
-// consolidation adds the loop that decides which nodes are worth removing.
-func (l *Launcher) consolidation(p parts) error {
+// consolidation returns the loop that decides which nodes are worth removing.
+func (l *Launcher) consolidation(p parts) (*consolidate.Consolidator, error) {
 	settings := l.config.Settings
 	gates, err := ParseGates(settings.FeatureGates)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	decider, err := consolidate.New(consolidate.Config{
+	return consolidate.New(consolidate.Config{
 		Client: l.manager.GetClient(), Guard: p.leader, Asker: p.server, Mover: p.mover, Ledger: p.ledger, Metrics: p.voluntary,
 		Events: l.recorders.karpenter, Ours: p.beside.ours, Decided: p.decisions.Consolidated,
 		Settings: consolidate.Settings{
@@ -84,8 +84,4 @@ func (l *Launcher) consolidation(p parts) error {
 			DisruptBare: settings.DisruptBarePods,
 		},
 	})
-	if err != nil {
-		return err
-	}
-	return add(l.manager, decider.Run)
 }

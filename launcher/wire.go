@@ -64,15 +64,19 @@ func (l *Launcher) wire() error {
 	if err != nil {
 		return err
 	}
+	decider, err := l.consolidation(p)
+	if err != nil {
+		return err
+	}
 	return errors.Join(
 		l.classes(p),
 		l.joining(p),
 		p.terminator.SetupWithManager(l.manager),
 		l.termination(p),
-		l.consolidation(p),
+		add(l.manager, decider.Run),
 		l.exchange(p),
 		l.probes(p),
-		l.api(p),
+		l.api(p, decider),
 		l.billing(p),
 	)
 }

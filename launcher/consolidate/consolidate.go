@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -21,6 +22,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/disrupt"
 	"github.com/slipway-k8s/slipway/launcher/leadership"
+	"github.com/slipway-k8s/slipway/launcher/view"
 )
 
 const (
@@ -123,6 +125,8 @@ type Consolidator struct {
 	last  uint64
 	at    time.Time
 	again time.Duration
+	// outlook is what was decided last, for others to read.
+	outlook atomic.Pointer[view.Consolidation]
 	// recorded is when each Event was last recorded, by reason and object.
 	recorded map[string]time.Time
 }
@@ -172,6 +176,7 @@ func (c *Consolidator) once(ctx context.Context) error {
 	switch {
 	case f.candidates == 0:
 		c.recordReasons(ctx, f, nil)
+		c.outlook.Store(outlookOf(f, nil, nil, now))
 		return nil
 	case f.sum == c.last && now.Sub(c.at) < c.again:
 		return nil
@@ -198,9 +203,11 @@ func (c *Consolidator) once(ctx context.Context) error {
 	}
 	c.recordReasons(ctx, f, answer.GetKept())
 	c.reject(f, answer.GetRejected())
+	var outcomes []outcome
 	for _, m := range answer.GetMoves() {
-		c.move(ctx, f, m)
+		outcomes = append(outcomes, c.move(ctx, f, m))
 	}
+	c.outlook.Store(outlookOf(f, answer, outcomes, now))
 	return nil
 }
 
@@ -226,13 +233,13 @@ func (c *Consolidator) question(f *fleet) *api.Consolidate {
 
 func count(n int) int32 { return int32(min(max(n, 0), 1<<30)) }
 
-// move hands one move to the Mover, which reserves places in the budgets. The next decision finds a refused move again.
-func (c *Consolidator) move(ctx context.Context, f *fleet, m *api.PlannedMove) {
+// move hands one move to the Mover, which reserves places in the budgets, and returns what became of it. The next decision finds a refused move again.
+func (c *Consolidator) move(ctx context.Context, f *fleet, m *api.PlannedMove) outcome {
 	move := disrupt.Move{Reason: reason, Why: why, Type: typeOf([]*api.PlannedMove{m}), MostPerHour: new(m.GetMostPerHour()), Avoid: m.GetAvoid(), Message: message(m)}
 	for _, name := range m.GetNodeNames() {
 		n := f.byName[name]
 		if n == nil || n.blocked != "" {
-			return // The node was removed, or is blocked now.
+			return outcome{waits: "node " + name + " was removed or is blocked"}
 		}
 		move.Claims = append(move.Claims, n.claim)
 	}
@@ -248,6 +255,7 @@ func (c *Consolidator) move(ctx context.Context, f *fleet, m *api.PlannedMove) {
 		if c.config.Decided != nil {
 			c.config.Decided(move.Claims, m.GetSaving(), move.Message)
 		}
+		return outcome{begun: true}
 	case errors.As(err, &refused):
 		for _, name := range m.GetNodeNames() {
 			c.record(f.byName[name], "DisruptionBlocked", refused.Error())
@@ -255,6 +263,7 @@ func (c *Consolidator) move(ctx context.Context, f *fleet, m *api.PlannedMove) {
 	default:
 		klog.FromContext(ctx).V(2).Info("Move was not accepted", "nodes", m.GetNodeNames(), "err", err)
 	}
+	return outcome{waits: err.Error()}
 }
 
 // typeOf returns the value of Karpenter's label consolidation_type for moves.
@@ -269,12 +278,8 @@ func typeOf(moves []*api.PlannedMove) string {
 
 // message returns what a move replaces nodes with and what it saves.
 func message(m *api.PlannedMove) string {
-	var launched []string
-	for _, r := range m.GetReplacements() {
-		launched = append(launched, fmt.Sprintf("%s %s", r.GetInstanceType(), r.GetCapacityType()))
-	}
 	room := "pods fit elsewhere"
-	if len(launched) > 0 {
+	if launched := replacements(m); len(launched) > 0 {
 		room = "replaced by " + strings.Join(launched, ", ")
 	}
 	return fmt.Sprintf("%s, saves %.4f USD/h with %d evictions", room, m.GetSaving(), m.GetEvictions())

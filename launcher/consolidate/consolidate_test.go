@@ -28,6 +28,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/consolidate"
 	"github.com/slipway-k8s/slipway/launcher/disrupt"
 	"github.com/slipway-k8s/slipway/launcher/index"
+	"github.com/slipway-k8s/slipway/launcher/view"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -48,6 +49,9 @@ type world struct {
 	events    []string
 	// counted are the calls of the Metrics that tell of moves.
 	counted []string
+	// decided are the moves that began, and outlook what the last decision shows after a run.
+	decided []string
+	outlook view.Consolidation
 }
 
 func newWorld(t *testing.T) *world {
@@ -104,6 +108,9 @@ func (w *world) run(long time.Duration) {
 	w.t.Helper()
 	c, err := consolidate.New(consolidate.Config{
 		Client: w.api, Guard: w, Asker: w, Mover: w, Ledger: w, Metrics: w, Events: w,
+		Decided: func(claims []*karpv1.NodeClaim, saving float64, message string) {
+			w.decided = append(w.decided, fmt.Sprintf("%d nodes, %.4f USD/h: %s", len(claims), saving, message))
+		},
 		Settings: consolidate.Settings{Period: 10 * time.Second, Payback: 2 * time.Hour, MinSaving: 0.005, NodeAge: 10 * time.Minute, PodAge: 30 * time.Minute},
 	})
 	if err != nil {
@@ -114,6 +121,7 @@ func (w *world) run(long time.Duration) {
 	if err := c.Run(ctx); err != nil {
 		w.t.Fatal(err)
 	}
+	w.outlook = c.Outlook()
 }
 
 // Context implements leadership.Guard.

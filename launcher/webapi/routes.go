@@ -24,6 +24,8 @@ type route struct {
 	query map[string]string
 	// needs returns what the viewer has to be allowed to see; nil where every viewer may.
 	needs func(*http.Request) resource
+	// also returns what the viewer has to be allowed to see as well; nil where needs is all.
+	also func(*http.Request) resource
 	// answer returns what is sent.
 	answer func(*http.Request) (document, error)
 	// body is a zero value of the answer's type.
@@ -50,6 +52,11 @@ func (s *Server) routes() []route {
 			path: "/api/v1/decisions", summary: "What was decided about nodes in the last 24 hours, and why; for who may list NodeClaims", needs: claims("list"),
 			answer: func(*http.Request) (document, error) { return encoded(Decisions{Decisions: s.config.Decisions()}) }, body: Decisions{},
 		},
+		{
+			path: "/api/v1/consolidation", summary: "Which nodes are worth removing, and why the others stay; for who may list NodeClaims, and pods of all namespaces, which reasons name",
+			needs: claims("list"), also: func(*http.Request) resource { return resource{verb: "list", plural: "pods"} },
+			answer: func(*http.Request) (document, error) { return encoded(s.config.Consolidation()) }, body: view.Consolidation{},
+		},
 	}
 }
 
@@ -57,7 +64,7 @@ func (s *Server) routes() []route {
 func (s *Server) Handler(access Access) http.Handler {
 	mux := http.NewServeMux()
 	for _, r := range s.routes() {
-		mux.Handle("GET "+r.path, s.known(access, r.needs, r.answer))
+		mux.Handle("GET "+r.path, s.known(access, r))
 	}
 	mux.Handle(ui.Path, s.page)
 	mux.Handle("GET /{$}", http.RedirectHandler(ui.Path, http.StatusFound))

@@ -45,6 +45,8 @@ type Config struct {
 	Types func(ctx context.Context) map[string][]catalog.InstanceType
 	// Decisions returns those of the last 24 hours, the latest first.
 	Decisions func() []view.Decision
+	// Consolidation returns what was decided last about removing nodes.
+	Consolidation func() view.Consolidation
 }
 
 // Server serves the API.
@@ -63,8 +65,8 @@ type Server struct {
 
 // New returns a Server that serves once Run is called.
 func New(c Config) (*Server, error) {
-	if c.Address == "" || c.Kubernetes == nil || c.Indexers == nil || c.Types == nil || c.Decisions == nil {
-		return nil, errors.New("webapi: Address, Kubernetes, Indexers, Types and Decisions are required")
+	if c.Address == "" || c.Kubernetes == nil || c.Indexers == nil || c.Types == nil || c.Decisions == nil || c.Consolidation == nil {
+		return nil, errors.New("webapi: Address, Kubernetes, Indexers, Types, Decisions and Consolidation are required")
 	}
 	clients, err := kubernetes.NewForConfig(c.Kubernetes)
 	if err != nil {
@@ -128,8 +130,8 @@ func (s *Server) certificate() (tls.Certificate, error) {
 	return tls.X509KeyPair(chain, key)
 }
 
-// known answers viewers that may see what they ask for; needs is nil for what every viewer may see.
-func (s *Server) known(access Access, needs func(*http.Request) resource, answer func(*http.Request) (document, error)) http.Handler {
+// known answers viewers that may see what they ask for.
+func (s *Server) known(access Access, route route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !s.running.TryAcquire(1) {
 			refuse(w, apierrors.NewTooManyRequests(fmt.Sprintf("%d requests are being answered", mostRequests), 1))
@@ -139,14 +141,16 @@ func (s *Server) known(access Access, needs func(*http.Request) resource, answer
 		ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
 		defer cancel()
 		viewer, err := access.who(r)
-		if err == nil && needs != nil {
-			err = access.allows(ctx, viewer, needs(r))
+		for _, needs := range []func(*http.Request) resource{route.needs, route.also} {
+			if err == nil && needs != nil {
+				err = access.allows(ctx, viewer, needs(r))
+			}
 		}
 		if err != nil {
 			refuse(w, err)
 			return
 		}
-		document, err := answer(r.WithContext(ctx))
+		document, err := route.answer(r.WithContext(ctx))
 		if err != nil {
 			refuse(w, err)
 			return

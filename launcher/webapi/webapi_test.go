@@ -56,6 +56,8 @@ func newWorld(tb testing.TB, objects ...client.Object) *world {
 		return map[string][]catalog.InstanceType{"default": w.types}
 	}, Decisions: func() []view.Decision {
 		return []view.Decision{view.NewDecision(view.Consolidated, w.now(), "replaced by m7g.large spot", claim("default-a", "n1"))}
+	}, Consolidation: func() view.Consolidation {
+		return view.Consolidation{Moves: []view.Move{{Nodes: []string{"n1"}, Saving: 0.25}}, Stays: []view.Stay{{Node: "n2", Why: "pod a/b may not be disrupted"}}}
 	}})
 	if err != nil {
 		tb.Fatal(err)
@@ -84,6 +86,10 @@ func viewer(r *http.Request) (*authenticator.Response, bool, error) {
 // rights lets admin see everything, and a tenant the pods of the namespace with the tenant's name.
 func rights(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
 	switch name := a.GetUser().GetName(); {
+	case name == "nodes only":
+		if a.GetResource() == "nodeclaims" {
+			return authorizer.DecisionAllow, "", nil
+		}
 	case name == "admin", name == a.GetNamespace() && a.GetResource() == "pods" && name != "":
 		return authorizer.DecisionAllow, "", nil
 	}
@@ -157,6 +163,7 @@ func TestWhoSeesWhat(t *testing.T) {
 		{"/api/v1/namespaces/a/pods/..%2F..%2Fc%2Fpods%2Fd", 401, 404, 404},
 		{"/api/v1/faults", 401, 403, 200},
 		{"/api/v1/decisions", 401, 403, 200},
+		{"/api/v1/consolidation", 401, 403, 200},
 		{"/metrics", 404, 404, 404},
 	} {
 		for viewer, want := range map[string]int{"": c.nobody, "a": c.tenant, "admin": c.admin} {
@@ -172,6 +179,11 @@ func TestWhoSeesWhat(t *testing.T) {
 	_, body := w.get(t, "a", "/api/v1/pods?namespace=a&namespace=c")
 	if text := fmt.Sprint(body); strings.Contains(text, "Pod d") || !strings.Contains(text, "Pod waits") {
 		t.Errorf("the tenant sees %v, want its own pods", body)
+	}
+	for path, want := range map[string]int{"/api/v1/decisions": 200, "/api/v1/consolidation": 403} {
+		if answer, _ := w.get(t, "nodes only", path); answer.StatusCode != want {
+			t.Errorf("%s for who sees no pods: %d, want %d", path, answer.StatusCode, want)
+		}
 	}
 	answer, err := http.Post(w.url+"/api/v1/nodes", "application/json", nil)
 	if err != nil || answer.StatusCode < 400 {
@@ -192,6 +204,7 @@ func TestAnswers(t *testing.T) {
 		"/api/v1/nodes/n1":            {`"nodeClaim":"default-a"`, `"instanceType":"m7g.large"`, `"timeline":[{`, `"what":"planned"`},
 		"/api/v1/pods":                {`"pending":2`, `"promised":1`, `"count":1`, `"owner":"Pod e"`, `"why":"no room"`},
 		"/api/v1/decisions":           {`"what":"consolidation"`, `"nodeClaims":["default-a"]`, `"why":"replaced by m7g.large spot"`, `"usdPerHour":0.03`},
+		"/api/v1/consolidation":       {`"nodes":["n1"]`, `"savedUSDPerHour":0.25`, `"node":"n2"`, `"why":"pod a/b may not be disrupted"`},
 		"/api/v1/faults":              {`"code":"InsufficientInstanceCapacity"`, `"zone":"a"`, `"instanceTypes":["m7g.large"]`, `"launches":[]`},
 		"/api/v1/pods?namespace=a":    {`"pending":0`, `"promised":1`},
 		"/api/v1/namespaces/a/pods/b": {`"nodeClaim":"default-a"`, `"what":"node planned"`, `"phase":"Pending"`},
