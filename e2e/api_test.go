@@ -109,6 +109,12 @@ func TestAPI(t *testing.T) {
 		var kept corev1.ConfigMap
 		return w.client.Get(t.Context(), client.ObjectKey{Namespace: "kube-system", Name: decisions.Name}, &kept) == nil && len(kept.BinaryData) > 0
 	})
+	w.await(t, "the API to show why the node stays", func() bool {
+		var decided view.Consolidation
+		return w.asked(admin, "", "/api/v1/consolidation", &decided) == http.StatusOK && slices.ContainsFunc(decided.Stays, func(s view.Stay) bool {
+			return s.Node == found.Node && s.Why != ""
+		})
+	})
 	for _, n := range nodes.Nodes {
 		if n.Node == found.Node && n.Price > 0 && n.NodeClaim == found.NodeClaim && n.Pods > 0 {
 			return
