@@ -26,7 +26,7 @@ const (
 // Ring is the latest decisions. The zero value is empty.
 type Ring struct{ by map[string]view.Decision }
 
-// key tells decisions apart. A NodeClaim is launched, refused and terminated once; a consolidation that was called off may come again.
+// key identifies a decision. A NodeClaim is launched, refused and terminated once; a consolidation that was called off may come again.
 func key(d view.Decision) string {
 	out := string(d.What) + "/" + strings.Join(d.NodeClaims, "/")
 	if d.What == view.Consolidated {
