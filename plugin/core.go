@@ -74,7 +74,7 @@ func newCore(ctx context.Context, c coreConfig) (*core, error) {
 	consolidator := newConsolidator(consolidatorConfig{queue: q, needs: needs, planning: beside, link: to, metrics: c.metrics})
 	parts := plannerParts{
 		coreConfig: c, queue: q, link: to, planning: planning, needs: needs, status: status, consolidator: consolidator,
-		view: catalogview.New(), unplaced: pending.New(), snapshot: q.newSnapshot(), buffers: buffers.Table{}, bufferBoard: &bufferBoard{},
+		view: catalogview.New(), unplaced: pending.New(), snapshot: q.newSnapshot(), buffers: buffers.Table{},
 	}
 	planner, err := parts.planner()
 	if err != nil {
@@ -90,7 +90,7 @@ func newCore(ctx context.Context, c coreConfig) (*core, error) {
 	if err := c.delays.watch(s.Informers.Core().V1().Pods().Informer()); err != nil {
 		return nil, err
 	}
-	busy := &busyView{queue: q, promises: c.promises, reserved: c.reserved, buffers: parts.bufferBoard, metrics: c.metrics, snapshot: q.newSnapshot()}
+	busy := &busyView{queue: q, promises: c.promises, reserved: c.reserved, buffers: &parts.bufferBoard, metrics: c.metrics, snapshot: q.newSnapshot()}
 	return &core{
 		queue: q, link: to, planner: planner, consolidator: consolidator, status: status,
 		answerer: &answerer{inbox: c.inbox, busy: busy, link: to},
@@ -124,7 +124,7 @@ type plannerParts struct {
 	unplaced     *pending.Pods
 	snapshot     *snapshot
 	buffers      buffers.Table
-	bufferBoard  *bufferBoard
+	bufferBoard  bufferBoard
 }
 
 // planner returns the planner with the objects of its goroutine, each made after those that it needs.
@@ -147,7 +147,7 @@ func (p *plannerParts) planner() (*planner, error) {
 	adopter := &adopter{adopterConfig: adopterConfig{
 		queue: p.queue, collected: p.collected, batch: open, unplaced: p.unplaced, promises: p.promises, status: p.status,
 	}}
-	keptOff := &keptOffPods{reserve: p.reserve, reserved: p.reserved, buffers: p.buffers, board: p.bufferBoard, view: p.view, queue: p.queue}
+	keptOff := &keptOffPods{reserve: p.reserve, reserved: p.reserved, buffers: p.buffers, board: &p.bufferBoard, view: p.view, queue: p.queue}
 	provisioner := p.provisioner(updates, adopter)
 	return &planner{plannerConfig: plannerConfig{
 		inbox: p.inbox, connection: p.connection, collected: p.collected, batch: open, unplaced: p.unplaced, view: p.view,
