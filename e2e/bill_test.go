@@ -64,6 +64,7 @@ func TestBill(t *testing.T) {
 		onlyTypes(p, "m6i.large")
 		require(p, karpv1.CapacityTypeLabelKey, "on-demand")
 	})
+	w.await(t, "the record to begin", func() bool { return !w.bill(bill.ByNodePool).To.IsZero() })
 	w.deployment("web", 2, w.podSpec("1200m", "1Gi", nil))
 	w.awaitRunning(2)
 	_, last := w.paidFor(time.Now())

@@ -99,6 +99,27 @@ func walk(value any, f func(function string, argument any)) {
 	}
 }
 
+var substituted = regexp.MustCompile(`\$\{([^}]+)\}`)
+
+// referenced returns the parameters and resources that a function of CloudFormation names.
+func referenced(function string, argument any) []string {
+	text, _ := argument.(string)
+	switch function {
+	case "Ref":
+		return []string{text}
+	case "Fn::GetAtt":
+		name, _, _ := strings.Cut(text, ".")
+		return []string{name}
+	case "Fn::Sub":
+		var names []string
+		for _, match := range substituted.FindAllStringSubmatch(text, -1) {
+			names = append(names, match[1])
+		}
+		return names
+	}
+	return nil
+}
+
 func TestTemplateReferencesWhatThereIs(t *testing.T) {
 	in := readTemplate(t)
 	known := map[string]bool{"AWS::Partition": true, "AWS::Region": true, "AWS::AccountId": true, "AWS::URLSuffix": true, "AWS::NoValue": true}
@@ -111,7 +132,6 @@ func TestTemplateReferencesWhatThereIs(t *testing.T) {
 			t.Errorf("%s: there is no condition %s", name, r.Condition)
 		}
 	}
-	substituted := regexp.MustCompile(`\$\{([^}]+)\}`)
 	asJSON, err := json.Marshal(in)
 	if err != nil {
 		t.Fatal(err)
@@ -122,24 +142,12 @@ func TestTemplateReferencesWhatThereIs(t *testing.T) {
 	}
 	found := 0
 	walk(all, func(function string, argument any) {
-		text, _ := argument.(string)
-		var names []string
-		switch function {
-		case "Ref":
-			names = []string{text}
-		case "Fn::GetAtt":
-			name, _, _ := strings.Cut(text, ".")
-			names = []string{name}
-		case "Fn::If":
+		if function == "Fn::If" {
 			if name, _ := argument.([]any)[0].(string); in.Conditions[name] == nil {
 				t.Errorf("Fn::If names %s, which is no condition", name)
 			}
-		case "Fn::Sub":
-			for _, match := range substituted.FindAllStringSubmatch(text, -1) {
-				names = append(names, match[1])
-			}
 		}
-		for _, name := range names {
+		for _, name := range referenced(function, argument) {
 			found++
 			if !known[name] {
 				t.Errorf("%s names %s, which there is not", function, name)

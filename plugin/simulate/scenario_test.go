@@ -98,13 +98,7 @@ func simulated(t *testing.T, a *txtar.Archive) run {
 				setFlag(t, strings.Fields(line), &options, &files)
 			}
 		default:
-			path := filepath.Join(dir, f.Name)
-			if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(path, f.Data, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			writeFile(t, filepath.Join(dir, f.Name), f.Data)
 		}
 	}
 	m, err := market.Read(files)
@@ -124,6 +118,17 @@ func simulated(t *testing.T, a *txtar.Archive) run {
 		t.Fatal(err)
 	}
 	return r
+}
+
+// writeFile writes a file, in a folder that need not exist.
+func writeFile(t *testing.T, path string, data []byte) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func setFlag(t *testing.T, fields []string, o *simulate.Options, files *market.Files) {
