@@ -69,26 +69,9 @@ func TestAPI(t *testing.T) {
 	w.pool("api", nil)
 	w.deployment("web", 2, w.podSpec("100m", "64Mi", nil))
 	w.awaitRunning(2)
-	token := w.tokenOf("tenant")
-	w.create(
-		&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "pods"}, Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get", "list"}}}},
-		&rbacv1.RoleBinding{
-			ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "pods"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "pods"},
-			Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: w.name, Name: "tenant"}},
-		},
-	)
 	pod := w.pods()[0].Object
 	one := "/api/v1/namespaces/" + w.name + "/pods/" + pod.Name
-	for path, want := range map[string]int{
-		"/api/v1/nodes": http.StatusForbidden, "/api/v1/pods": http.StatusForbidden, "/api/v1/pods?namespace=kube-system": http.StatusForbidden,
-		"/api/v1/pods?namespace=" + w.name: http.StatusOK, one: http.StatusOK, "/api/v1/openapi.json": http.StatusOK,
-		"/api/v1/faults": http.StatusForbidden, "/api/v1/decisions": http.StatusForbidden, "/api/v1/consolidation": http.StatusForbidden,
-	} {
-		w.await(t, "a tenant to be answered as RBAC says for "+path, func() bool { return w.asked(nil, token, path, nil) == want })
-		if got := w.asked(nil, "", path, nil); got != http.StatusUnauthorized {
-			t.Errorf("%s: nobody gets %d", path, got)
-		}
-	}
+	w.tenantSees(one)
 
 	admin := w.admin()
 	var nodes webapi.Nodes
@@ -99,26 +82,55 @@ func TestAPI(t *testing.T) {
 	if got := w.asked(admin, "", one, &found); got != http.StatusOK || found.Node != pod.Spec.NodeName || len(found.Timeline) < 4 {
 		t.Errorf("the pod is %+v (%d)", found, got)
 	}
-	var decided webapi.Decisions
-	if got := w.asked(admin, "", "/api/v1/decisions", &decided); got != http.StatusOK || !slices.ContainsFunc(decided.Decisions, func(d view.Decision) bool {
-		return d.What == view.Launched && slices.Contains(d.NodeClaims, found.NodeClaim) && d.Price > 0 && d.Why != ""
+	if !slices.ContainsFunc(nodes.Nodes, func(n view.NodeRow) bool {
+		return n.Node == found.Node && n.Price > 0 && n.NodeClaim == found.NodeClaim && n.Pods > 0
 	}) {
-		t.Errorf("the launch of NodeClaim %s is not among %+v (%d)", found.NodeClaim, decided.Decisions, got)
+		t.Errorf("the node %s of the pod is not among %+v", found.Node, nodes.Nodes)
 	}
-	w.await(t, "the decisions to be written", func() bool {
-		var kept corev1.ConfigMap
-		return w.client.Get(t.Context(), client.ObjectKey{Namespace: "kube-system", Name: decisions.Name}, &kept) == nil && len(kept.BinaryData) > 0
-	})
-	w.await(t, "the API to show why the node stays", func() bool {
-		var decided view.Consolidation
-		return w.asked(admin, "", "/api/v1/consolidation", &decided) == http.StatusOK && slices.ContainsFunc(decided.Stays, func(s view.Stay) bool {
-			return s.Node == found.Node && s.Why != ""
-		})
-	})
-	for _, n := range nodes.Nodes {
-		if n.Node == found.Node && n.Price > 0 && n.NodeClaim == found.NodeClaim && n.Pods > 0 {
-			return
+	w.decisionsSeen(admin, found)
+}
+
+// tenantSees checks that a tenant, who may list the pods of the test's namespace, gets those and nothing else. one is the path of a pod of the
+// namespace.
+func (w *world) tenantSees(one string) {
+	w.t.Helper()
+	token := w.tokenOf("tenant")
+	w.create(
+		&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "pods"}, Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get", "list"}}}},
+		&rbacv1.RoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "pods"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "pods"},
+			Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: w.name, Name: "tenant"}},
+		},
+	)
+	for path, want := range map[string]int{
+		"/api/v1/nodes": http.StatusForbidden, "/api/v1/pods": http.StatusForbidden, "/api/v1/pods?namespace=kube-system": http.StatusForbidden,
+		"/api/v1/pods?namespace=" + w.name: http.StatusOK, one: http.StatusOK, "/api/v1/openapi.json": http.StatusOK,
+		"/api/v1/faults": http.StatusForbidden, "/api/v1/decisions": http.StatusForbidden, "/api/v1/consolidation": http.StatusForbidden,
+	} {
+		w.await(w.t, "a tenant to be answered as RBAC says for "+path, func() bool { return w.asked(nil, token, path, nil) == want })
+		if got := w.asked(nil, "", path, nil); got != http.StatusUnauthorized {
+			w.t.Errorf("%s: nobody gets %d", path, got)
 		}
 	}
-	t.Errorf("the node %s of the pod is not among %+v", found.Node, nodes.Nodes)
+}
+
+// decisionsSeen checks that the API has the launch of the pod's node, with its price, and why the node stays, and that decisions are written.
+func (w *world) decisionsSeen(admin http.RoundTripper, of webapi.Pod) {
+	w.t.Helper()
+	var decided webapi.Decisions
+	if got := w.asked(admin, "", "/api/v1/decisions", &decided); got != http.StatusOK || !slices.ContainsFunc(decided.Decisions, func(d view.Decision) bool {
+		return d.What == view.Launched && slices.Contains(d.NodeClaims, of.NodeClaim) && d.Price > 0 && d.Why != ""
+	}) {
+		w.t.Errorf("the launch of NodeClaim %s is not among %+v (%d)", of.NodeClaim, decided.Decisions, got)
+	}
+	w.await(w.t, "the decisions to be written", func() bool {
+		var kept corev1.ConfigMap
+		return w.client.Get(w.t.Context(), client.ObjectKey{Namespace: "kube-system", Name: decisions.Name}, &kept) == nil && len(kept.BinaryData) > 0
+	})
+	w.await(w.t, "the API to show why the node stays", func() bool {
+		var decided view.Consolidation
+		return w.asked(admin, "", "/api/v1/consolidation", &decided) == http.StatusOK && slices.ContainsFunc(decided.Stays, func(s view.Stay) bool {
+			return s.Node == of.Node && s.Why != ""
+		})
+	})
 }

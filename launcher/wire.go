@@ -56,6 +56,8 @@ type parts struct {
 	commitments *commitments.Commitments
 	// decisions of the last day.
 	decisions *decisions.Recorder
+	// learned are the rates of spot interruptions.
+	learned *interruptions.Recorder
 }
 
 // wire creates every part and adds it to the manager, in the order of a node's life.
@@ -92,10 +94,9 @@ func (l *Launcher) parts() (p parts, err error) {
 	}
 	// The server needs the failed launches and Karpenter's state, and launches need the server.
 	late := &lateServer{}
-	if p.decisions, err = l.decisions(); err != nil {
+	if err = l.records(&p, late); err != nil {
 		return p, err
 	}
-	late.decisions = p.decisions
 	if p.beside, err = newNeighbour(mgr.GetAPIReader(), settings.HandoverSelector, late.recheck); err != nil {
 		return p, err
 	}
@@ -130,15 +131,8 @@ func (l *Launcher) parts() (p parts, err error) {
 	if p.peer, err = server.NewPeer(l.registerer); err != nil {
 		return p, err
 	}
-	if p.commitments, err = l.commitments(late); err != nil {
-		return p, err
-	}
-	learned, err := l.interruptions(late)
-	if err != nil {
-		return p, err
-	}
 	p.server, err = server.New(server.Config{
-		Socket: settings.Socket, Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Cache: mgr.GetCache(), Offers: learned,
+		Socket: settings.Socket, Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Cache: mgr.GetCache(), Offers: p.learned,
 		Leader: p.leader, Launcher: p.launcher, Peer: p.peer, JoinDeadline: settings.JoinDeadline.Duration, Manages: p.beside.manages, Own: p.beside.own, HandedOver: p.beside.handedOver, Gate: p.health.Gate,
 		Commitments: p.commitments.List, Overlay: l.overlaidTypes(), Leaving: leavingSoon(mgr.GetClient(), settings.ExpiryWindow.Duration, late.inMove),
 	})
@@ -157,7 +151,20 @@ func (l *Launcher) parts() (p parts, err error) {
 	}
 	p.mover, err = l.mover(p)
 	late.mover = p.mover
-	return p, errors.Join(err, add(mgr, p.leader.Run, p.beside.run, handovers.Run, l.config.Cloud.Refresh, p.launcher.Run, p.health.Run, p.commitments.Run, learned.Run, p.decisions.Run, p.server.Run))
+	return p, errors.Join(err, add(mgr, p.leader.Run, p.beside.run, handovers.Run, l.config.Cloud.Refresh, p.launcher.Run, p.health.Run, p.commitments.Run, p.learned.Run, p.decisions.Run, p.server.Run))
+}
+
+// records creates what keeps and reads records in ConfigMaps: decisions, commitments, and what is learned of interruptions.
+func (l *Launcher) records(p *parts, late *lateServer) (err error) {
+	if p.decisions, err = l.decisions(); err != nil {
+		return err
+	}
+	late.decisions = p.decisions
+	if p.commitments, err = l.commitments(late); err != nil {
+		return err
+	}
+	p.learned, err = l.interruptions(late)
+	return err
 }
 
 // interruptions returns what learns rates of spot interruptions.
@@ -206,7 +213,7 @@ func (l *Launcher) billing(p parts) error {
 	}
 	recorder, err := billing.New(billing.Config{
 		Namespace: l.config.Settings.BillNamespace, Cluster: l.config.Settings.ClusterName, Client: l.manager.GetClient(), Reader: l.manager.GetAPIReader(),
-		Leading: l.config.Gate.Open, Types: typesByClass(l.manager.GetClient(), l.config.Cloud), Overlay: l.overlaidTypes(), Commitments: p.commitments.List,
+		Informers: l.manager.GetCache(), Leading: l.config.Gate.Open, Types: typesByClass(l.manager.GetClient(), l.config.Cloud), Overlay: l.overlaidTypes(), Commitments: p.commitments.List,
 		Registerer: l.registerer,
 	})
 	if err != nil {

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
@@ -35,6 +37,8 @@ type Config struct {
 	Client client.Client
 	// Reader reads the ConfigMaps, from the API server.
 	Reader client.Reader
+	// Informers are those that Client reads from.
+	Informers cache.Informers
 	// Leading reports whether the launcher may act: only then it observes and writes.
 	Leading func() bool
 	// Types returns the instance types by EC2NodeClass, with their prices.
@@ -52,6 +56,7 @@ type Recorder struct {
 	config  Config
 	store   store
 	through prometheus.Gauge
+	gone    gone
 
 	// The following are of Run's goroutine alone. ledger is nil while the launcher does not lead, written is when it was written last.
 	ledger  *bill.Ledger
@@ -62,8 +67,8 @@ type Recorder struct {
 
 // New returns a Recorder; Run starts it.
 func New(c Config) (*Recorder, error) {
-	if c.Namespace == "" || c.Client == nil || c.Reader == nil || c.Leading == nil || c.Types == nil || c.Commitments == nil || c.Registerer == nil {
-		return nil, errors.New("billing: Namespace, Client, Reader, Leading, Types, Commitments and Registerer are required")
+	if c.Namespace == "" || c.Client == nil || c.Reader == nil || c.Informers == nil || c.Leading == nil || c.Types == nil || c.Commitments == nil || c.Registerer == nil {
+		return nil, errors.New("billing: Namespace, Client, Reader, Informers, Leading, Types, Commitments and Registerer are required")
 	}
 	out := &Recorder{config: c, store: store{c.Client, c.Reader, c.Namespace}, through: prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "slipway_bill_recorded_timestamp_seconds", Help: "Until when the record of what nodes cost is written; 0 if this replica has not written it.",
@@ -76,6 +81,9 @@ func New(c Config) (*Recorder, error) {
 
 // Run observes and writes until ctx ends.
 func (r *Recorder) Run(ctx context.Context) error {
+	if err := r.gone.follow(ctx, r.config.Informers); err != nil {
+		return err
+	}
 	ticker := time.NewTicker(period)
 	defer ticker.Stop()
 	for {
@@ -92,6 +100,7 @@ func (r *Recorder) Run(ctx context.Context) error {
 func (r *Recorder) round(ctx context.Context, now time.Time) {
 	if !r.config.Leading() {
 		r.ledger = nil // Another replica goes on with the record.
+		r.gone.take()
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, within)
@@ -144,13 +153,14 @@ func (r *Recorder) objects(ctx context.Context, now time.Time) (Objects, error) 
 	var nodes corev1.NodeList
 	var pods corev1.PodList
 	var pools karpv1.NodePoolList
+	gone := r.gone.take() // Before the list, which then has none of them.
 	for _, list := range []client.ObjectList{&claims, &nodes, &pods, &pools} {
 		if err := r.config.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 			return Objects{}, fmt.Errorf("observing the cluster for the bill: %w", err)
 		}
 	}
 	out := Objects{
-		Now: now, Claims: claims.Items, Nodes: nodes.Items, Pods: pods.Items, Pools: pools.Items, Types: r.config.Types(ctx), Commitments: r.config.Commitments(),
+		Now: now, Claims: append(slices.Clip(claims.Items), gone...), Nodes: nodes.Items, Pods: pods.Items, Pools: pools.Items, Types: r.config.Types(ctx), Commitments: r.config.Commitments(),
 	}
 	if r.config.Overlay == nil {
 		return out, nil

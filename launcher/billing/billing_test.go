@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/cache/informertest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -57,7 +58,7 @@ func (w *world) restart() {
 	w.t.Helper()
 	var err error
 	w.recorder, err = New(Config{
-		Namespace: "kube-system", Cluster: "prod", Client: w.client, Reader: w.client, Leading: func() bool { return w.leading },
+		Namespace: "kube-system", Cluster: "prod", Client: w.client, Reader: w.client, Informers: &informertest.FakeInformers{Scheme: scheme.Scheme}, Leading: func() bool { return w.leading },
 		Types: instanceTypes, Commitments: func() []commitment.Commitment { return w.list }, Registerer: prometheus.NewRegistry(),
 	})
 	if err != nil {
