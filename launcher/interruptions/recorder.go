@@ -170,7 +170,7 @@ func (r *Recorder) observe(ctx context.Context, now time.Time) error {
 		r.written = now
 	}
 	var claims karpv1.NodeClaimList
-	if err := r.config.Client.List(ctx, &claims); err != nil {
+	if err := r.config.Client.List(ctx, &claims, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("listing NodeClaims: %w", err)
 	}
 	nodes := spotNodes(claims.Items)
