@@ -2,17 +2,19 @@
 import { render } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import { ClusterView } from "./cluster";
+import { DecisionsView } from "./decisions";
 import { NodeView } from "./node";
 import { PendingView } from "./pending";
 import { PodView } from "./pod";
 import { link, useRoute, type Route } from "./route";
 
-const titles: Record<string, string> = { cluster: "Cluster", pending: "Pending pods" };
+const titles: Record<string, string> = { cluster: "Cluster", pending: "Pending pods", decisions: "Decisions" };
 
 function View({ route }: { route: Route }) {
   switch (route.view) {
     case "cluster": return <ClusterView route={route} />;
     case "pending": return <PendingView route={route} />;
+    case "decisions": return <DecisionsView route={route} />;
     case "nodes": if (route.names.length === 1) return <NodeView route={route} />; break;
     case "pods": if (route.names.length === 2) return <PodView route={route} />; break;
   }

@@ -1,8 +1,9 @@
-// The views of pending pods, of a pod and of a node.
+// The views of pending pods, of decisions, of a pod and of a node.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { render } from "preact-render-to-string";
-import type { Class, Node } from "../src/api";
+import type { Class, Consolidation, Decisions, Node } from "../src/api";
+import { Shown, said } from "../src/decisions";
 import { bytes, cores } from "../src/format";
 import { NodeFacts, PodsOf } from "../src/node";
 import { Pending, textOf } from "../src/pending";
@@ -53,4 +54,22 @@ test("a node shows its parts of the price, its pods and its timeline", () => {
   has(render(<PodsOf now={now} sort="" name="ip-1" pods={{ pods: [{ namespace: "a", name: "b", state: "running", milliCPU: 1500, bytes: 1.5 * 2 ** 30 }], more: 3 }} />), "#/pods/a/b", "1500m", "1.5Gi", "3 more pods");
   has(render(<PodsOf now={now} sort="" name="ip-1" pods={{ pods: [] }} />), "no pods");
   assert.deepEqual([cores(2000), bytes(512), bytes(2 ** 20)], ["2", "512B", "1Mi"]);
+});
+
+test("decisions are shown with their prices, and what consolidation does next", () => {
+  const decisions = { decisions: [
+    { at: "2026-01-02T11:59:00Z", what: "launch", nodeClaims: ["default-a"], nodePool: "default", instanceType: "m7g.large", zone: "us-east-1a", capacityType: "spot", usdPerHour: 0.03, why: "for 2 pods" },
+    { at: "2026-01-02T11:58:00Z", what: "consolidation", nodeClaims: ["b", "c"], more: 4, savedUSDPerHour: 0.5 },
+  ] } as Decisions;
+  const consolidation: Consolidation = {
+    at: "2026-01-02T11:59:50Z", moves: [{ nodes: ["ip-1"], replacements: ["m7g.large spot"], savedUSDPerHour: 0.1, evictions: 2, begun: false, waits: "the budget of NodePool default" }],
+    stays: [{ node: "ip-2", why: "pod shop/web-1 has do-not-disrupt" }],
+  };
+  const at = new Date("2026-01-02T12:00:00Z");
+  const html = render(<Shown decisions={decisions} consolidation={consolidation} now={at} sort="" />);
+  for (const part of ["default-a", "m7g.large us-east-1a spot", "$0.0300", "for 2 pods", "and 4 more", "$0.5000", "replaced by m7g.large spot, 2 evictions; waits: the budget of NodePool default", "pod shop/web-1 has do-not-disrupt"]) {
+    assert.ok(html.includes(part), `${part} is missing in ${html}`);
+  }
+  assert.equal(said({ nodes: ["a"], savedUSDPerHour: 1, evictions: 1, begun: true }), "their pods fit elsewhere, 1 eviction; has begun");
+  assert.ok(render(<Shown decisions={{ decisions: [] }} now={at} sort="" />).includes("Nothing was decided."));
 });

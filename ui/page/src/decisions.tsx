@@ -1,0 +1,80 @@
+// The view of decisions: what was done to nodes within the last day, what consolidation does next, and why each other node stays.
+import { useAnswer, type Consolidation, type Decision, type Decisions, type Move, type Stay } from "./api";
+import { count, usd } from "./format";
+import { Problem, Since, Table, useNow, type Column } from "./parts";
+import { link, replace, type Route } from "./route";
+
+function columns(now: Date): Column<Decision>[] {
+  return [
+    { key: "at", title: "Ago", number: true, value: (d) => Date.parse(d.at), cell: (d) => <Since at={d.at} now={now} /> },
+    { key: "what", title: "What", value: (d) => d.what, cell: (d) => d.what },
+    { key: "nodes", title: "NodeClaims", cell: (d) => <Names names={d.nodeClaims} more={d.more ?? 0} /> },
+    { key: "pool", title: "NodePool", value: (d) => d.nodePool, cell: (d) => d.nodePool ?? "" },
+    { key: "offering", title: "Offering", value: (d) => d.instanceType, cell: (d) => [d.instanceType, d.zone, d.capacityType].filter(Boolean).join(" ") },
+    { key: "price", title: "Price/h", number: true, value: (d) => d.usdPerHour, cell: (d) => (d.usdPerHour ? usd(d.usdPerHour) : "") },
+    { key: "saved", title: "Saved/h", number: true, value: (d) => d.savedUSDPerHour, cell: (d) => (d.savedUSDPerHour ? usd(d.savedUSDPerHour) : "") },
+    { key: "why", title: "Why", cell: (d) => d.why ?? "" },
+  ];
+}
+
+function Names({ names, more }: { names: string[]; more: number }) {
+  return <>{names.map((name, i) => <span key={name}>{i > 0 && ", "}<a href={link("nodes", [name])}>{name}</a></span>)}{more > 0 && ` and ${more} more`}</>;
+}
+
+/** said returns what a move does and what it waits for, as a sentence. Pure. */
+export function said(m: Move): string {
+  const next = m.replacements?.length ? `replaced by ${m.replacements.join(", ")}` : "their pods fit elsewhere";
+  const state = m.begun ? "has begun" : m.waits ? `waits: ${m.waits}` : "is next";
+  return `${next}, ${count(m.evictions, "eviction")}; ${state}`;
+}
+
+const moves: Column<Move>[] = [
+  { key: "nodes", title: "Nodes that go", cell: (m) => <Names names={m.nodes} more={0} /> },
+  { key: "saved", title: "Saves/h", number: true, cell: (m) => usd(m.savedUSDPerHour) },
+  { key: "how", title: "How", cell: said },
+];
+
+const stays: Column<Stay>[] = [
+  { key: "node", title: "Node", cell: (s) => <a href={link("nodes", [s.node])}>{s.node}</a> },
+  { key: "why", title: "Why it stays", cell: (s) => s.why },
+];
+
+export function DecisionsView({ route }: { route: Route }) {
+  const decisions = useAnswer<Decisions>("decisions"), consolidation = useAnswer<Consolidation>("consolidation"), now = useNow();
+  return (
+    <>
+      <h1 tabIndex={-1}>Decisions</h1>
+      <Problem answer={decisions} what="Decisions" />
+      {decisions.value && <Shown decisions={decisions.value} consolidation={consolidation.value} now={now} sort={route.query.get("sort") ?? ""} />}
+      {!decisions.value && !decisions.error && <p role="status">Asking the launcher…</p>}
+    </>
+  );
+}
+
+/** Shown shows both answers; one of consolidation that the viewer may not have is left out. Pure. */
+export function Shown({ decisions, consolidation, now, sort }: { decisions: Decisions; consolidation?: Consolidation; now: Date; sort: string }) {
+  return (
+    <>
+      {consolidation?.at && (
+        <section aria-labelledby="moves">
+          <h2 id="moves">Consolidation</h2>
+          <p>Decided <Since at={consolidation.at} now={now} /> ago: {count(consolidation.moves.length, "move")} {consolidation.moves.length === 1 ? "is" : "are"} worth it, {count(consolidation.stays.length, "node")} {consolidation.stays.length === 1 ? "stays" : "stay"}.</p>
+          {consolidation.moves.length > 0 && <Table caption="Moves, the best first" rows={consolidation.moves} columns={moves} id={(m) => m.nodes.join(" ")} />}
+          {consolidation.stays.length > 0 && (
+            <details>
+              <summary>Why {count(consolidation.stays.length, "node")} {consolidation.stays.length === 1 ? "stays" : "stay"}</summary>
+              <Table caption="Nodes that stay" rows={consolidation.stays} columns={stays} id={(s) => s.node} />
+            </details>
+          )}
+        </section>
+      )}
+      <section aria-labelledby="day">
+        <h2 id="day">The last 24 hours</h2>
+        {decisions.decisions.length === 0 ? <p>Nothing was decided.</p> : (
+          <Table caption="Decisions of the last 24 hours" rows={decisions.decisions} columns={columns(now)} id={(d) => [d.at, d.what, ...d.nodeClaims].join(" ")} by={sort}
+            sort={(s) => replace(link("decisions", [], { sort: s }))} />
+        )}
+      </section>
+    </>
+  );
+}
