@@ -162,7 +162,7 @@ func (w *world) launcherCount(name string) float64 {
 func TestOnDemandBecomesSpot(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "to-spot")
-	w.shrinking(nil)
+	w.shrinking(func(p *karpv1.NodePool) { onlyTypes(p, "r6a.xlarge") }) // Other tests have spot nodes of smaller types interrupted.
 	w.budget()
 	w.deployment("web", 2, w.podSpec("300m", "512Mi", apart("web")))
 	w.await(t, "all pods to be ready", func() bool { return w.ready() == 2 })

@@ -179,8 +179,8 @@ func (w *world) consolidate(ctx context.Context) error {
 	return nil
 }
 
-// troubled returns the zones in which spot has not settled.
-func (w *world) troubled() map[string]time.Time {
+// troubled returns the spot offerings that have not settled.
+func (w *world) troubled() map[consolidate.SpotOffering]time.Time {
 	types := map[string]*catalog.InstanceType{}
 	for o, r := range w.refused {
 		if types[o.InstanceType] == nil {

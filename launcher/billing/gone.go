@@ -29,7 +29,7 @@ func (g *gone) follow(ctx context.Context, informers cache.Informers) error {
 	if err != nil {
 		return fmt.Errorf("observing deleted NodeClaims for the bill: %w", err)
 	}
-	context.AfterFunc(ctx, func() { _ = informer.RemoveEventHandler(handle) }) // An informer that has stopped calls nobody.
+	context.AfterFunc(ctx, func() { _ = informer.RemoveEventHandler(handle) }) // An informer that has stopped has no handlers.
 	return nil
 }
 

@@ -12,8 +12,8 @@ import (
 
 func quarterPast() time.Time { return time.Date(2026, 3, 4, 12, 15, 0, 0, time.UTC) }
 
-// A zone has settled when its interrupted offerings have, and half an hour after the last refusal and its probation; on-demand offerings do not
-// count.
+// A spot offering has settled half an hour after its last refusal and its probation, and when what was learned of its interruptions says so;
+// on-demand offerings do not count.
 func TestTroubled(t *testing.T) {
 	now := quarterPast()
 	offering := func(zone, capacityType string, change func(*catalog.Offering)) catalog.Offering {
@@ -32,18 +32,18 @@ func TestTroubled(t *testing.T) {
 	}}}}}, now)
 	want := map[string]time.Time{"interrupted": now.Add(20 * time.Minute), "probation": now.Add(30 * time.Minute), "refused": now.Add(30 * time.Minute)}
 	if len(got) != len(want) {
-		t.Errorf("troubled zones %v, want %v", got, want)
+		t.Errorf("troubled offerings %v, want %v", got, want)
 	}
 	for zone, until := range want {
-		if !got[zone].Equal(until) {
-			t.Errorf("%s has settled at %v, want %v", zone, got[zone], until)
+		if !got[consolidate.SpotOffering{InstanceType: "m5.large", Zone: zone}].Equal(until) {
+			t.Errorf("%s has settled at %v, want %v", zone, got[consolidate.SpotOffering{InstanceType: "m5.large", Zone: zone}], until)
 		}
 	}
 }
 
-// An on-demand node is replaced by a spot node in a zone that has settled, and not before; a spot node is not held up.
+// An on-demand node is replaced by a node of a spot offering that has settled, and not before; a spot node is not held up.
 func TestBackToSpotWaits(t *testing.T) {
-	decide := func(from string, troubled map[string]time.Time) consolidate.Decision {
+	decide := func(from string, troubled map[consolidate.SpotOffering]time.Time) consolidate.Decision {
 		nodes := []consolidate.Node{{
 			Name: "n", Policy: consolidate.WhenEmptyOrUnderutilized, Pods: []consolidate.Pod{{Name: "x", Weight: 1, Fresh: 1}},
 			Offer: consolidate.Offer{NodePool: "p", InstanceType: "m5.large", Zone: "a", CapacityType: from, Price: 0.1},
@@ -63,11 +63,11 @@ func TestBackToSpotWaits(t *testing.T) {
 	if got := decide("on-demand", nil); len(got.Moves) != 1 {
 		t.Errorf("moves %+v in a settled market, want one", got.Moves)
 	}
-	if got := decide("on-demand", map[string]time.Time{"a": quarterPast()}); len(got.Moves) != 1 {
-		t.Errorf("moves %+v while another zone has not settled, want one", got.Moves)
+	if got := decide("on-demand", map[consolidate.SpotOffering]time.Time{{InstanceType: "m5.large", Zone: "a"}: quarterPast(), {InstanceType: "m6i.large", Zone: "b"}: quarterPast()}); len(got.Moves) != 1 {
+		t.Errorf("moves %+v while others have not settled, want one", got.Moves)
 	}
-	got := decide("on-demand", map[string]time.Time{"b": quarterPast()})
-	if len(got.Moves) != 0 || len(got.Kept) != 1 || !strings.Contains(got.Kept[0].Reason, "replaced by spot nodes there from 12:15:00 UTC on") {
+	got := decide("on-demand", map[consolidate.SpotOffering]time.Time{{InstanceType: "m5.large", Zone: "b"}: quarterPast()})
+	if len(got.Moves) != 0 || len(got.Kept) != 1 || !strings.Contains(got.Kept[0].Reason, "replaced by those from 12:15:00 UTC on") {
 		t.Errorf("moves %+v and kept %+v in a zone that has not settled", got.Moves, got.Kept)
 	}
 }

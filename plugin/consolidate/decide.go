@@ -324,25 +324,28 @@ func (s *search) troubled(m *Move) string {
 		return ""
 	}
 	for _, r := range m.Replacements {
-		if until, ok := s.o.Troubled[r.Zone]; ok && spot(r.CapacityType) {
-			return fmt.Sprintf("EC2 took spot nodes in %s back or refused them: on-demand nodes are replaced by spot nodes there from %s on, if it does not again",
-				r.Zone, until.UTC().Format("15:04:05 UTC"))
+		if until, ok := s.o.Troubled[SpotOffering{r.InstanceType, r.Zone}]; ok && spot(r.CapacityType) {
+			return fmt.Sprintf("EC2 took %s spot nodes in %s back or refused them: on-demand nodes are replaced by those from %s on, if it does not again",
+				r.InstanceType, r.Zone, until.UTC().Format("15:04:05 UTC"))
 		}
 	}
 	return ""
 }
 
-// Settled is for how long EC2 must have refused no spot node of a zone before on-demand nodes are replaced by spot nodes in that zone. A market that
+// SpotOffering is an instance type in a zone, as spot.
+type SpotOffering struct{ InstanceType, Zone string }
+
+// Settled is for how long EC2 must have refused no spot node of an offering before on-demand nodes are replaced by its nodes. A market that
 // comes and goes would otherwise move the same pods again and again.
 const Settled = 30 * time.Minute
 
-// Troubled returns the zones whose spot offerings have not settled, with the time when they will have if nothing more happens. An offering that EC2
+// Troubled returns the spot offerings that have not settled, with the time when they will have if nothing more happens. An offering that EC2
 // refuses now, or that is on probation, has not settled from now on.
-func Troubled(cat catalog.State, now time.Time) map[string]time.Time {
-	out := map[string]time.Time{}
-	note := func(zone string, until time.Time) {
-		if until.After(now) && until.After(out[zone]) {
-			out[zone] = until
+func Troubled(cat catalog.State, now time.Time) map[SpotOffering]time.Time {
+	out := map[SpotOffering]time.Time{}
+	note := func(of SpotOffering, until time.Time) {
+		if until.After(now) && until.After(out[of]) {
+			out[of] = until
 		}
 	}
 	for _, types := range cat.InstanceTypes {
@@ -351,9 +354,10 @@ func Troubled(cat catalog.State, now time.Time) map[string]time.Time {
 				if !catalog.CapacityTypeOf(o.CapacityType).Interruptible {
 					continue
 				}
-				note(o.Zone, o.SettlesAt)
+				of := SpotOffering{types[i].Name, o.Zone}
+				note(of, o.SettlesAt)
 				if o.Probation || o.UnavailableUntil.After(now) {
-					note(o.Zone, now.Add(Settled))
+					note(of, now.Add(Settled))
 				}
 			}
 		}

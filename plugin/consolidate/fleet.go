@@ -129,9 +129,8 @@ type Ask func(ctx context.Context, gone, avoid []string) (Answer, error)
 type Options struct {
 	// Payback is the time in which a move has to earn what it costs. Default 2 h.
 	Payback time.Duration
-	// Troubled are the zones in which EC2 took spot nodes back, or refused some, a while ago: until when no on-demand node is replaced by a spot
-	// node there.
-	Troubled map[string]time.Time
+	// Troubled are the spot offerings whose nodes EC2 took back, or refused, a while ago: until when no on-demand node is replaced by one of theirs.
+	Troubled map[SpotOffering]time.Time
 	// EvictionCost is the cost of the eviction of an ordinary pod, in USD. Default 0.005.
 	EvictionCost float64
 	// Overlap is how long both a replacement and the node it replaces are paid: one boots, the other drains. Default 5 min.
