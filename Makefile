@@ -12,7 +12,7 @@ APISERVER := ./e2e ./e2e/variants ./e2e/commands ./e2e/walk ./e2e/bench ./e2e/co
 PURE := ./cmd/slipway ./internal/disruption ./internal/disruption/conditions ./internal/disruption/parity ./e2e/aws/instancetypes ./e2e/aws/meter ./e2e/aws/policy ./e2e/aws/wire ./e2e/day ./e2e/machines/delay ./e2e/machines/userdata \
 	./internal/conventions ./internal/buffersize ./internal/manifest ./internal/release ./internal/release/archive ./internal/release/image ./internal/release/krew ./internal/release/licenses ./internal/terminal ./launcher/aws/userdata ./launcher/bill ./launcher/catalog ./launcher/catalog/builtin ./launcher/catalog/commitment ./launcher/catalog/fromec2 ./launcher/catalog/overlay \
 	./launcher/catalog/ec2error ./launcher/convert ./launcher/drain ./launcher/view ./launcher/view/top ./manifests ./manifests/chart ./plugin/batch ./plugin/buffers ./plugin/consolidate ./plugin/consolidate/cover ./plugin/consolidate/movebound ./plugin/explain ./plugin/parity ./plugin/plan ./plugin/plan/bitset ./plugin/plan/nodematch ./plugin/plan/relations ./plugin/simulate \
-	./plugin/provision ./plugin/provision/podclass ./plugin/provision/clusterview ./plugin/provision/devices ./plugin/simulate/bufferpods ./plugin/simulate/input ./plugin/simulate/market ./plugin/simulate/report
+	./plugin/provision ./plugin/provision/podclass ./plugin/provision/clusterview ./plugin/provision/devices ./plugin/simulate/bufferpods ./plugin/simulate/input ./plugin/simulate/edits ./plugin/simulate/market ./plugin/simulate/report
 # What only a host with containerd can run has a target of its own.
 KUBELETS := ./e2e/kubelets
 KIND := ./e2e/kind

@@ -24,12 +24,22 @@ import (
 	"github.com/slipway-k8s/slipway/plugin/simulate/input"
 )
 
-// readCluster reads the objects that a simulation needs from the cluster. Kinds that the cluster does not have are left out.
+// readCluster adds the objects that a simulation needs from the cluster.
 func (o *options) readCluster(ctx context.Context, r *input.Reader) error {
+	objects, err := o.clusterObjects(ctx)
+	for _, object := range objects {
+		r.Add(object)
+	}
+	return err
+}
+
+// clusterObjects returns the objects that a simulation needs. Kinds that the cluster does not have are left out.
+func (o *options) clusterObjects(ctx context.Context) ([]runtime.Object, error) {
 	c, _, err := o.client()
 	if err != nil {
-		return err
+		return nil, err
 	}
+	var out []runtime.Object
 	for _, list := range []client.ObjectList{
 		&karpv1.NodePoolList{}, &karpv1.NodeClaimList{}, &awsv1.EC2NodeClassList{}, &v1alpha1.NodeOverlayList{}, &corev1.NamespaceList{}, &corev1.NodeList{}, &corev1.PodList{},
 		&appsv1.DaemonSetList{}, &appsv1.DeploymentList{}, &appsv1.ReplicaSetList{}, &appsv1.StatefulSetList{}, &batchv1.JobList{},
@@ -42,11 +52,11 @@ func (o *options) readCluster(ctx context.Context, r *input.Reader) error {
 			continue
 		}
 		if err != nil {
-			return fmt.Errorf("reading the cluster: %w", err)
+			return nil, fmt.Errorf("reading the cluster: %w", err)
 		}
-		if err := meta.EachListItem(list, func(object runtime.Object) error { r.Add(object); return nil }); err != nil {
-			return err
+		if err := meta.EachListItem(list, func(object runtime.Object) error { out = append(out, object); return nil }); err != nil {
+			return nil, err
 		}
 	}
-	return nil
+	return out, nil
 }

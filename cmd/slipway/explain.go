@@ -18,6 +18,7 @@ import (
 	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
 	"github.com/slipway-k8s/slipway/launcher/view"
 	"github.com/slipway-k8s/slipway/plugin/explain"
+	"github.com/slipway-k8s/slipway/plugin/simulate/edits"
 	"github.com/slipway-k8s/slipway/plugin/simulate/input"
 )
 
@@ -104,11 +105,11 @@ func named(arg, namespace string) types.NamespacedName {
 func (s *simulation) offline() bool { return len(s.files) > 0 || s.fromCluster }
 
 func (s *simulation) explain(cmd *cobra.Command, o *options, pod string) error {
-	_, outcome, err := s.run(cmd, o)
+	w, outcome, err := s.run(cmd, o)
 	if err != nil {
 		return err
 	}
-	return errors.Join(outcome.Explain(cmd.Context(), cmd.OutOrStdout(), pod), input.Refused(outcome.Problems))
+	return errors.Join(outcome.Explain(cmd.Context(), cmd.OutOrStdout(), pod), edits.Write(cmd.Context(), cmd.OutOrStdout(), w, outcome, pod), input.Refused(outcome.Problems))
 }
 
 // explainLive explains a pod of the cluster: its condition, its events and its NodeClaim and, while it has no node, what each NodePool would
@@ -120,16 +121,27 @@ func (s *simulation) explainLive(cmd *cobra.Command, o *options, arg string) err
 	}
 	out := cmd.OutOrStdout()
 	pod, err := explainPod(cmd.Context(), c, named(arg, namespace), out)
-	if err != nil || pod.Spec.NodeName != "" || len(pod.Spec.SchedulingGates) > 0 || perPool(out, pod) {
+	if err != nil || pod.Spec.NodeName != "" || len(pod.Spec.SchedulingGates) > 0 {
 		return err
 	}
+	refused := perPool(out, pod)
 	s.fromCluster = true
-	_, outcome, err := s.run(cmd, o)
-	if err != nil {
+	w, outcome, err := s.run(cmd, o)
+	switch {
+	case err != nil && refused:
+		cmd.PrintErrf("Edits that would help were not looked for: %v\n", err)
+		return nil
+	case err != nil:
 		return err
 	}
-	fmt.Fprintln(out, "If it were planned now, with the other pending pods:")
-	return outcome.Explain(cmd.Context(), out, pod.Namespace+"/"+pod.Name)
+	name := pod.Namespace + "/" + pod.Name
+	if !refused {
+		fmt.Fprintln(out, "If it were planned now, with the other pending pods:")
+		if err := outcome.Explain(cmd.Context(), out, name); err != nil {
+			return err
+		}
+	}
+	return edits.Write(cmd.Context(), out, w, outcome, name)
 }
 
 // perPool prints the scheduler's reason for each NodePool; false if there is none yet.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -79,5 +80,19 @@ func TestExplainWithoutTheCondition(t *testing.T) {
 	var out bytes.Buffer
 	if perPool(&out, pod) {
 		t.Errorf("printed %q", out.String())
+	}
+}
+
+// What cannot be placed has the smallest edit that helps, with its price.
+func TestExplainNamesTheSmallestEdit(t *testing.T) {
+	file := write(t, "objects.yaml", objectsYAML)
+	for _, args := range [][]string{{"explain", "-f", file}, {"explain", "-f", file, "pod", "default/huge"}} {
+		out, _, err := slipway(t, "", args...)
+		if err != nil || !strings.Contains(out, "The smallest edit that helps") || !strings.Contains(out, "Reduce the cpu request of container main from 1000 to 1") || !strings.Contains(out, " USD per hour more.") {
+			t.Errorf("%v: %v:\n%s", args, err, out)
+		}
+	}
+	if out, _, err := slipway(t, "", "explain", "-f", file, "pod", "default/web"); err != nil || strings.Contains(out, "edit") {
+		t.Errorf("a pod that is placed: %v:\n%s", err, out)
 	}
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/launcher/aws"
 	"github.com/slipway-k8s/slipway/plugin/simulate"
+	"github.com/slipway-k8s/slipway/plugin/simulate/edits"
 	"github.com/slipway-k8s/slipway/plugin/simulate/input"
 	"github.com/slipway-k8s/slipway/plugin/simulate/market"
 	"github.com/slipway-k8s/slipway/plugin/simulate/report"
@@ -36,6 +37,11 @@ type simulation struct {
 func (s *simulation) addFlags(f *pflag.FlagSet) {
 	f.StringSliceVarP(&s.files, "filename", "f", nil, "files or directories with Kubernetes objects in YAML or JSON; - for standard input")
 	f.BoolVar(&s.fromCluster, "from-cluster", false, "take the objects of the current kubeconfig context too")
+	s.addPlanFlags(f)
+}
+
+// addPlanFlags adds the flags of what can be bought and of the planner.
+func (s *simulation) addPlanFlags(f *pflag.FlagSet) {
 	f.BoolVar(&s.fromAWS, "aws", false, "ask EC2 for the region's instance types and for today's on-demand and spot prices, with your AWS credentials and AWS_REGION")
 	f.StringVar(&s.instanceTypes, "instance-types", "", "file with the output of aws ec2 describe-instance-types (default: the built-in catalogue)")
 	f.StringVar(&s.prices, "prices", "", `file with prices in USD per hour: {"on-demand": {TYPE: PRICE}, "spot": {ZONE: {TYPE: PRICE}}, "usage": {USAGE TYPE: PRICE}} (default: the built-in on-demand prices)`)
@@ -74,12 +80,12 @@ func newSimulate(o *options) *cobra.Command {
 			if moves.on {
 				return moves.run(cmd, o, s, format)
 			}
-			objects, outcome, err := s.run(cmd, o)
+			w, outcome, err := s.run(cmd, o)
 			if err != nil {
 				return err
 			}
 			if format == formatHTML {
-				err = report.Plan(cmd.Context(), cmd.OutOrStdout(), outcome, objects.Ignored)
+				err = report.Plan(cmd.Context(), cmd.OutOrStdout(), outcome, w.Objects.Ignored)
 			} else {
 				err = outcome.Write(cmd.Context(), cmd.OutOrStdout(), format)
 			}
@@ -106,17 +112,17 @@ func (s *simulation) validate() error {
 }
 
 // run loads, plans, and prints the problems of the input to standard error.
-func (s *simulation) run(cmd *cobra.Command, o *options) (*input.Objects, *simulate.Outcome, error) {
+func (s *simulation) run(cmd *cobra.Command, o *options) (edits.World, *simulate.Outcome, error) {
 	objects, m, err := s.load(cmd, o)
 	if err != nil {
-		return nil, nil, err
+		return edits.World{}, nil, err
 	}
 	outcome, err := simulate.Run(cmd.Context(), objects, m, s.options)
 	if err != nil {
-		return nil, nil, err
+		return edits.World{}, nil, err
 	}
 	simulate.WriteNotes(cmd.ErrOrStderr(), objects, outcome)
-	return objects, outcome, nil
+	return edits.World{Objects: objects, Market: m, Options: s.options}, outcome, nil
 }
 
 // load reads what the flags name.
@@ -124,23 +130,9 @@ func (s *simulation) load(cmd *cobra.Command, o *options) (*input.Objects, *mark
 	if !s.offline() {
 		return nil, nil, errors.New("nothing to simulate: give -f or --from-cluster")
 	}
-	if err := s.validate(); err != nil {
-		return nil, nil, err
-	}
-	thrifty()
-	s.options.Log = klog.Background()
-	m, err := s.market(cmd.Context())
+	m, err := s.planner(cmd.Context())
 	if err != nil {
 		return nil, nil, err
-	}
-	if s.config != "" {
-		text, err := os.ReadFile(s.config)
-		if err != nil {
-			return nil, nil, err
-		}
-		if s.options.Scheduler, err = simulate.ReadScheduler(text); err != nil {
-			return nil, nil, fmt.Errorf("%s: %w", s.config, err)
-		}
 	}
 	r := input.NewReader()
 	if err := r.ReadFiles(s.files, cmd.InOrStdin()); err != nil {
@@ -152,6 +144,27 @@ func (s *simulation) load(cmd *cobra.Command, o *options) (*input.Objects, *mark
 		}
 	}
 	return r.Finish(), m, nil
+}
+
+// planner sets the planner's options, and returns what can be bought.
+func (s *simulation) planner(ctx context.Context) (*market.Market, error) {
+	if err := s.validate(); err != nil {
+		return nil, err
+	}
+	thrifty()
+	s.options.Log = klog.Background()
+	m, err := s.market(ctx)
+	if err != nil || s.config == "" {
+		return m, err
+	}
+	text, err := os.ReadFile(s.config)
+	if err != nil {
+		return nil, err
+	}
+	if s.options.Scheduler, err = simulate.ReadScheduler(text); err != nil {
+		return nil, fmt.Errorf("%s: %w", s.config, err)
+	}
+	return m, nil
 }
 
 // market returns what can be bought: as EC2 describes it, as the files do, or the built-in catalog.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"os/exec"
 	"runtime"
 	"strconv"
@@ -15,6 +16,7 @@ import (
 	"github.com/slipway-k8s/slipway/ui"
 	"github.com/slipway-k8s/slipway/ui/forward"
 	"github.com/slipway-k8s/slipway/ui/local"
+	"github.com/slipway-k8s/slipway/ui/planner"
 )
 
 // usualPort is where the page is served unless another program has the port: links to its views stay valid.
@@ -25,6 +27,8 @@ type uiFlags struct {
 	api, namespace, selector string
 	port                     uint16
 	open                     bool
+	// plans has what the page's own questions are planned with.
+	plans simulation
 }
 
 // newUI returns the command ui.
@@ -36,12 +40,15 @@ func newUI(o *options) *cobra.Command {
 		Long: `Serve a page with slipway's nodes, the bill and pending pods on this machine, until Ctrl-C.
 
 The page asks the launcher's API (helm value controller.api.enabled) through a port-forward, with your kubeconfig's identity: it shows what your rights
-in the cluster allow. It listens on 127.0.0.1 alone.`,
+in the cluster allow. It listens on 127.0.0.1 alone.
+
+Edits that help pending pods, what-if questions and the lower bound are planned by this command, as slipway simulate --from-cluster does. The flags of
+prices and of the planner are those of slipway simulate.`,
 		Example: `  slipway ui
   slipway ui --open --port 9000`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return o.serveUI(cmd, f)
+			return o.serveUI(cmd, &f)
 		},
 	}
 	flags := cmd.Flags()
@@ -50,14 +57,18 @@ in the cluster allow. It listens on 127.0.0.1 alone.`,
 	flags.StringVar(&f.namespace, "slipway-namespace", "kube-system", "namespace that slipway runs in")
 	flags.StringVar(&f.selector, "selector", "app.kubernetes.io/name=slipway", "labels of slipway's pods")
 	flags.StringVar(&f.api, "api", "", "URL of the launcher's API, such as https://127.0.0.1:8443, instead of a port-forward")
+	f.plans.addPlanFlags(flags)
 	return cmd
 }
 
 // serveUI serves the page until the command is interrupted.
-func (o *options) serveUI(cmd *cobra.Command, f uiFlags) error {
+func (o *options) serveUI(cmd *cobra.Command, f *uiFlags) error {
 	ctx := cmd.Context()
-	config, err := o.launcherAPI(ctx, f)
+	config, err := o.launcherAPI(ctx, *f)
 	if err != nil {
+		return err
+	}
+	if config.Own, err = o.ownAnswers(ctx, f); err != nil {
 		return err
 	}
 	listener, err := listen(ctx, f.port)
@@ -72,6 +83,21 @@ func (o *options) serveUI(cmd *cobra.Command, f uiFlags) error {
 		}
 	}
 	return local.Serve(ctx, listener, config)
+}
+
+// ownAnswers returns what the command itself answers, with the user's kubeconfig.
+func (o *options) ownAnswers(ctx context.Context, f *uiFlags) (http.Handler, error) {
+	market, err := f.plans.planner(ctx)
+	if err != nil {
+		return nil, err
+	}
+	plans, err := planner.New(planner.Config{Objects: o.clusterObjects, Market: market, Options: f.plans.options})
+	if err != nil {
+		return nil, err
+	}
+	mux := http.NewServeMux()
+	plans.Register(mux)
+	return mux, nil
 }
 
 // launcherAPI returns how the launcher is reached. Through a port-forward it is looked for at once, so that a cluster without its API is reported here.

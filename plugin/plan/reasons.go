@@ -113,7 +113,8 @@ func (ex *explainer) reasonBySize(ci int, p *pool, labelled bitset.Set) Reason {
 	}
 	fits := ex.market.each(labelled, func(oi int) bool { return ex.market.offers[oi].free.times(c.need) > 0 })
 	if fits.Empty() {
-		r.Code, r.Message = "NoInstanceTypeFits", ex.tooLarge(c, labelled)
+		r.Code = "NoInstanceTypeFits"
+		r.Message, r.Nearest = ex.tooLarge(c, labelled)
 		return r
 	}
 	holders := ex.fitter.portHolders(c)
@@ -239,8 +240,8 @@ func (mk *market) offered(p *pool, key string) []string {
 	return values
 }
 
-// tooLarge names the resource that decides, and the node that comes nearest.
-func (ex *explainer) tooLarge(c *class, set bitset.Set) string {
+// tooLarge names the resource that decides, and the node that comes nearest, with what it has of each resource that is short.
+func (ex *explainer) tooLarge(c *class, set bitset.Set) (text string, nearest Nearest) {
 	best, bestShare := -1, 0.0
 	for oi := range ex.market.offers {
 		if !set.Has(oi) {
@@ -254,15 +255,21 @@ func (ex *explainer) tooLarge(c *class, set bitset.Set) string {
 	var asks, has []string
 	for d, n := range c.need {
 		if n > 0 && ex.market.each(set, func(oi int) bool { return ex.market.offers[oi].free[d] > 0 }).Empty() {
-			return fmt.Sprintf("asks for %s %s; no type of the pool has any%s", figure(ex.dims[d], n), resourceText(ex.dims[d]), noneBecause(ex.dims[d]))
+			return fmt.Sprintf("asks for %s %s; no type of the pool has any%s", figure(ex.dims[d], n), resourceText(ex.dims[d]), noneBecause(ex.dims[d])), Nearest{}
 		}
 		if n > max(o.free[d], 0) {
+			switch ex.dims[d] {
+			case corev1.ResourceCPU:
+				nearest.MilliCPU = o.free[d]
+			case corev1.ResourceMemory:
+				nearest.Bytes = o.free[d]
+			}
 			asks = append(asks, figure(ex.dims[d], n)+" "+resourceText(ex.dims[d]))
 			has = append(has, figure(ex.dims[d], max(o.free[d], 0)))
 		}
 	}
 	return fmt.Sprintf("asks for %s; nearest type of the pool, %s, has %s allocatable beside daemon pods",
-		strings.Join(asks, " and "), ex.market.types[o.shape].Name, strings.Join(has, " and "))
+		strings.Join(asks, " and "), ex.market.types[o.shape].Name, strings.Join(has, " and ")), nearest
 }
 
 // noneBecause explains why no instance type has a resource that users may expect; empty for others.

@@ -253,8 +253,16 @@ type Reason struct {
 	Code string
 	// Message for a human, with the figures that decided: what was asked and what is nearest.
 	Message string
+	// Nearest is what the nearest instance type has where the pod asks for more.
+	Nearest Nearest
 	// cause narrows the code for what the planner does next.
 	cause cause
+}
+
+// Nearest is what the instance type that comes nearest has allocatable beside daemon pods, of the resources of which a pod asks for more.
+type Nearest struct {
+	// MilliCPU in thousandths of a core and Bytes of memory; 0 for one that is not short.
+	MilliCPU, Bytes int64
 }
 
 // cause is what decides whether planning again may help.

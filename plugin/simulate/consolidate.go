@@ -12,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
-	"github.com/slipway-k8s/slipway/internal/disruption"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/buffers"
 	"github.com/slipway-k8s/slipway/plugin/consolidate"
@@ -233,29 +232,11 @@ func (c *cluster) ask(ctx context.Context, gone, avoid []string) (consolidate.An
 
 // without plans the pods of the nodes in gone, and places none on those in avoid. It also returns the objects that are left.
 func (c *cluster) without(ctx context.Context, gone, avoid []string) (*Outcome, *input.Objects, error) {
-	going := map[string]bool{}
-	for _, name := range gone {
-		going[name] = true
-	}
-	after := *c.objects
-	after.Nodes = slices.DeleteFunc(slices.Clone(c.objects.Nodes), func(n *corev1.Node) bool { return going[n.Name] })
-	after.NodeClaims = slices.DeleteFunc(slices.Clone(c.objects.NodeClaims), func(n *karpv1.NodeClaim) bool { return going[n.Status.NodeName] })
-	after.Pods = make([]input.Pod, 0, len(c.objects.Pods))
-	for _, p := range c.objects.Pods {
-		switch {
-		case !going[p.Spec.NodeName]:
-		case !disruption.Occupies(p.Pod):
-			continue
-		default:
-			p.Pod = onNode(p.Pod, "")
-			p.Shape = c.shape(p.Pod)
-		}
-		after.Pods = append(after.Pods, p)
-	}
-	room := after
+	after := c.left(gone)
+	room := *after
 	room.Nodes = cordoned(after.Nodes, avoid)
 	placed, err := place(ctx, &room, c.cat, c.o)
-	return placed, &after, err
+	return placed, after, err
 }
 
 // cordoned returns the nodes with the named ones cordoned: they take no pods, but their pods are neighbors.

@@ -1,7 +1,8 @@
 // Package local serves the page of package ui on the user's own machine, and passes its questions on to a launcher's API with the user's identity.
 //
 // The identity stays in the process: what the browser sends is not passed on, but for what it accepts and the ETag that it has. Only GET of paths
-// below /api/v1/ reaches the launcher. A page elsewhere on the web cannot ask: a request has to name this server as its Host, which keeps out names
+// below /api/v1/ reaches the launcher. Below /local/v1/ are paths of the process itself; a request there that is not a GET has to be one that only the
+// page can send: JSON, which a browser sends to another origin only if that allows it, and this one never does. A page elsewhere on the web cannot ask: a request has to name this server as its Host, which keeps out names
 // that were made to resolve to loopback (DNS rebinding), and a browser's request has to come from the page itself.
 //
 // A Server is safe for concurrent use. Serve returns when its context ends.
@@ -27,20 +28,22 @@ import (
 )
 
 const (
-	// api is the path below which questions are passed on.
-	api = "/api/v1/"
+	// api is the path below which questions are passed on, own that of the process's own answers.
+	api, own = "/api/v1/", "/local/v1/"
 	// headerTimeout, writeTimeout and idleTimeout bound a request's header, an answer, and a connection without a request.
 	headerTimeout, writeTimeout, idleTimeout = 10 * time.Second, time.Minute, 2 * time.Minute
 	// mostHeader bounds a request's header, in bytes.
 	mostHeader = 32 << 10
 )
 
-// Config is what a Server needs. Both fields are required.
+// Config is what a Server needs. Launcher and Transport are required.
 type Config struct {
 	// Launcher is the URL of the launcher's API without a path, such as https://127.0.0.1:8443.
 	Launcher *url.URL
 	// Transport reaches the launcher, and adds the user's identity.
 	Transport http.RoundTripper
+	// Own are the process's own answers, below /local/v1/; nil for none.
+	Own http.Handler
 }
 
 // Serve answers on the listener until the context ends.
@@ -76,6 +79,9 @@ func (c Config) Handler(port string) (http.Handler, error) {
 	mux := http.NewServeMux()
 	mux.Handle(ui.Path, page)
 	mux.Handle(api, c.proxy())
+	if c.Own != nil {
+		mux.Handle(own, c.Own)
+	}
 	mux.Handle("GET /{$}", http.RedirectHandler(ui.Path, http.StatusFound))
 	return guard(port, mux), nil
 }
@@ -94,12 +100,30 @@ func guard(port string, next http.Handler) http.Handler {
 		}
 		// Browsers send it to loopback too. A link elsewhere may lead to the page, and to nothing else.
 		site := r.Header.Get("Sec-Fetch-Site")
-		if site != "" && site != "same-origin" && site != "none" && (strings.HasPrefix(r.URL.Path, api) || r.Header.Get("Sec-Fetch-Mode") != "navigate") {
+		if site != "" && site != "same-origin" && site != "none" && (strings.HasPrefix(r.URL.Path, api) || strings.HasPrefix(r.URL.Path, own) || r.Header.Get("Sec-Fetch-Mode") != "navigate") {
 			refuse(w, http.StatusForbidden, metav1.StatusReasonForbidden, "the request comes from another page")
+			return
+		}
+		if why := unasked(r); why != "" {
+			refuse(w, http.StatusForbidden, metav1.StatusReasonForbidden, why)
 			return
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// unasked returns why a request that may change something is not the page's, or that of a program of the user's; empty if it is.
+func unasked(r *http.Request) string {
+	if r.Method == http.MethodGet || r.Method == http.MethodHead || !strings.HasPrefix(r.URL.Path, own) {
+		return ""
+	}
+	if origin := r.Header.Get("Origin"); origin != "" && origin != "http://"+r.Host {
+		return "the request comes from another page"
+	}
+	if kind := r.Header.Get("Content-Type"); kind != "application/json" {
+		return fmt.Sprintf("the Content-Type is %q, application/json is expected", kind)
+	}
+	return ""
 }
 
 // proxy passes GET requests on to the launcher.

@@ -151,6 +151,44 @@ func TestLauncherIsGone(t *testing.T) {
 	}
 }
 
+// What may change something is answered for the page and for the user's programs alone.
+func TestOwnAnswersAreForThePageAlone(t *testing.T) {
+	asked := 0
+	c, err := At(&rest.Config{}, "https://127.0.0.1:1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Own = http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked++ })
+	h, err := c.Handler("8844")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const target = "http://127.0.0.1:8844/local/v1/whatif"
+	for i, tt := range []struct {
+		method string
+		header []string
+		want   int
+	}{
+		{http.MethodPost, nil, http.StatusForbidden},
+		{http.MethodPost, []string{"Content-Type", "text/plain"}, http.StatusForbidden},
+		{http.MethodPost, []string{"Content-Type", "application/json", "Origin", "http://evil.example"}, http.StatusForbidden},
+		{http.MethodPost, []string{"Content-Type", "application/json", "Origin", "null"}, http.StatusForbidden},
+		{http.MethodPost, []string{"Content-Type", "application/json", "Sec-Fetch-Site", "cross-site"}, http.StatusForbidden},
+		{http.MethodGet, []string{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate"}, http.StatusForbidden},
+		{http.MethodGet, nil, http.StatusOK},
+		{http.MethodPost, []string{"Content-Type", "application/json"}, http.StatusOK},
+		{http.MethodPost, []string{"Content-Type", "application/json", "Origin", "http://127.0.0.1:8844", "Sec-Fetch-Site", "same-origin"}, http.StatusOK},
+	} {
+		before := asked
+		if got := ask(t, h, tt.method, target, tt.header...); got.Code != tt.want || (asked > before) != (tt.want == http.StatusOK) {
+			t.Errorf("%d: %s %v: %d, want %d", i, tt.method, tt.header, got.Code, tt.want)
+		}
+	}
+	if got := ask(t, h, http.MethodPost, "http://rebound.example:8844/local/v1/whatif", "Content-Type", "application/json"); got.Code != http.StatusMisdirectedRequest {
+		t.Errorf("another name is answered with %d", got.Code)
+	}
+}
+
 // The user's token goes to a launcher on loopback, or to one whose certificate is verified.
 func TestTokenIsNotSentToStrangers(t *testing.T) {
 	server, asked := launcher(t)

@@ -103,7 +103,9 @@ func (l *list[T]) add(r *Reader, kind string, object T) {
 	}
 	key := object.GetNamespace() + "/" + object.GetName()
 	if i, ok := l.at[key]; ok {
-		r.problem(nameOf(kind, object), "", "is in the input more than once: the last one counts")
+		if !r.edits {
+			r.problem(nameOf(kind, object), "", "is in the input more than once: the last one counts")
+		}
 		l.items[i] = object
 		return
 	}
@@ -166,7 +168,9 @@ type Reader struct {
 	generate map[string]int
 	invalid  []Invalid
 	notes    []string
-	ignored  map[string]int
+	// edits means that what is read takes the place of what was read before.
+	edits   bool
+	ignored map[string]int
 	problemList
 }
 

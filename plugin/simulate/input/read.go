@@ -95,6 +95,13 @@ func (r *Reader) Read(source string, text []byte) error {
 	return nil
 }
 
+// Edit reads a text as Read does. An object in it takes the place of the one of its kind and name.
+func (r *Reader) Edit(source string, text []byte) error {
+	r.edits = true
+	defer func() { r.edits = false }()
+	return r.Read(source, text)
+}
+
 // json1 reports whether the text up to end is JSON and not YAML in flow style: its first key has quotes.
 func json1(text []byte, end int) bool {
 	at := space(text, 1)

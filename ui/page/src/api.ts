@@ -43,12 +43,32 @@ export function useToken(text: string) {
   token = text.trim();
 }
 
-/** fetchAnswer asks for a path below /api/v1/, and returns undefined where the answer has the tag. */
+/** urlOf returns where a path is answered: by the launcher, or by the command slipway ui itself. Pure. */
+export function urlOf(path: string): string {
+  return path.startsWith("local/") ? `../${path}` : `../api/v1/${path}`;
+}
+
+/** post sends a question that a path has no room for, and returns the answer. */
+export async function post<T>(path: string, question: unknown): Promise<Answer<T>> {
+  try {
+    const r = await fetch(urlOf(path), {
+      method: "POST", headers: { Accept: "application/json", "Content-Type": "application/json" }, body: JSON.stringify(question),
+      cache: "no-store", credentials: "same-origin", redirect: "error", signal: AbortSignal.timeout(60000),
+    });
+    const body = await r.json().catch(() => ({}));
+    if (r.ok) return { value: body as T, at: new Date() };
+    return { error: (body as { message?: string }).message || `The answer is ${r.status}.`, status: r.status, absent: r.status === 404 };
+  } catch {
+    return { error: "The command slipway ui cannot be reached. Does it still run?" };
+  }
+}
+
+/** fetchAnswer asks for a path below /api/v1/, or for one of the command's own, and returns undefined where the answer has the tag. */
 export async function fetchAnswer<T>(path: string, tag: string, signal: AbortSignal): Promise<{ answer: Answer<T>; tag: string } | undefined> {
   const headers: Record<string, string> = { Accept: "application/json" };
   if (tag) headers["If-None-Match"] = tag;
   if (token) headers["Authorization"] = `Bearer ${token}`;
-  const r = await fetch(`../api/v1/${path}`, { headers, signal, cache: "no-store", credentials: "same-origin", redirect: "error" });
+  const r = await fetch(urlOf(path), { headers, signal, cache: "no-store", credentials: "same-origin", redirect: "error" });
   if (r.status === 304) return undefined;
   const body = await r.json().catch(() => ({}));
   if (r.ok) return { answer: { value: body as T, at: new Date() }, tag: r.headers.get("ETag") ?? "" };

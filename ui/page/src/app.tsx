@@ -7,14 +7,16 @@ import { NodeView } from "./node";
 import { PendingView } from "./pending";
 import { PodView } from "./pod";
 import { link, useRoute, type Route } from "./route";
+import { WhatIfView } from "./whatif";
 
-const titles: Record<string, string> = { cluster: "Cluster", pending: "Pending pods", decisions: "Decisions" };
+const titles: Record<string, string> = { cluster: "Cluster", pending: "Pending pods", decisions: "Decisions", "what-if": "What if" };
 
 function View({ route }: { route: Route }) {
   switch (route.view) {
     case "cluster": return <ClusterView route={route} />;
     case "pending": return <PendingView route={route} />;
     case "decisions": return <DecisionsView route={route} />;
+    case "what-if": return <WhatIfView route={route} />;
     case "nodes": if (route.names.length === 1) return <NodeView route={route} />; break;
     case "pods": if (route.names.length === 2) return <PodView route={route} />; break;
   }

@@ -1,6 +1,8 @@
 // The view of the cluster: what it costs, and its nodes.
-import { useAnswer, type Faults, type NodeRow, type Nodes, type Pods } from "./api";
+import { useState } from "preact/hooks";
+import { useAnswer, type Answer, type Faults, type NodeRow, type Nodes, type Pods } from "./api";
 import { by, clock, count, eta, parts, percent, perMonth, usd } from "./format";
+import type { Bound } from "./local";
 import { Bar, Problem, Since, Table, useNow, type Column } from "./parts";
 import { link, replace, type Route } from "./route";
 
@@ -30,25 +32,30 @@ export function ClusterView({ route }: { route: Route }) {
   const nodes = useAnswer<Nodes>("nodes");
   const pods = useAnswer<Pods>("pods");
   const faults = useAnswer<Faults>("faults");
+  const [wanted, want] = useState(false);
+  // All pods are planned for it: a large cluster is asked for it by hand.
+  const small = (nodes.value?.launched ?? 0) > 0 && nodes.value!.launched <= mostBounded;
+  const bound = useAnswer<Bound>(small || wanted ? "local/v1/bound" : "");
   const now = useNow();
   return (
     <>
       <h1 tabIndex={-1}>Cluster</h1>
       <Problem answer={nodes} what="Nodes" />
-      {nodes.value && <Cluster nodes={nodes.value} pods={pods.value} faults={faults.value} now={now} query={route.query} />}
+      {nodes.value && <Cluster nodes={nodes.value} pods={pods.value} faults={faults.value} bound={small || wanted ? bound : undefined} want={() => want(true)} now={now} query={route.query} />}
       {!nodes.value && !nodes.error && <p role="status">Asking the launcher…</p>}
     </>
   );
 }
 
 /** Cluster shows answers. Pure. */
-export function Cluster({ nodes, pods, faults, now, query }: { nodes: Nodes; pods?: Pods; faults?: Faults; now: Date; query: URLSearchParams }) {
+export function Cluster({ nodes, pods, faults, bound, want, now, query }: { nodes: Nodes; pods?: Pods; faults?: Faults; bound?: Answer<Bound>; want?: () => void; now: Date; query: URLSearchParams }) {
   const filter = query.get("filter") ?? "", sort = query.get("sort") ?? "";
   const change = (next: Record<string, string>) => replace(link("cluster", [], { filter, sort, ...next }));
   const shown = nodes.nodes.filter((n) => matches(n, filter));
   return (
     <>
       <Summary nodes={nodes} pods={pods} />
+      <Distance bound={bound} want={nodes.launched > 0 ? want : undefined} />
       <Trouble nodes={nodes} now={now} />
       {(faults?.offerings.length ?? 0) > 0 && <Refusals faults={faults!} now={now} />}
       <Bill nodes={nodes} />
@@ -78,6 +85,25 @@ function Summary({ nodes, pods }: { nodes: Nodes; pods?: Pods }) {
       {p && <div><dt>Pods running</dt><dd>{p.running}<small>{p.bound ? ` + ${p.bound} starting` : ""}{p.promised ? ` + ${p.promised} promised a node` : ""}</small></dd></div>}
       {p && <div class={p.pending ? "warns" : ""}><dt>Pods pending</dt><dd>{p.pending ? <a href={link("pending")}>{p.pending}</a> : 0}</dd></div>}
     </dl>
+  );
+}
+
+/** mostBounded is how many nodes a cluster has at most whose lower bound is asked for by itself. */
+const mostBounded = 300;
+
+/** Distance shows how far the nodes are from the least that nodes for their pods could cost. Pure. */
+export function Distance({ bound, want }: { bound?: Answer<Bound>; want?: () => void }) {
+  if (bound?.absent) return null;
+  if (!bound) return want ? <p><button type="button" onClick={want}>Compute the lower bound of the cost</button></p> : null;
+  const b = bound.value;
+  if (!b) return bound.error ? <p class="quiet">The lower bound of the cost is not known: {bound.error}</p> : null;
+  if (!b.lowerBoundUSDPerHour) return null;
+  return (
+    <p class="distance">
+      No set of nodes for the pods that run costs less than <strong>{usd(b.lowerBoundUSDPerHour)} per hour</strong>. The nodes cost {usd(b.usdPerHour)} at the planner's prices,{" "}
+      <strong>{percent(Math.max(0, b.usdPerHour / b.lowerBoundUSDPerHour - 1))} more</strong>. Planned from scratch, they would cost {usd(b.plannedUSDPerHour)}.
+      {b.unplaced ? ` ${count(b.unplaced, "pod")} would have no node then.` : ""}
+    </p>
   );
 }
 

@@ -1,7 +1,9 @@
 // The view of pending pods: one row for each class, with the reasons of each NodePool.
 import { useState } from "preact/hooks";
-import { useAnswer, type Class, type Pods, type Reason } from "./api";
+import { useAnswer, type Answer, type Class, type Pods, type Reason } from "./api";
+import { Helps } from "./edits";
 import { count } from "./format";
+import type { Edits } from "./local";
 import { Problem, Since, Table, useNow, type Column } from "./parts";
 import { link, replace, type Route } from "./route";
 
@@ -31,25 +33,28 @@ export function Why({ why, reasons }: { why?: string; reasons?: Reason[] }) {
   );
 }
 
-export function columns(now: Date): Column<Class>[] {
-  return [
+export function columns(now: Date, edits?: Answer<Edits>): Column<Class>[] {
+  const all: Column<Class>[] = [
     { key: "owner", title: "Owner", value: (c) => `${c.namespace}/${c.owner}`, cell: (c) => <><span class="quiet">{c.namespace}</span> {c.owner}</> },
     { key: "count", title: "Pods", number: true, value: (c) => c.count, cell: (c) => <a href={link("pods", [c.namespace, c.pod])} title={`for example ${c.pod}`}>{c.count}</a> },
     { key: "since", title: "Since", number: true, value: (c) => (c.since ? Date.parse(c.since) : undefined), cell: (c) => <Since at={c.since} now={now} /> },
     { key: "why", title: "Why", cell: (c) => <Why why={c.why} reasons={c.reasons} /> },
   ];
+  if (edits && !edits.absent) all.push({ key: "edit", title: "Smallest edit that helps", cell: (c) => <Helps edits={edits} namespace={c.namespace} owner={c.owner} pod={c.pod} /> });
+  return all;
 }
 
 export function PendingView({ route }: { route: Route }) {
   const namespace = route.query.get("namespace") ?? "";
   const pods = useAnswer<Pods>(namespace ? `pods?namespace=${encodeURIComponent(namespace)}` : "pods");
+  const edits = useAnswer<Edits>(pods.value?.pending?.length ? "local/v1/edits" : "");
   const now = useNow();
   return (
     <>
       <h1 tabIndex={-1}>Pending pods</h1>
       <Namespace value={namespace} />
       <Problem answer={pods} what="Pods" />
-      {pods.value && <Pending pods={pods.value} now={now} query={route.query} />}
+      {pods.value && <Pending pods={pods.value} edits={edits} now={now} query={route.query} />}
       {!pods.value && !pods.error && <p role="status">Asking the launcher…</p>}
     </>
   );
@@ -67,14 +72,14 @@ function Namespace({ value }: { value: string }) {
 }
 
 /** Pending shows an answer. Pure. */
-export function Pending({ pods, now, query }: { pods: Pods; now: Date; query: URLSearchParams }) {
+export function Pending({ pods, edits, now, query }: { pods: Pods; edits?: Answer<Edits>; now: Date; query: URLSearchParams }) {
   const sort = query.get("sort") ?? "", rows = pods.pending ?? [];
   const p = pods.pods;
   return (
     <>
       <p>{count(p.pending, "pending pod")}.{p.promised > 0 && ` ${count(p.promised, "other pod")} ${p.promised === 1 ? "has its" : "have their"} place on a node that boots.`}</p>
       {rows.length > 0 && (
-        <Table caption="Pending pods by owner and reason" rows={rows} columns={columns(now)} id={(c) => `${c.namespace}/${c.owner}/${c.pod}`} by={sort}
+        <Table caption="Pending pods by owner and reason" rows={rows} columns={columns(now, edits)} id={(c) => `${c.namespace}/${c.owner}/${c.pod}`} by={sort}
           sort={(s) => replace(link("pending", [], { namespace: query.get("namespace") ?? "", sort: s }))} />
       )}
       {(pods.more ?? 0) > 0 && <p>{count(pods.more!, "more row")} not listed: name a namespace.</p>}

@@ -1,5 +1,7 @@
 // The view of one pod: why it has no node, or what has happened to it until it ran.
-import { useAnswer, type Moment, type Pod } from "./api";
+import { useAnswer, type Answer, type Moment, type Pod } from "./api";
+import { Helps } from "./edits";
+import type { Edits } from "./local";
 import { clock, duration, eta } from "./format";
 import { Problem, useNow } from "./parts";
 import { Why } from "./pending";
@@ -8,19 +10,20 @@ import { link, type Route } from "./route";
 export function PodView({ route }: { route: Route }) {
   const [namespace = "", name = ""] = route.names;
   const pod = useAnswer<Pod>(`namespaces/${encodeURIComponent(namespace)}/pods/${encodeURIComponent(name)}`);
+  const edits = useAnswer<Edits>(pod.value && !pod.value.node && pod.value.reasons?.length ? "local/v1/edits" : "");
   const now = useNow();
   return (
     <>
       <h1 tabIndex={-1}>Pod {namespace}/{name}</h1>
       <Problem answer={pod} what="The pod" />
-      {pod.value && <PodFacts pod={pod.value} now={now} />}
+      {pod.value && <PodFacts pod={pod.value} edits={edits} now={now} />}
       {!pod.value && !pod.error && <p role="status">Asking the launcher…</p>}
     </>
   );
 }
 
 /** PodFacts shows an answer. Pure. */
-export function PodFacts({ pod, now }: { pod: Pod; now: Date }) {
+export function PodFacts({ pod, edits, now }: { pod: Pod; edits?: Answer<Edits>; now: Date }) {
   const claim = pod.nodeClaim;
   return (
     <>
@@ -28,6 +31,7 @@ export function PodFacts({ pod, now }: { pod: Pod; now: Date }) {
         <dt>Phase</dt><dd>{pod.phase}</dd>
         <dt>Node</dt><dd>{pod.node ? (claim ? <a href={link("nodes", [claim])}>{pod.node}</a> : <>{pod.node}, which slipway does not manage</>) : claim ? <>promised a place on <a href={link("nodes", [claim])}>{claim}</a>{pod.ready && <>, {eta(pod.ready, now)}</>}</> : "none, and none is on its way"}</dd>
         {!pod.node && (pod.why || pod.reasons?.length) ? <><dt>Why</dt><dd><Why why={pod.why} reasons={pod.reasons} /></dd></> : null}
+        {!pod.node && pod.reasons?.length && edits && !edits.absent ? <><dt>Smallest edit that helps</dt><dd><Helps edits={edits} namespace={pod.namespace} owner="" pod={pod.name} /></dd></> : null}
       </dl>
       <Timeline moments={pod.timeline} now={now} />
     </>

@@ -3,11 +3,16 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { render } from "preact-render-to-string";
 import type { Class, Consolidation, Decisions, Node } from "../src/api";
+import { urlOf } from "../src/api";
+import { Distance } from "../src/cluster";
 import { Shown, said } from "../src/decisions";
 import { bytes, cores } from "../src/format";
 import { NodeFacts, PodsOf } from "../src/node";
 import { Pending, textOf } from "../src/pending";
+import { gets } from "../src/edits";
+import { editsOf, type Edit, type Edits, type Side } from "../src/local";
 import { PodFacts, steps } from "../src/pod";
+import { Outcome, change, joined, names } from "../src/whatif";
 
 const now = new Date("2026-01-02T12:00:00Z");
 const counts = { pending: 5, promised: 1, bound: 0, running: 0 };
@@ -72,4 +77,38 @@ test("decisions are shown with their prices, and what consolidation does next", 
   }
   assert.equal(said({ nodes: ["a"], savedUSDPerHour: 1, evictions: 1, begun: true }), "their pods fit elsewhere, 1 eviction; has begun");
   assert.ok(render(<Shown decisions={{ decisions: [] }} now={at} sort="" />).includes("Nothing was decided."));
+});
+
+const raise: Edit = { object: "NodePool default", field: "spec.limits.cpu", text: "Raise limit cpu of NodePool default from 4 to 10.", nodes: 3, instanceType: "c6g.large", zone: "us-east-1a", capacityType: "spot", usdPerHour: 0.21 };
+const edits: Edits = { classes: [{ namespace: "shop", owner: "ReplicaSet web-1", pods: ["web-1-a"], count: 5, edits: [raise, { ...raise, text: "Add a toleration.", nodes: 0 }] }], notes: [] };
+
+test("a class of pending pods has the smallest edit that helps, with its price", () => {
+  const pods = { pods: counts, pending: [row] }, query = new URLSearchParams();
+  has(render(<Pending now={now} query={query} pods={pods} edits={{ value: edits }} />), "Smallest edit that helps", "from 4 to 10.", "3 new nodes, such as c6g.large spot in us-east-1a: $0.2100/h more.", "1 other edit", "then fit nodes that exist");
+  has(render(<Pending now={now} query={query} pods={pods} edits={{}} />), "The planner looks for one");
+  has(render(<Pending now={now} query={query} pods={pods} edits={{ value: { classes: [], notes: [] } }} />), "does not know what EC2 refuses");
+  has(render(<Pending now={now} query={query} pods={pods} edits={{ value: { classes: [{ ...edits.classes[0]!, edits: [] }], notes: [] } }} />), "No single edit");
+  assert.ok(!render(<Pending now={now} query={query} pods={pods} edits={{ absent: true, error: "404" }} />).includes("Smallest edit"));
+  has(render(<PodFacts now={now} edits={{ value: edits }} pod={{ namespace: "shop", name: "web-1-a", phase: "Pending", reasons: [limit], timeline: [] }} />), "from 4 to 10.");
+  assert.equal(editsOf(edits, "shop", "ReplicaSet web-1", "web-1-z")?.count, 5);
+  assert.equal(editsOf(edits, "shop", "ReplicaSet other", "web-1-z"), undefined);
+  assert.equal(gets({ ...raise, nodes: 1 }), "A node is launched, c6g.large spot in us-east-1a: $0.2100/h more.");
+  assert.deepEqual([urlOf("nodes"), urlOf("local/v1/edits")], ["../api/v1/nodes", "../local/v1/edits"]);
+});
+
+test("what if shows both plans", () => {
+  const before: Side = { usdPerHour: 1, nodes: 2, launched: [], launchedCount: 0, placedOnExisting: 0, unschedulable: [], unschedulableCount: 0 };
+  const after: Side = {
+    usdPerHour: 1.5, nodes: 3, launched: [{ name: "default-1", nodePool: "default", instanceType: "m7g.large", zone: "us-east-1a", capacityType: "spot", price: 0.5, pods: ["a/b"] }], launchedCount: 1, placedOnExisting: 2,
+    unschedulable: [{ pods: ["a/c", "a/d", "a/e", "a/f"], count: 9, reasons: [{ nodePool: "default", code: "LimitExceeded", reason: "limit cpu of 4 reached" }] }], unschedulableCount: 9,
+  };
+  has(render(<Outcome of={{ before, after, removed: ["ip-1"], problems: ["NodePool x: spec.y: unknown field"], notes: ["prices: built-in"] }} />),
+    "$1.5000", "+$0.5000", "default-1", "m7g.large spot in us-east-1a", "Removed: ip-1.", "2 pods would be placed", "and 6 more", "NodePool default: limit cpu of 4 reached", "unknown field", "built-in");
+  assert.deepEqual([change(1, 1), change(1, 0.5), joined("", "a"), joined("a\n", "b"), names(" a, b c ")], ["the same", "−$0.5000", "a", "a\n---\nb", ["a", "b", "c"]]);
+});
+
+test("the cluster shows how far its cost is from the lower bound", () => {
+  has(render(<Distance bound={{ value: { usdPerHour: 1.2, plannedUSDPerHour: 1.1, lowerBoundUSDPerHour: 1, unplaced: 2, notes: [] } }} />), "$1.0000 per hour", "20 % more", "$1.1000", "2 pods would have no node");
+  has(render(<Distance want={() => {}} />), "Compute the lower bound");
+  assert.equal(render(<Distance bound={{ absent: true }} want={() => {}} />), "");
 });

@@ -1,0 +1,93 @@
+package planner
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/plugin/simulate"
+)
+
+// Bound is the answer of /local/v1/bound: what the nodes of NodePools cost, and what no set of nodes for their pods can cost less than.
+type Bound struct {
+	// Price of the nodes at the planner's prices, in USD per hour.
+	Price float64 `json:"usdPerHour"`
+	// Anew is what the planner would pay if all their pods were planned from scratch.
+	Anew float64 `json:"plannedUSDPerHour"`
+	// Least is the proven lower bound, in USD per hour.
+	Least float64 `json:"lowerBoundUSDPerHour"`
+	// Unplaced is how many of the pods would have no node: they count in Price alone.
+	Unplaced int `json:"unplaced,omitempty"`
+	// Notes are sentences about what was assumed.
+	Notes []string `json:"notes"`
+}
+
+func (s *Server) lowerBound(ctx context.Context) (Bound, error) {
+	return s.bound.get(boundFresh, boundRests, func() (Bound, error) {
+		w, err := s.world(ctx, "")
+		if err != nil {
+			return Bound{}, err
+		}
+		pools := map[string]bool{}
+		for _, p := range w.Objects.NodePools {
+			pools[p.Name] = true
+		}
+		bound := *w.Objects
+		bound.Pods, bound.NodeClaims = nil, nil // A node that boots has no pods yet.
+		for _, p := range w.Objects.Pods {      // Pending pods have no node that costs anything.
+			if p.Spec.NodeName != "" {
+				bound.Pods = append(bound.Pods, p)
+			}
+		}
+		var ours []string
+		for _, n := range w.Objects.Nodes {
+			if pools[n.Labels[karpv1.NodePoolLabelKey]] {
+				ours = append(ours, n.Name)
+			}
+		}
+		now, err := simulate.Run(ctx, &bound, w.Market, w.Options)
+		if err != nil {
+			return Bound{}, err
+		}
+		out := Bound{Notes: notes(now)}
+		before, _ := now.Nodes(ctx)
+		for _, n := range before {
+			out.Price += n.Price
+		}
+		empty, err := simulate.Without(&bound, ours)
+		if err != nil {
+			return Bound{}, err
+		}
+		// Nodes of others keep their pods, and take none of these.
+		empty.Nodes = closed(empty.Nodes)
+		anew, err := simulate.Run(ctx, empty, w.Market, w.Options)
+		if err != nil {
+			return Bound{}, err
+		}
+		out.Unplaced = unplaced(anew)
+		out.Price, out.Anew, out.Least = catalog.Micro(out.Price), catalog.Micro(anew.Plan.CostPerHour), catalog.Micro(anew.LowerBound(ctx))
+		return out, ctx.Err()
+	})
+}
+
+// closed returns the nodes cordoned.
+func closed(nodes []*corev1.Node) []*corev1.Node {
+	out := make([]*corev1.Node, 0, len(nodes))
+	for _, n := range nodes {
+		one := *n
+		one.Spec.Unschedulable = true
+		out = append(out, &one)
+	}
+	return out
+}
+
+// unplaced returns how many pods have no place.
+func unplaced(o *simulate.Outcome) int {
+	n := 0
+	for _, u := range o.Plan.Unplaced {
+		n += len(u.Pods)
+	}
+	return n
+}

@@ -1,0 +1,170 @@
+package planner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/slipway-k8s/slipway/plugin/simulate"
+	"github.com/slipway-k8s/slipway/plugin/simulate/edits"
+	"github.com/slipway-k8s/slipway/plugin/simulate/input"
+	"github.com/slipway-k8s/slipway/plugin/simulate/market"
+	"github.com/slipway-k8s/slipway/ui/reply"
+)
+
+const (
+	// Path is below which questions are answered.
+	Path = "/local/v1/"
+	// within bounds a question, reading the cluster included.
+	within = 50 * time.Second
+	// mostBody bounds the size of a question, in bytes.
+	mostBody = 256 << 10
+	// fresh is how long objects and edits are used again at least, and rests how many times as long as they took to get.
+	fresh, rests = 5 * time.Second, 10
+	// boundFresh and boundRests are those of the lower bound, which takes as long as planning all pods.
+	boundFresh, boundRests = 5 * time.Minute, 100
+)
+
+// Config is what a Server needs. All fields but Options are required.
+type Config struct {
+	// Objects reads the cluster.
+	Objects func(ctx context.Context) ([]runtime.Object, error)
+	// Market returns what can be bought.
+	Market *market.Market
+	// Options of the planner.
+	Options simulate.Options
+}
+
+// Server answers questions.
+type Server struct {
+	config  Config
+	running *semaphore.Weighted
+
+	// The following are used while running is held.
+	objects kept[[]runtime.Object]
+	edits   kept[Edits]
+	bound   kept[Bound]
+}
+
+// New returns a Server.
+func New(c Config) (*Server, error) {
+	if c.Objects == nil || c.Market == nil {
+		return nil, errors.New("planner: Objects and Market are required")
+	}
+	return &Server{config: c, running: semaphore.NewWeighted(1)}, nil
+}
+
+// Register adds the paths to a mux.
+func (s *Server) Register(mux *http.ServeMux) {
+	mux.Handle("GET "+Path+"edits", s.answering(func(ctx context.Context, _ *http.Request) (any, error) { return s.findEdits(ctx) }))
+	mux.Handle("GET "+Path+"bound", s.answering(func(ctx context.Context, _ *http.Request) (any, error) { return s.lowerBound(ctx) }))
+	mux.Handle("GET "+Path+"object", s.answering(s.object))
+	mux.Handle("POST "+Path+"whatif", s.answering(s.whatIf))
+}
+
+// answering answers with what a function returns, one question at a time.
+func (s *Server) answering(answer func(context.Context, *http.Request) (any, error)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.Body = http.MaxBytesReader(w, r.Body, mostBody)
+		ctx, cancel := context.WithTimeout(r.Context(), within)
+		defer cancel()
+		if err := s.running.Acquire(ctx, 1); err != nil {
+			reply.Refuse(w, apierrors.NewTooManyRequests("another question is being planned", 5))
+			return
+		}
+		defer s.running.Release(1)
+		out, err := answer(ctx, r)
+		if errors.Is(err, context.DeadlineExceeded) {
+			err = apierrors.NewTimeoutError(fmt.Sprintf("the cluster could not be read and planned within %s: slipway simulate --from-cluster has no such limit", within), 60)
+		}
+		if err != nil {
+			reply.Refuse(w, err)
+			return
+		}
+		reply.JSON(w, r, out)
+	})
+}
+
+// kept is an answer that is used again for a while.
+type kept[T any] struct {
+	value T
+	until time.Time
+}
+
+// get returns what is kept, or makes it. It is used again for least, or rests times as long as it took.
+func (k *kept[T]) get(least time.Duration, rests int, compute func() (T, error)) (T, error) {
+	begin := time.Now()
+	if begin.Before(k.until) {
+		return k.value, nil
+	}
+	value, err := compute()
+	if err != nil {
+		return value, err
+	}
+	end := time.Now()
+	k.value, k.until = value, end.Add(max(least, time.Duration(rests)*end.Sub(begin)))
+	return value, nil
+}
+
+// read returns the cluster's objects as they are now, or were a short time ago.
+func (s *Server) read(ctx context.Context) ([]runtime.Object, error) {
+	return s.objects.get(fresh, rests, func() ([]runtime.Object, error) { return s.config.Objects(ctx) })
+}
+
+// world returns the cluster's objects for the planner, with the text's in their place.
+func (s *Server) world(ctx context.Context, text string) (edits.World, error) {
+	objects, err := s.read(ctx)
+	if err != nil {
+		return edits.World{}, err
+	}
+	r := input.NewReader()
+	for _, o := range objects {
+		r.Add(o)
+	}
+	if err := r.Edit("edit", []byte(text)); err != nil {
+		return edits.World{}, apierrors.NewBadRequest("reading the edit: " + err.Error())
+	}
+	m := *s.config.Market // A simulation notes what it assumes.
+	return edits.World{Objects: r.Finish(), Market: &m, Options: s.config.Options}, nil
+}
+
+// Edits is the answer of /local/v1/edits.
+type Edits struct {
+	// Classes of pods that cannot be placed, the largest first, at most 20.
+	Classes []edits.Unplaced `json:"classes"`
+	// Notes are sentences about what was assumed.
+	Notes []string `json:"notes"`
+}
+
+func (s *Server) findEdits(ctx context.Context) (Edits, error) {
+	return s.edits.get(fresh, rests, func() (Edits, error) {
+		w, err := s.world(ctx, "")
+		if err != nil {
+			return Edits{}, err
+		}
+		outcome, err := simulate.Run(ctx, w.Objects, w.Market, w.Options)
+		if err != nil {
+			return Edits{}, err
+		}
+		list, err := edits.Find(ctx, w, outcome, "")
+		return Edits{Classes: list, Notes: notes(outcome)}, err
+	})
+}
+
+// notes returns what the planner assumed, each once.
+func notes(o *simulate.Outcome) []string {
+	out, seen := []string{}, map[string]bool{}
+	for _, n := range o.Notes {
+		if !seen[n] {
+			seen[n] = true
+			out = append(out, n)
+		}
+	}
+	return out
+}

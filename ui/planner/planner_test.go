@@ -1,0 +1,187 @@
+package planner
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/plugin/simulate/market"
+)
+
+// pool returns a NodePool for on-demand nodes of one size, with a limit.
+func pool(cpu string) *karpv1.NodePool {
+	p := &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "default", UID: "pool", ResourceVersion: "7"}}
+	p.Spec.Template.Spec.NodeClassRef = &karpv1.NodeClassReference{Group: "karpenter.k8s.aws", Kind: "EC2NodeClass", Name: "default"}
+	p.Spec.Template.Spec.Requirements = []karpv1.NodeSelectorRequirementWithMinValues{
+		{Key: karpv1.CapacityTypeLabelKey, Operator: corev1.NodeSelectorOpIn, Values: []string{"on-demand"}},
+	}
+	p.Spec.Limits = karpv1.Limits{corev1.ResourceCPU: resource.MustParse(cpu)}
+	return p
+}
+
+func pod(name, node, cpu string) *corev1.Pod {
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID(name)}, Spec: corev1.PodSpec{NodeName: node, SchedulerName: "slipway"}}
+	p.Spec.Containers = []corev1.Container{{Name: "main", Image: "a", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}}}}
+	return p
+}
+
+// node returns a node that is far too large for one pod.
+func node(name string) *corev1.Node {
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name), Labels: map[string]string{
+		karpv1.NodePoolLabelKey: "default", corev1.LabelInstanceTypeStable: "m7g.4xlarge", corev1.LabelTopologyZone: "us-east-1a", karpv1.CapacityTypeLabelKey: "on-demand",
+		corev1.LabelArchStable: "arm64", corev1.LabelOSStable: "linux", corev1.LabelHostname: name,
+	}}}
+	n.Status.Capacity = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("16"), corev1.ResourceMemory: resource.MustParse("64Gi"), corev1.ResourcePods: resource.MustParse("100")}
+	n.Status.Allocatable = n.Status.Capacity
+	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+	return n
+}
+
+// served returns a server for objects, and how often they were read.
+func served(t *testing.T, objects ...runtime.Object) (http.Handler, *int) {
+	t.Helper()
+	m, err := market.Read(market.Files{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	reads := 0
+	s, err := New(Config{Market: m, Objects: func(context.Context) ([]runtime.Object, error) { reads++; return objects, nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mux := http.NewServeMux()
+	s.Register(mux)
+	return mux, &reads
+}
+
+// asked sends a question, and reads the answer into out.
+func asked(t *testing.T, h http.Handler, target, question string, out any) *httptest.ResponseRecorder {
+	t.Helper()
+	method := http.MethodGet
+	if question != "" {
+		method = http.MethodPost
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), method, target, strings.NewReader(question)))
+	if out != nil {
+		if err := json.Unmarshal(w.Body.Bytes(), out); err != nil || w.Code != http.StatusOK {
+			t.Fatalf("%s: %d %v: %s", target, w.Code, err, w.Body)
+		}
+	}
+	return w
+}
+
+// Pods that a limit keeps pending get the edit that helps. The cluster is read once for questions that come together.
+func TestEdits(t *testing.T) {
+	h, reads := served(t, pool("16"), node("a"), pod("runs", "a", "15"), pod("waits", "", "3"))
+	var got Edits
+	first := asked(t, h, Path+"edits", "", &got)
+	if len(got.Classes) != 1 || got.Classes[0].Owner != "Pod waits" || len(got.Classes[0].Edits) == 0 || len(got.Notes) == 0 {
+		t.Fatalf("got %+v", got)
+	}
+	if e := got.Classes[0].Edits[0]; !strings.HasPrefix(e.Text, "Raise limit cpu of NodePool default from 16 to ") || e.Price <= 0 || e.InstanceType == "" {
+		t.Errorf("the first edit is %+v", e)
+	}
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, Path+"edits", nil)
+	r.Header.Set("If-None-Match", first.Header().Get("ETag"))
+	again := httptest.NewRecorder()
+	h.ServeHTTP(again, r)
+	if again.Code != http.StatusNotModified || *reads != 1 {
+		t.Errorf("asking again: %d after %d reads", again.Code, *reads)
+	}
+}
+
+// A question plans other objects and fewer nodes, and leaves the cluster's as they are.
+func TestWhatIf(t *testing.T) {
+	h, _ := served(t, pool("16"), node("a"), pod("runs", "a", "3"), pod("waits", "", "15"))
+	question := func(objects string, remove ...string) string {
+		text, err := json.Marshal(Question{Objects: objects, Remove: remove})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	var object Object
+	asked(t, h, Path+"object?kind=NodePool&name=default", "", &object)
+	if !strings.Contains(object.YAML, "kind: NodePool") || strings.Contains(object.YAML, "resourceVersion") || strings.Contains(object.YAML, "status") {
+		t.Errorf("the NodePool is\n%s", object.YAML)
+	}
+	var got WhatIf
+	asked(t, h, Path+"whatif", question(strings.ReplaceAll(object.YAML, `cpu: "16"`, `cpu: "100"`)), &got)
+	if got.Before.UnschedulableCount != 1 || got.After.UnschedulableCount != 0 || got.After.LaunchedCount != 1 || got.After.Price <= got.Before.Price || len(got.Problems) != 0 {
+		t.Errorf("with a higher limit: %+v", got)
+	}
+	asked(t, h, Path+"object?kind=Pod&namespace=shop&name=runs", "", &object)
+	if !strings.Contains(object.YAML, "name: runs") || strings.Contains(object.YAML, "nodeName") {
+		t.Errorf("the pod is\n%s", object.YAML)
+	}
+	asked(t, h, Path+"whatif", question("", "a"), &got)
+	if got.Before.Nodes != 1 || got.After.Nodes != got.After.LaunchedCount || got.After.LaunchedCount == 0 || got.Removed[0] != "a" {
+		t.Errorf("without the node: %+v", got)
+	}
+	asked(t, h, Path+"whatif", question("apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: b}\nspec: {wrong: 1, template: {spec: {requirements: []}}}"), &got)
+	if len(got.Problems) == 0 || !strings.Contains(strings.Join(got.Problems, "\n"), "spec.wrong") {
+		t.Errorf("a field that is not there: %+v", got.Problems)
+	}
+	asked(t, h, Path+"whatif", question(""), &got)
+	if got.After.UnschedulableCount != 1 || got.Before.Price != got.After.Price {
+		t.Errorf("nothing is changed: %+v", got)
+	}
+	for question, want := range map[string]int{
+		question("", "b"): http.StatusBadRequest, "{": http.StatusBadRequest, `{"other": 1}`: http.StatusBadRequest, question("a: [b"): http.StatusBadRequest,
+		question(strings.Repeat("a", mostBody)): http.StatusBadRequest, question("", strings.Split(strings.Repeat("a ", mostRemoved+1), " ")...): http.StatusBadRequest,
+	} {
+		if w := asked(t, h, Path+"whatif", question, nil); w.Code != want || !strings.Contains(w.Body.String(), `"kind":"Status"`) {
+			t.Errorf("%.60s: %d %.200s", question, w.Code, w.Body)
+		}
+	}
+	if w := asked(t, h, Path+"object?kind=NodePool&name=none", "", nil); w.Code != http.StatusNotFound {
+		t.Errorf("an object that is not there: %d", w.Code)
+	}
+}
+
+// The lower bound is below what the nodes cost, and below what a plan from scratch costs.
+func TestBound(t *testing.T) {
+	h, _ := served(t, pool("16"), node("a"), pod("runs", "a", "3"), pod("waits", "", "15"))
+	var got Bound
+	asked(t, h, Path+"bound", "", &got)
+	if got.Least <= 0 || got.Least > got.Anew || got.Anew >= got.Price || got.Unplaced != 0 {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// What the user may not read is reported as the API server says it.
+func TestRefused(t *testing.T) {
+	m, err := market.Read(market.Files{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", errors.New("no"))
+	s, err := New(Config{Market: m, Objects: func(context.Context) ([]runtime.Object, error) { return nil, forbidden }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mux := http.NewServeMux()
+	s.Register(mux)
+	for _, path := range []string{"edits", "bound", "object"} {
+		if w := asked(t, mux, Path+path, "", nil); w.Code != http.StatusForbidden {
+			t.Errorf("%s: %d %s", path, w.Code, w.Body)
+		}
+	}
+	if _, err := New(Config{}); err == nil {
+		t.Error("a server without a cluster is made")
+	}
+}
