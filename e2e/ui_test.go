@@ -195,6 +195,9 @@ func TestPage(t *testing.T) {
 	if !slices.ContainsFunc(nodes.Nodes, func(n view.NodeRow) bool { return n.Node == pod.Spec.NodeName && n.Price > 0 }) {
 		t.Errorf("the node of the pod, %s, is not among %+v", pod.Spec.NodeName, nodes.Nodes)
 	}
+	// Its user may pause disruption: which NodePools are is known, and nothing is changed by asking.
+	w.sees(url+"/local/v1/disruption", http.StatusOK, `{"name":"page","paused":false}`, `"mayChange":true`)
+	w.sees(url+"/local/v1/none", http.StatusNotFound)
 	// The launcher serves the page as well.
 	if status := w.asked(nil, "", "/ui/app.js", nil); status != http.StatusOK {
 		t.Errorf("the launcher answers for the page with %d", status)

@@ -12,11 +12,15 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/slipway-k8s/slipway/ui"
 	"github.com/slipway-k8s/slipway/ui/forward"
 	"github.com/slipway-k8s/slipway/ui/local"
+	"github.com/slipway-k8s/slipway/ui/pause"
 	"github.com/slipway-k8s/slipway/ui/planner"
+	"github.com/slipway-k8s/slipway/ui/reply"
 )
 
 // usualPort is where the page is served unless another program has the port: links to its views stay valid.
@@ -95,8 +99,20 @@ func (o *options) ownAnswers(ctx context.Context, f *uiFlags) (http.Handler, err
 	if err != nil {
 		return nil, err
 	}
+	c, _, err := o.client()
+	if err != nil {
+		return nil, err
+	}
+	pauses, err := pause.New(c)
+	if err != nil {
+		return nil, err
+	}
 	mux := http.NewServeMux()
 	plans.Register(mux)
+	pauses.Register(mux)
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		reply.Refuse(w, apierrors.NewGenericServerResponse(http.StatusNotFound, r.Method, schema.GroupResource{}, "", "the command answers nothing at "+r.URL.Path, 0, false))
+	})
 	return mux, nil
 }
 

@@ -14,6 +14,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
+	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
 // defaultNodes is the budget of a NodePool without any, as in its CRD. The API server's default may be missing from objects
@@ -39,8 +40,11 @@ func (e *BudgetError) Error() string { return e.Field + ": " + e.Err.Error() }
 // Unwrap returns what is wrong.
 func (e *BudgetError) Unwrap() error { return e.Err }
 
+// Paused reports whether the annotation slipway.dev/disruption-paused of a NodePool keeps all its nodes from voluntary disruption.
+func Paused(pool *karpv1.NodePool) bool { return pool.Annotations[catalog.PausedAnnotation] == "true" }
+
 // AllowedDisruptions returns how many of a NodePool's nodes may be disrupted at the same time for a reason. It is the least
-// of the active budgets. Percentages round up, and a budget without reasons applies to all of them. If a budget is invalid,
+// of the active budgets, and none while disruption is paused. Percentages round up, and a budget without reasons applies to all of them. If a budget is invalid,
 // none may be disrupted, for any reason. The error joins a *BudgetError for each invalid budget.
 func AllowedDisruptions(pool *karpv1.NodePool, nodes int, reason karpv1.DisruptionReason, now time.Time) (int, error) {
 	budgets := pool.Spec.Disruption.Budgets
@@ -60,7 +64,7 @@ func AllowedDisruptions(pool *karpv1.NodePool, nodes int, reason karpv1.Disrupti
 			allowed = min(allowed, most)
 		}
 	}
-	if len(errs) > 0 {
+	if len(errs) > 0 || Paused(pool) {
 		return 0, errors.Join(errs...)
 	}
 	return allowed, nil

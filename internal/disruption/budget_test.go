@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/slipway-k8s/slipway/internal/disruption"
+	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
 // still is a stopped clock, for Karpenter's budgets, which read the time themselves.
@@ -90,5 +91,24 @@ func TestAllowedAsKarpenterDoes(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// A paused NodePool loses no node, whatever its budgets allow. An invalid budget is still reported.
+func TestPausedDisruption(t *testing.T) {
+	pool := &karpv1.NodePool{}
+	pool.Spec.Disruption.Budgets = []karpv1.Budget{{Nodes: "100%"}}
+	for value, want := range map[string]int{"true": 0, "false": 10, "": 10, "yes": 10} {
+		pool.Annotations = map[string]string{catalog.PausedAnnotation: value}
+		for _, reason := range disruption.BudgetReasons() {
+			if got, err := disruption.AllowedDisruptions(pool, 10, reason, time.Now()); got != want || err != nil {
+				t.Errorf("%q: %d nodes for %s (%v), want %d", value, got, reason, err, want)
+			}
+		}
+	}
+	pool.Annotations[catalog.PausedAnnotation] = "true"
+	pool.Spec.Disruption.Budgets[0].Nodes = "many"
+	if got, err := disruption.AllowedDisruptions(pool, 10, karpv1.DisruptionReasonEmpty, time.Now()); got != 0 || err == nil {
+		t.Errorf("%d nodes (%v)", got, err)
 	}
 }

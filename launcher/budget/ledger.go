@@ -13,6 +13,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/internal/disruption"
+	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
 // maxTerminating is the maximum number of terminating nodes in the whole cluster, for any reason, at which another voluntary disruption may
@@ -129,6 +130,9 @@ func places(view View, held map[types.UID]string, reason karpv1.DisruptionReason
 		pool := view.Pools[name]
 		if pool == nil {
 			return &RefusedError{NodePool: name, Reason: reason, Why: fmt.Sprintf("NodePool %q, which is not there", name)}
+		}
+		if disruption.Paused(pool) {
+			return &RefusedError{NodePool: name, Reason: reason, Why: fmt.Sprintf("the annotation %s of NodePool %s, which pauses it", catalog.PausedAnnotation, name)}
 		}
 		allowed, err := disruption.AllowedDisruptions(pool, counts[name].Nodes, reason, view.Now)
 		switch {

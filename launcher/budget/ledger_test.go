@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/internal/disruption"
 	"github.com/slipway-k8s/slipway/launcher/budget"
+	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
 // fleet is a cluster with a lagging cache: changes appear in the cache only after a notification.
@@ -305,5 +307,20 @@ func TestBudgetsAreNeverExceeded(t *testing.T) {
 func TestNewNeedsAView(t *testing.T) {
 	if _, err := budget.New(nil); err == nil {
 		t.Error("no error without any way to look")
+	}
+}
+
+// No place is given in a NodePool whose disruption is paused, and the refusal names the annotation.
+func TestPausedPoolGivesNoPlace(t *testing.T) {
+	f := newFleet(5, karpv1.Budget{Nodes: "100%"})
+	l := ledger(t, f)
+	f.pools["default"].Annotations = map[string]string{catalog.PausedAnnotation: "true"}
+	err := refused(t, l.Reserve(t.Context(), karpv1.DisruptionReasonEmpty, claim(0)))
+	if err.NodePool != "default" || !strings.Contains(err.Error(), catalog.PausedAnnotation) {
+		t.Errorf("refused with %v", err)
+	}
+	f.pools["default"].Annotations = nil
+	if err := l.Reserve(t.Context(), karpv1.DisruptionReasonEmpty, claim(0)); err != nil {
+		t.Error(err)
 	}
 }

@@ -31,6 +31,8 @@ const (
 	// PodAgeAnnotation on a NodePool is how long a pod must have run before consolidation moves it almost as readily as an old one. It
 	// overrides the launcher's setting.
 	PodAgeAnnotation = "slipway.dev/consolidation-pod-age"
+	// PausedAnnotation on a NodePool, with the value "true", pauses the voluntary disruption of its nodes.
+	PausedAnnotation = "slipway.dev/disruption-paused"
 	// NodeCostAnnotation on a NodePool is what each of its nodes costs beside what AWS charges, such as licenses and agents, in USD per hour.
 	NodeCostAnnotation = "slipway.dev/node-cost"
 	// BurstUseAnnotation on a NodePool is the percentage of the CPU that pods request which they are assumed to use on burstable instances;

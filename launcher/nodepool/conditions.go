@@ -7,6 +7,7 @@ import (
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/internal/disruption"
 	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
@@ -18,6 +19,9 @@ const ConditionNodeCost = "slipway.dev/NodeCost"
 // ConditionOnDemandShare is False on a NodePool whose annotation catalog.OnDemandShareAnnotation cannot be read, and absent otherwise. The
 // NodePool is still used, as if it had none.
 const ConditionOnDemandShare = "slipway.dev/OnDemandShare"
+
+// ConditionDisruptionPaused is True on a NodePool whose nodes are not disrupted because of catalog.PausedAnnotation, and absent otherwise.
+const ConditionDisruptionPaused = "slipway.dev/DisruptionPaused"
 
 // reasonInvalid is the reason of ValidationSucceeded for a NodePool whose fields are not valid (Karpenter).
 const reasonInvalid = "NodePoolValidationFailed"
@@ -46,6 +50,11 @@ func SetConditions(ctx context.Context, pool *karpv1.NodePool, facts Facts) {
 	setReadable(pool, ConditionNodeCost, "InvalidNodeCost", err)
 	_, err = catalog.OnDemandShare(pool.Annotations)
 	setReadable(pool, ConditionOnDemandShare, "InvalidOnDemandShare", err)
+	if disruption.Paused(pool) {
+		set.SetTrueWithReason(ConditionDisruptionPaused, "Annotation", "no node is consolidated, reclaimed while empty or replaced because it drifted while the annotation "+catalog.PausedAnnotation+" is true")
+	} else {
+		_ = set.Clear(ConditionDisruptionPaused)
+	}
 	_ = set.Clear(conditionNotYet) // Clear fails only for conditions that Ready depends on.
 }
 

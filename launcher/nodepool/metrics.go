@@ -12,8 +12,8 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/gauges"
 )
 
-// metrics have Karpenter's names.
-type metrics struct{ usage, limit *prometheus.GaugeVec }
+// metrics have Karpenter's names, but for paused, which Karpenter does not have.
+type metrics struct{ usage, limit, paused *prometheus.GaugeVec }
 
 func newMetrics(r prometheus.Registerer) (*metrics, error) {
 	gauge := func(name, help string) *prometheus.GaugeVec {
@@ -23,8 +23,19 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 	m := &metrics{
 		usage: gauge("usage", "Capacity of a NodePool's nodes, by resource."),
 		limit: gauge("limit", "Limits of a NodePool, by resource."),
+		paused: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "slipway_nodepool_disruption_paused", Help: "1 while the annotation slipway.dev/disruption-paused keeps a NodePool's nodes from voluntary disruption, 0 otherwise.",
+		}, []string{"nodepool"}),
 	}
-	return m, errors.Join(r.Register(m.usage), r.Register(m.limit))
+	return m, errors.Join(r.Register(m.usage), r.Register(m.limit), r.Register(m.paused))
+}
+
+func (m *metrics) setPaused(pool string, paused bool) {
+	value := 0.0
+	if paused {
+		value = 1
+	}
+	m.paused.WithLabelValues(pool).Set(value)
 }
 
 func (m *metrics) set(pool string, usage, limits corev1.ResourceList) {
@@ -44,4 +55,5 @@ func (m *metrics) set(pool string, usage, limits corev1.ResourceList) {
 func (m *metrics) forget(pool string) {
 	m.usage.DeletePartialMatch(prometheus.Labels{"nodepool": pool})
 	m.limit.DeletePartialMatch(prometheus.Labels{"nodepool": pool})
+	m.paused.DeleteLabelValues(pool)
 }

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/client-go/util/workqueue"
+	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -19,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/internal/disruption"
 	"github.com/slipway-k8s/slipway/launcher/announce"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/index"
@@ -59,6 +61,14 @@ type Offers interface {
 	// InstanceTypes returns the instance types of the class. The list is shared and not changed.
 	InstanceTypes(ctx context.Context, class *awsv1.EC2NodeClass) ([]catalog.InstanceType, error)
 }
+
+// The reasons of the Events about a pause.
+const (
+	// ReasonDisruptionPaused means that no node of the NodePool is disrupted from now on.
+	ReasonDisruptionPaused = "DisruptionPaused"
+	// ReasonDisruptionResumed means that they are again.
+	ReasonDisruptionResumed = "DisruptionResumed"
+)
 
 // Controller maintains the status of NodePools.
 type Controller struct {
@@ -151,7 +161,22 @@ func (c *Controller) reconcile(ctx context.Context, req reconcile.Request) (reco
 	if why != "" && why != incompatibility(before) {
 		c.config.Events.Eventf(pool, corev1.EventTypeWarning, ReasonNoCompatibleInstanceTypes, "No node can be launched: %s", why)
 	}
+	c.reportPause(ctx, before, pool)
 	return again, nil
+}
+
+// reportPause writes an Event when the disruption of the pool's nodes is paused or resumed.
+func (c *Controller) reportPause(ctx context.Context, before, now *karpv1.NodePool) {
+	was, is := before.StatusConditions().IsTrue(ConditionDisruptionPaused), now.StatusConditions().IsTrue(ConditionDisruptionPaused)
+	switch {
+	case is && !was:
+		c.config.Events.Eventf(now, corev1.EventTypeNormal, ReasonDisruptionPaused, "The disruption of its nodes is paused by the annotation %s", catalog.PausedAnnotation)
+	case was && !is:
+		c.config.Events.Eventf(now, corev1.EventTypeNormal, ReasonDisruptionResumed, "The disruption of its nodes is no longer paused")
+	default:
+		return
+	}
+	klog.FromContext(ctx).Info("The disruption of a NodePool's nodes is paused or resumed", "nodePool", now.Name, "paused", is)
 }
 
 // incompatibility returns what the pool's condition says about its instance types; empty if some are compatible.
@@ -211,5 +236,6 @@ func (c *Controller) observe(ctx context.Context, pool *karpv1.NodePool) error {
 	}
 	SetConditions(ctx, pool, facts)
 	c.metrics.set(pool.Name, usage, corev1.ResourceList(pool.Spec.Limits))
+	c.metrics.setPaused(pool.Name, disruption.Paused(pool))
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/internal/disruption"
 	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
@@ -61,6 +62,8 @@ type Overview struct {
 	Pending []PendingPods `json:"pending,omitempty"`
 	// NotReady are the NodePools that are not Ready, by name.
 	NotReady []NotReady `json:"nodePoolsNotReady,omitempty"`
+	// Paused are the NodePools whose nodes are not disrupted because of the annotation slipway.dev/disruption-paused, by name.
+	Paused []string `json:"nodePoolsPaused,omitempty"`
 	// Troubles are the errors that launches end in now, or ended in lately.
 	Troubles []Trouble `json:"troubles,omitempty"`
 }
@@ -155,7 +158,7 @@ func New(in Objects) Overview {
 		nodes[node.Name] = node
 	}
 	out := Overview{
-		Now: in.Now, Pods: pods.PodCounts, Others: len(nodes), Pending: groupPending(pods.pending, in.Why), NotReady: notReady(in.NodePools),
+		Now: in.Now, Pods: pods.PodCounts, Others: len(nodes), Pending: groupPending(pods.pending, in.Why), NotReady: notReady(in.NodePools), Paused: paused(in.NodePools),
 		Troubles: Troubles(in), Nodes: make([]NodeRow, 0, len(in.NodeClaims)),
 	}
 	spot, known := 0.0, bootsOf(in.NodeClaims)
@@ -189,6 +192,26 @@ func New(in Objects) Overview {
 	out.CPU, out.Memory = requested.shareOf(allocatable)
 	slices.SortFunc(out.Nodes, func(a, b NodeRow) int { return cmp.Compare(a.NodeClaim, b.NodeClaim) })
 	return out
+}
+
+// paused lists the NodePools whose disruption is paused, by name.
+func paused(pools []*karpv1.NodePool) []string {
+	var out []string
+	for _, pool := range pools {
+		if disruption.Paused(pool) {
+			out = append(out, pool.Name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// PauseText returns which NodePools' disruption is paused, as a sentence; there is at least one.
+func (o Overview) PauseText() string {
+	if len(o.Paused) == 1 {
+		return "Disruption is paused for NodePool " + o.Paused[0] + ": annotation " + catalog.PausedAnnotation
+	}
+	return "Disruption is paused for NodePools " + strings.Join(o.Paused, ", ") + ": annotation " + catalog.PausedAnnotation
 }
 
 // notReady lists the NodePools whose condition Ready is not True.

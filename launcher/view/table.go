@@ -54,6 +54,9 @@ func (o Overview) table(w io.Writer, wide bool) error {
 			out.printf("  and %d more (-o json lists all)\n", n-maxPending)
 		}
 	}
+	if len(o.Paused) > 0 {
+		out.printf("%s\n", o.PauseText())
+	}
 	for _, p := range o.NotReady {
 		out.printf("NodePool %s is not ready: %s\n", p.NodePool, p.Message)
 	}

@@ -302,3 +302,22 @@ Commitments at 2026-11-23T12:00:00Z:
 		t.Errorf("%q without commitments", out)
 	}
 }
+
+// NodePools whose disruption is paused are named in one sentence.
+func TestPausedPools(t *testing.T) {
+	pools := []*karpv1.NodePool{{ObjectMeta: metav1.ObjectMeta{Name: "b"}}, {ObjectMeta: metav1.ObjectMeta{Name: "a"}}, {ObjectMeta: metav1.ObjectMeta{Name: "c"}}}
+	for i, want := range []string{
+		"", "Disruption is paused for NodePool b: annotation slipway.dev/disruption-paused\n", "Disruption is paused for NodePools a, b: annotation slipway.dev/disruption-paused\n",
+	} {
+		if i > 0 {
+			pools[i-1].Annotations = map[string]string{catalog.PausedAnnotation: "true"}
+		}
+		var out strings.Builder
+		if err := view.New(view.Objects{NodePools: pools}).Write(&out, view.FormatTable); err != nil {
+			t.Fatal(err)
+		}
+		if got := out.String(); !strings.Contains(got, want) || want == "" && strings.Contains(got, "paused") {
+			t.Errorf("%d paused:\n%s", i, got)
+		}
+	}
+}

@@ -27,6 +27,8 @@ type Nodes struct {
 	SpotShare float64 `json:"spotShare"`
 	// NotReady are the NodePools that are not Ready, by name.
 	NotReady []view.NotReady `json:"nodePoolsNotReady,omitempty"`
+	// Paused are the NodePools whose nodes are not disrupted because of the annotation slipway.dev/disruption-paused, by name.
+	Paused []string `json:"nodePoolsPaused,omitempty"`
 	// Troubles are the errors that launches end in now.
 	Troubles []view.Trouble `json:"troubles,omitempty"`
 }
@@ -107,7 +109,7 @@ func faultsOf(offerings []view.Fault, launches []view.Trouble) Faults {
 func nodesOf(o view.Overview) Nodes {
 	return Nodes{
 		Nodes: o.Nodes, Launched: o.Launched, Others: o.Others, CostPerHour: catalog.Micro(o.CostPerHour),
-		Cost: o.Cost.Rounded(), SpotShare: o.SpotShare, NotReady: o.NotReady, Troubles: o.Troubles,
+		Cost: o.Cost.Rounded(), SpotShare: o.SpotShare, NotReady: o.NotReady, Paused: o.Paused, Troubles: o.Troubles,
 	}
 }
 

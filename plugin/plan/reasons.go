@@ -263,6 +263,7 @@ func (ex *explainer) tooLarge(c *class, set bitset.Set) (text string, nearest Ne
 				nearest.MilliCPU = o.free[d]
 			case corev1.ResourceMemory:
 				nearest.Bytes = o.free[d]
+			default: // Of others an instance type has more, or none.
 			}
 			asks = append(asks, figure(ex.dims[d], n)+" "+resourceText(ex.dims[d]))
 			has = append(has, figure(ex.dims[d], max(o.free[d], 0)))

@@ -104,48 +104,58 @@ func TestEdits(t *testing.T) {
 	}
 }
 
-// A question plans other objects and fewer nodes, and leaves the cluster's as they are.
-func TestWhatIf(t *testing.T) {
-	h, _ := served(t, pool("16"), node("a"), pod("runs", "a", "3"), pod("waits", "", "15"))
-	question := func(objects string, remove ...string) string {
-		text, err := json.Marshal(Question{Objects: objects, Remove: remove})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(text)
+// question returns one as JSON.
+func question(t *testing.T, objects string, remove ...string) string {
+	t.Helper()
+	text, err := json.Marshal(Question{Objects: objects, Remove: remove})
+	if err != nil {
+		t.Fatal(err)
 	}
+	return string(text)
+}
+
+// A question plans other objects, and leaves the cluster's as they are.
+func TestWhatIfObjectsWereOthers(t *testing.T) {
+	h, _ := served(t, pool("16"), node("a"), pod("runs", "a", "3"), pod("waits", "", "15"))
 	var object Object
 	asked(t, h, Path+"object?kind=NodePool&name=default", "", &object)
 	if !strings.Contains(object.YAML, "kind: NodePool") || strings.Contains(object.YAML, "resourceVersion") || strings.Contains(object.YAML, "status") {
 		t.Errorf("the NodePool is\n%s", object.YAML)
 	}
 	var got WhatIf
-	asked(t, h, Path+"whatif", question(strings.ReplaceAll(object.YAML, `cpu: "16"`, `cpu: "100"`)), &got)
+	asked(t, h, Path+"whatif", question(t, strings.ReplaceAll(object.YAML, `cpu: "16"`, `cpu: "100"`)), &got)
 	if got.Before.UnschedulableCount != 1 || got.After.UnschedulableCount != 0 || got.After.LaunchedCount != 1 || got.After.Price <= got.Before.Price || len(got.Problems) != 0 {
 		t.Errorf("with a higher limit: %+v", got)
 	}
+	asked(t, h, Path+"whatif", question(t, "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: b}\nspec: {wrong: 1, template: {spec: {requirements: []}}}"), &got)
+	if !strings.Contains(strings.Join(got.Problems, "\n"), "spec.wrong") {
+		t.Errorf("a field that is not there: %+v", got.Problems)
+	}
+	asked(t, h, Path+"whatif", question(t, ""), &got)
+	if got.After.UnschedulableCount != 1 || got.Before.Price != got.After.Price {
+		t.Errorf("nothing is changed: %+v", got)
+	}
+}
+
+// A question plans fewer nodes. One that cannot be read, or is too large, is refused.
+func TestWhatIfNodesWereGone(t *testing.T) {
+	h, _ := served(t, pool("16"), node("a"), pod("runs", "a", "3"), pod("waits", "", "15"))
+	var object Object
+	var got WhatIf
 	asked(t, h, Path+"object?kind=Pod&namespace=shop&name=runs", "", &object)
 	if !strings.Contains(object.YAML, "name: runs") || strings.Contains(object.YAML, "nodeName") {
 		t.Errorf("the pod is\n%s", object.YAML)
 	}
-	asked(t, h, Path+"whatif", question("", "a"), &got)
+	asked(t, h, Path+"whatif", question(t, "", "a"), &got)
 	if got.Before.Nodes != 1 || got.After.Nodes != got.After.LaunchedCount || got.After.LaunchedCount == 0 || got.Removed[0] != "a" {
 		t.Errorf("without the node: %+v", got)
 	}
-	asked(t, h, Path+"whatif", question("apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: b}\nspec: {wrong: 1, template: {spec: {requirements: []}}}"), &got)
-	if len(got.Problems) == 0 || !strings.Contains(strings.Join(got.Problems, "\n"), "spec.wrong") {
-		t.Errorf("a field that is not there: %+v", got.Problems)
-	}
-	asked(t, h, Path+"whatif", question(""), &got)
-	if got.After.UnschedulableCount != 1 || got.Before.Price != got.After.Price {
-		t.Errorf("nothing is changed: %+v", got)
-	}
-	for question, want := range map[string]int{
-		question("", "b"): http.StatusBadRequest, "{": http.StatusBadRequest, `{"other": 1}`: http.StatusBadRequest, question("a: [b"): http.StatusBadRequest,
-		question(strings.Repeat("a", mostBody)): http.StatusBadRequest, question("", strings.Split(strings.Repeat("a ", mostRemoved+1), " ")...): http.StatusBadRequest,
+	for q, want := range map[string]int{
+		question(t, "", "b"): http.StatusBadRequest, "{": http.StatusBadRequest, `{"other": 1}`: http.StatusBadRequest, question(t, "a: [b"): http.StatusBadRequest,
+		question(t, strings.Repeat("a", mostBody)): http.StatusBadRequest, question(t, "", strings.Split(strings.Repeat("a ", mostRemoved+1), " ")...): http.StatusBadRequest,
 	} {
-		if w := asked(t, h, Path+"whatif", question, nil); w.Code != want || !strings.Contains(w.Body.String(), `"kind":"Status"`) {
-			t.Errorf("%.60s: %d %.200s", question, w.Code, w.Body)
+		if w := asked(t, h, Path+"whatif", q, nil); w.Code != want || !strings.Contains(w.Body.String(), `"kind":"Status"`) {
+			t.Errorf("%.60s: %d %.200s", q, w.Code, w.Body)
 		}
 	}
 	if w := asked(t, h, Path+"object?kind=NodePool&name=none", "", nil); w.Code != http.StatusNotFound {

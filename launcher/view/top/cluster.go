@@ -100,6 +100,9 @@ func (c *cluster) items() []item {
 			line: fmt.Sprintf("%d of %s/%s for %s: %s", p.Count, p.Namespace, p.Owner, age(o.Now, p.Since), cmp.Or(p.Why, "not planned yet")),
 		})
 	}
+	if len(o.Paused) > 0 {
+		add(item{key: "paused", title: "Disruption", line: o.PauseText()})
+	}
 	for _, p := range o.NotReady {
 		add(item{key: "pool/" + p.NodePool, title: "NodePool " + p.NodePool, line: fmt.Sprintf("NodePool %s is not ready: %s", p.NodePool, p.Message)})
 	}

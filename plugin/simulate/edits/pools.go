@@ -62,8 +62,9 @@ func rounded(name corev1.ResourceName, q resource.Quantity) resource.Quantity {
 		return *resource.NewQuantity((q.MilliValue()+999)/1000, resource.DecimalSI)
 	case corev1.ResourceMemory, corev1.ResourceEphemeralStorage:
 		return *resource.NewQuantity((q.Value()+gi-1)/gi*gi, resource.BinarySI)
+	default:
+		return *resource.NewQuantity(q.Value(), resource.DecimalSI)
 	}
-	return *resource.NewQuantity(q.Value(), resource.DecimalSI)
 }
 
 // widened returns for each requirement of the NodePool the values that it lacks for the pods. Requirements on labels that the pod selects are first.

@@ -56,6 +56,7 @@ export function Cluster({ nodes, pods, faults, bound, want, now, query }: { node
     <>
       <Summary nodes={nodes} pods={pods} />
       <Distance bound={bound} want={nodes.launched > 0 ? want : undefined} />
+      {(nodes.nodePoolsPaused?.length ?? 0) > 0 && <p class="paused">Disruption is paused for NodePool{nodes.nodePoolsPaused!.length > 1 ? "s" : ""} {nodes.nodePoolsPaused!.join(", ")}. <a href={link("decisions")}>Resume</a></p>}
       <Trouble nodes={nodes} now={now} />
       {(faults?.offerings.length ?? 0) > 0 && <Refusals faults={faults!} now={now} />}
       <Bill nodes={nodes} />

@@ -1,6 +1,7 @@
 // The view of decisions: what was done to nodes within the last day, what consolidation does next, and why each other node stays.
 import { useAnswer, type Consolidation, type Decision, type Decisions, type Move, type Stay } from "./api";
 import { count, usd } from "./format";
+import { Pause } from "./pause";
 import { Problem, Since, Table, useNow, type Column } from "./parts";
 import { link, replace, type Route } from "./route";
 
@@ -44,6 +45,7 @@ export function DecisionsView({ route }: { route: Route }) {
   return (
     <>
       <h1 tabIndex={-1}>Decisions</h1>
+      <Pause />
       <Problem answer={decisions} what="Decisions" />
       {decisions.value && <Shown decisions={decisions.value} consolidation={consolidation.value} now={now} sort={route.query.get("sort") ?? ""} />}
       {!decisions.value && !decisions.error && <p role="status">Asking the launcher…</p>}

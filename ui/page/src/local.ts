@@ -14,6 +14,8 @@ export type Side = {
 };
 export type WhatIf = { before: Side; after: Side; removed: string[]; problems: string[]; notes: string[] };
 
+export type Disruption = { nodePools: { name: string; paused: boolean }[]; mayChange: boolean };
+
 /** editsOf returns the class of a pod, or of its owner's pods; undefined where the planner would place it. Pure. */
 export function editsOf(edits: Edits | undefined, namespace: string, owner: string, pod: string): Unplaced | undefined {
   const here = edits?.classes.filter((c) => c.namespace === namespace) ?? [];

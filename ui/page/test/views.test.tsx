@@ -11,6 +11,7 @@ import { NodeFacts, PodsOf } from "../src/node";
 import { Pending, textOf } from "../src/pending";
 import { gets } from "../src/edits";
 import { editsOf, type Edit, type Edits, type Side } from "../src/local";
+import { Controls, standing } from "../src/pause";
 import { PodFacts, steps } from "../src/pod";
 import { Outcome, change, joined, names } from "../src/whatif";
 
@@ -111,4 +112,17 @@ test("the cluster shows how far its cost is from the lower bound", () => {
   has(render(<Distance bound={{ value: { usdPerHour: 1.2, plannedUSDPerHour: 1.1, lowerBoundUSDPerHour: 1, unplaced: 2, notes: [] } }} />), "$1.0000 per hour", "20 % more", "$1.1000", "2 pods would have no node");
   has(render(<Distance want={() => {}} />), "Compute the lower bound");
   assert.equal(render(<Distance bound={{ absent: true }} want={() => {}} />), "");
+});
+
+test("disruption is paused and resumed after a confirmation, where the viewer may", () => {
+  const a = { name: "a", paused: false }, b = { name: "b", paused: true }, none = () => {};
+  const half = render(<Controls of={{ nodePools: [a, b], mayChange: true }} ask={none} change={none} />);
+  has(half, "paused for 1 of 2 NodePools: b.", "Pause all disruption…", "Resume all disruption…");
+  assert.ok(!half.includes("Cancel"));
+  has(render(<Controls of={{ nodePools: [a, b], mayChange: true }} asking={true} ask={none} change={none} />), "No node will be consolidated", "Pause 2 NodePools", "Cancel");
+  has(render(<Controls of={{ nodePools: [b], mayChange: true }} asking={false} ask={none} change={none} />), "disrupted again", "Resume 1 NodePool");
+  const stranger = render(<Controls of={{ nodePools: [a], mayChange: false }} asking={true} ask={none} change={none} />);
+  has(stranger, "You may not patch NodePools");
+  assert.ok(!stranger.includes("<button"));
+  assert.deepEqual([standing({ nodePools: [a], mayChange: true }), standing({ nodePools: [b], mayChange: true })], ["Nodes are disrupted as the budgets of their NodePools allow.", "Disruption is paused for NodePool b, the only one."]);
 });
