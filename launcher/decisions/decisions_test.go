@@ -66,6 +66,29 @@ func TestRing(t *testing.T) {
 	}
 }
 
+// A node that consolidation removes is listed once: its termination is a part of the consolidation. Other terminations are listed.
+func TestConsolidatedNodeIsListedOnce(t *testing.T) {
+	now, r := time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC), Ring{}
+	one, two := launched("one", now.Add(-time.Hour)), launched("two", now.Add(-time.Hour))
+	r.Add(view.NewDecision(view.Consolidated, now.Add(-time.Minute), "pods fit elsewhere", one), now)
+	for _, d := range []view.Decision{view.DecisionsOf(ended(one, now, "underutilized"))[1], view.DecisionsOf(ended(two, now, "Underutilized"))[1]} {
+		r.Add(d, now)
+	}
+	var got []string
+	for _, d := range r.List(now) {
+		got = append(got, fmt.Sprint(d.What, d.NodeClaims))
+	}
+	if fmt.Sprint(got) != "[termination[two] consolidation[one]]" {
+		t.Errorf("got %v", got)
+	}
+	r = Ring{}
+	r.Add(view.NewDecision(view.Consolidated, now.Add(-time.Minute), "called off", one), now)
+	r.Add(view.DecisionsOf(ended(one, now, "Expired"))[1], now)
+	if got := r.List(now); len(got) != 2 {
+		t.Errorf("another termination is not listed: %v", got)
+	}
+}
+
 // The ring has a bounded number of decisions, the latest first, and comes back as it was written.
 func TestRingIsBounded(t *testing.T) {
 	now, r := time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC), Ring{}

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
 	"github.com/slipway-k8s/slipway/launcher/view"
 )
 
@@ -58,12 +60,24 @@ func (r *Ring) Add(d view.Decision, now time.Time) bool {
 	return oldest != k
 }
 
-// List returns the decisions of the last 24 hours, the latest first, and drops the others.
+// List returns the decisions of the last 24 hours, the latest first, and drops the others. The termination of a node that a listed consolidation
+// names is a part of that, and not listed by itself.
 func (r *Ring) List(now time.Time) []view.Decision {
 	out := make([]view.Decision, 0, len(r.by))
+	consolidated := map[string]bool{}
+	for _, d := range r.by {
+		if d.What == view.Consolidated && now.Sub(d.At) <= KeptFor {
+			for _, name := range d.NodeClaims {
+				consolidated[name] = true
+			}
+		}
+	}
 	for k, d := range r.by {
 		if now.Sub(d.At) > KeptFor {
 			delete(r.by, k)
+			continue
+		}
+		if d.What == view.Terminated && strings.EqualFold(d.Why, string(karpv1.DisruptionReasonUnderutilized)) && consolidated[d.NodeClaims[0]] {
 			continue
 		}
 		out = append(out, d)

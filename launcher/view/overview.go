@@ -194,6 +194,23 @@ func New(in Objects) Overview {
 	return out
 }
 
+// RowOf returns the row of one NodeClaim, as New has it, without computing those of the others. node is nil where there is none.
+func RowOf(claim *karpv1.NodeClaim, node *corev1.Node, in Objects) NodeRow {
+	one := Objects{NodeClaims: []*karpv1.NodeClaim{claim}, Now: in.Now}
+	name := claim.Status.NodeName
+	if node != nil {
+		one.Nodes = []*corev1.Node{node}
+	}
+	for _, pod := range in.Pods { // The others are promised or pending: which, the NodeClaim says.
+		if pod.Spec.NodeName == name || pod.Spec.NodeName == "" {
+			one.Pods = append(one.Pods, pod)
+		}
+	}
+	row := New(one).Nodes[0]
+	row.Ready = ReadyOf(claim, in)
+	return row
+}
+
 // paused lists the NodePools whose disruption is paused, by name.
 func paused(pools []*karpv1.NodePool) []string {
 	var out []string

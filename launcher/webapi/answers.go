@@ -1,8 +1,6 @@
 package webapi
 
 import (
-	"slices"
-
 	corev1 "k8s.io/api/core/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
@@ -90,6 +88,15 @@ type Faults struct {
 	More int `json:"more,omitempty"`
 	// Launches are the errors for which launches wait now, such as throttling.
 	Launches []view.Trouble `json:"launches"`
+	// Standby means that the replica does not lead: it does not know which offerings EC2 refuses.
+	Standby bool `json:"standby,omitempty"`
+}
+
+// Consolidation is the answer of /api/v1/consolidation.
+type Consolidation struct {
+	view.Consolidation
+	// Standby means that the replica does not lead: it does not know what was decided.
+	Standby bool `json:"standby,omitempty"`
 }
 
 // Decisions is the answer of /api/v1/decisions.
@@ -118,15 +125,6 @@ func podsOf(in view.Objects) Pods {
 	pods, pending := view.Pods(in)
 	shown := min(len(pending), mostPending)
 	return Pods{Namespace: in.Namespace, Pods: pods, Pending: classes(pending[:shown], in.Pods), More: len(pending) - shown}
-}
-
-// nodeOf returns the answer about a NodeClaim; node is nil where it has none. A NodeClaim that is younger than the rows has its timeline alone.
-func nodeOf(rows []view.NodeRow, claim *karpv1.NodeClaim, node *corev1.Node) Node {
-	out := Node{NodeRow: view.NodeRow{NodeClaim: claim.Name}, Timeline: view.NodeTimeline(claim, node)}
-	if i := slices.IndexFunc(rows, func(r view.NodeRow) bool { return r.NodeClaim == claim.Name }); i >= 0 {
-		out.NodeRow = rows[i]
-	}
-	return out
 }
 
 // nodePodsOf returns the pods of a node. claim is nil for a node that slipway does not manage.

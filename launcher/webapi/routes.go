@@ -55,7 +55,9 @@ func (s *Server) routes() []route {
 		{
 			path: "/api/v1/consolidation", summary: "Which nodes are worth removing, and why the others stay; for who may list NodeClaims, and pods of all namespaces, which reasons name",
 			needs: claims("list"), also: func(*http.Request) resource { return resource{verb: "list", plural: "pods"} },
-			answer: func(*http.Request) (document, error) { return encoded(s.config.Consolidation()) }, body: view.Consolidation{},
+			answer: func(*http.Request) (document, error) {
+				return encoded(Consolidation{Consolidation: s.config.Consolidation(), Standby: !s.config.Leading()})
+			}, body: Consolidation{},
 		},
 	}
 }
@@ -98,42 +100,29 @@ func (s *Server) description(*http.Request) (document, error) {
 	return encoded(json.RawMessage(openapi))
 }
 
-// fleet is all nodes, and the answer about them.
-type fleet struct {
-	rows     []view.NodeRow
-	document document
-}
-
-// fleet returns all nodes as they are, or were a short time ago.
-func (s *Server) fleet(ctx context.Context) (fleet, error) {
-	ctx = context.WithoutCancel(ctx) // The answer may be computed for others.
-	return s.nodes.get("", s.now, func() (fleet, error) {
+func (s *Server) listNodes(r *http.Request) (document, error) {
+	ctx := context.WithoutCancel(r.Context()) // The answer may be computed for others.
+	return s.nodes.get("", s.now, func() (document, error) {
 		in, err := s.source.objects(ctx, "")
 		if err != nil {
-			return fleet{}, err
+			return document{}, err
 		}
 		in.Now = s.now()
-		overview := view.New(in)
-		document, err := encoded(nodesOf(overview))
-		return fleet{overview.Nodes, document}, err
+		return encoded(nodesOf(view.New(in)))
 	})
 }
 
-func (s *Server) listNodes(r *http.Request) (document, error) {
-	f, err := s.fleet(r.Context())
-	return f.document, err
-}
-
 func (s *Server) getNode(r *http.Request) (document, error) {
-	f, err := s.fleet(r.Context())
-	if err != nil {
-		return document{}, err
-	}
 	claim, node, err := s.source.node(r.Context(), r.PathValue("name"))
 	if err != nil {
 		return document{}, err
 	}
-	return encoded(nodeOf(f.rows, claim, node))
+	in, err := s.source.objects(r.Context(), "")
+	if err != nil {
+		return document{}, err
+	}
+	in.Now = s.now()
+	return encoded(Node{NodeRow: view.RowOf(claim, node, in), Timeline: view.NodeTimeline(claim, node)})
 }
 
 func (s *Server) listNodePods(r *http.Request) (document, error) {
@@ -178,6 +167,8 @@ func (s *Server) listFaults(r *http.Request) (document, error) {
 			return document{}, err
 		}
 		in.Now = s.now()
-		return encoded(faultsOf(view.Faults(s.config.Types(ctx), in.Now), view.Troubles(in)))
+		out := faultsOf(view.Faults(s.config.Types(ctx), in.Now), view.Troubles(in))
+		out.Standby = !s.config.Leading()
+		return encoded(out)
 	})
 }

@@ -47,6 +47,8 @@ type Config struct {
 	Decisions func() []view.Decision
 	// Consolidation returns what was decided last about removing nodes.
 	Consolidation func() view.Consolidation
+	// Leading reports whether the replica leads: a standby does not know what EC2 refuses and what consolidation decides.
+	Leading func() bool
 }
 
 // Server serves the API.
@@ -55,7 +57,7 @@ type Server struct {
 	clients kubernetes.Interface
 	source  source
 	running *semaphore.Weighted
-	nodes   memo[fleet]
+	nodes   memo[document]
 	pods    memo[document]
 	faults  memo[document]
 	now     func() time.Time
@@ -65,8 +67,8 @@ type Server struct {
 
 // New returns a Server that serves once Run is called.
 func New(c Config) (*Server, error) {
-	if c.Address == "" || c.Kubernetes == nil || c.Indexers == nil || c.Types == nil || c.Decisions == nil || c.Consolidation == nil {
-		return nil, errors.New("webapi: Address, Kubernetes, Indexers, Types, Decisions and Consolidation are required")
+	if c.Address == "" || c.Kubernetes == nil || c.Indexers == nil || c.Types == nil || c.Decisions == nil || c.Consolidation == nil || c.Leading == nil {
+		return nil, errors.New("webapi: Address, Kubernetes, Indexers, Types, Decisions, Consolidation and Leading are required")
 	}
 	clients, err := kubernetes.NewForConfig(c.Kubernetes)
 	if err != nil {

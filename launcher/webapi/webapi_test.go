@@ -33,6 +33,8 @@ type world struct {
 	stores map[string]toolscache.Indexer
 	// types are what EC2 has.
 	types []catalog.InstanceType
+	// standby means that the replica does not lead.
+	standby bool
 	// reads counts how often a store was asked for.
 	reads int
 	url   string
@@ -55,7 +57,7 @@ func newWorld(tb testing.TB, objects ...client.Object) *world {
 		return map[string][]catalog.InstanceType{"default": w.types}
 	}, Decisions: func() []view.Decision {
 		return []view.Decision{view.NewDecision(view.Consolidated, w.now(), "replaced by m7g.large spot", claim("default-a", "n1"))}
-	}, Consolidation: func() view.Consolidation {
+	}, Leading: func() bool { return !w.standby }, Consolidation: func() view.Consolidation {
 		return view.Consolidation{Moves: []view.Move{{Nodes: []string{"n1"}, Saving: 0.25}}, Stays: []view.Stay{{Node: "n2", Why: "pod a/b may not be disrupted"}}}
 	}})
 	if err != nil {
@@ -312,5 +314,20 @@ func TestRequestsAreBounded(t *testing.T) {
 	w.running.Release(mostRequests)
 	if answer, _ := w.get(t, "admin", "/api/v1/nodes"); answer.StatusCode != http.StatusOK {
 		t.Errorf("got %d", answer.StatusCode)
+	}
+}
+
+// A replica that does not lead says so where it knows nothing.
+func TestStandbySaysSo(t *testing.T) {
+	w := newWorld(t)
+	for _, path := range []string{"/api/v1/faults", "/api/v1/consolidation"} {
+		for _, standby := range []bool{false, true} {
+			w.standby = standby
+			at := w.now().Add(time.Hour)
+			w.now = func() time.Time { return at }
+			if _, body := w.get(t, "admin", path); (body["standby"] == true) != standby {
+				t.Errorf("%s, standby %t: %v", path, standby, body)
+			}
+		}
 	}
 }

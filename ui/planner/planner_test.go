@@ -22,13 +22,13 @@ import (
 )
 
 // pool returns a NodePool for on-demand nodes of one size, with a limit.
-func pool(cpu string) *karpv1.NodePool {
+func pool() *karpv1.NodePool {
 	p := &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "default", UID: "pool", ResourceVersion: "7"}}
 	p.Spec.Template.Spec.NodeClassRef = &karpv1.NodeClassReference{Group: "karpenter.k8s.aws", Kind: "EC2NodeClass", Name: "default"}
 	p.Spec.Template.Spec.Requirements = []karpv1.NodeSelectorRequirementWithMinValues{
 		{Key: karpv1.CapacityTypeLabelKey, Operator: corev1.NodeSelectorOpIn, Values: []string{"on-demand"}},
 	}
-	p.Spec.Limits = karpv1.Limits{corev1.ResourceCPU: resource.MustParse(cpu)}
+	p.Spec.Limits = karpv1.Limits{corev1.ResourceCPU: resource.MustParse("16")}
 	return p
 }
 
@@ -39,7 +39,8 @@ func pod(name, node, cpu string) *corev1.Pod {
 }
 
 // node returns a node that is far too large for one pod.
-func node(name string) *corev1.Node {
+func node() *corev1.Node {
+	const name = "a"
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name), Labels: map[string]string{
 		karpv1.NodePoolLabelKey: "default", corev1.LabelInstanceTypeStable: "m7g.4xlarge", corev1.LabelTopologyZone: "us-east-1a", karpv1.CapacityTypeLabelKey: "on-demand",
 		corev1.LabelArchStable: "arm64", corev1.LabelOSStable: "linux", corev1.LabelHostname: name,
@@ -86,7 +87,7 @@ func asked(t *testing.T, h http.Handler, target, question string, out any) *http
 
 // Pods that a limit keeps pending get the edit that helps. The cluster is read once for questions that come together.
 func TestEdits(t *testing.T) {
-	h, reads := served(t, pool("16"), node("a"), pod("runs", "a", "15"), pod("waits", "", "3"))
+	h, reads := served(t, pool(), node(), pod("runs", "a", "15"), pod("waits", "", "3"))
 	var got Edits
 	first := asked(t, h, Path+"edits", "", &got)
 	if len(got.Classes) != 1 || got.Classes[0].Owner != "Pod waits" || len(got.Classes[0].Edits) == 0 || len(got.Notes) == 0 {
@@ -116,7 +117,7 @@ func question(t *testing.T, objects string, remove ...string) string {
 
 // A question plans other objects, and leaves the cluster's as they are.
 func TestWhatIfObjectsWereOthers(t *testing.T) {
-	h, _ := served(t, pool("16"), node("a"), pod("runs", "a", "3"), pod("waits", "", "15"))
+	h, _ := served(t, pool(), node(), pod("runs", "a", "3"), pod("waits", "", "15"))
 	var object Object
 	asked(t, h, Path+"object?kind=NodePool&name=default", "", &object)
 	if !strings.Contains(object.YAML, "kind: NodePool") || strings.Contains(object.YAML, "resourceVersion") || strings.Contains(object.YAML, "status") {
@@ -139,7 +140,7 @@ func TestWhatIfObjectsWereOthers(t *testing.T) {
 
 // A question plans fewer nodes. One that cannot be read, or is too large, is refused.
 func TestWhatIfNodesWereGone(t *testing.T) {
-	h, _ := served(t, pool("16"), node("a"), pod("runs", "a", "3"), pod("waits", "", "15"))
+	h, _ := served(t, pool(), node(), pod("runs", "a", "3"), pod("waits", "", "15"))
 	var object Object
 	var got WhatIf
 	asked(t, h, Path+"object?kind=Pod&namespace=shop&name=runs", "", &object)
@@ -165,7 +166,7 @@ func TestWhatIfNodesWereGone(t *testing.T) {
 
 // The lower bound is below what the nodes cost, and below what a plan from scratch costs.
 func TestBound(t *testing.T) {
-	h, _ := served(t, pool("16"), node("a"), pod("runs", "a", "3"), pod("waits", "", "15"))
+	h, _ := served(t, pool(), node(), pod("runs", "a", "3"), pod("waits", "", "15"))
 	var got Bound
 	asked(t, h, Path+"bound", "", &got)
 	if got.Least <= 0 || got.Least > got.Anew || got.Anew >= got.Price || got.Unplaced != 0 {

@@ -58,6 +58,7 @@ export function Cluster({ nodes, pods, faults, bound, want, now, query }: { node
       <Distance bound={bound} want={nodes.launched > 0 ? want : undefined} />
       {(nodes.nodePoolsPaused?.length ?? 0) > 0 && <p class="paused">Disruption is paused for NodePool{nodes.nodePoolsPaused!.length > 1 ? "s" : ""} {nodes.nodePoolsPaused!.join(", ")}. <a href={link("decisions")}>Resume</a></p>}
       <Trouble nodes={nodes} now={now} />
+      {faults?.standby && <p class="quiet">The replica of the launcher that answers does not lead: it does not know what EC2 refuses.</p>}
       {(faults?.offerings.length ?? 0) > 0 && <Refusals faults={faults!} now={now} />}
       <Bill nodes={nodes} />
       <section aria-labelledby="nodes">

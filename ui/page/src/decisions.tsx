@@ -57,6 +57,7 @@ export function DecisionsView({ route }: { route: Route }) {
 export function Shown({ decisions, consolidation, now, sort }: { decisions: Decisions; consolidation?: Consolidation; now: Date; sort: string }) {
   return (
     <>
+      {consolidation?.standby && <p class="quiet">The replica of the launcher that answers does not lead: it does not know what consolidation decides. Another connection may reach the one that leads.</p>}
       {consolidation?.at && (
         <section aria-labelledby="moves">
           <h2 id="moves">Consolidation</h2>

@@ -78,6 +78,7 @@ test("decisions are shown with their prices, and what consolidation does next", 
   }
   assert.equal(said({ nodes: ["a"], savedUSDPerHour: 1, evictions: 1, begun: true }), "their pods fit elsewhere, 1 eviction; has begun");
   assert.ok(render(<Shown decisions={{ decisions: [] }} now={at} sort="" />).includes("Nothing was decided."));
+  has(render(<Shown decisions={{ decisions: [] }} consolidation={{ moves: [], stays: [], standby: true }} now={at} sort="" />), "does not lead");
 });
 
 const raise: Edit = { object: "NodePool default", field: "spec.limits.cpu", text: "Raise limit cpu of NodePool default from 4 to 10.", nodes: 3, instanceType: "c6g.large", zone: "us-east-1a", capacityType: "spot", usdPerHour: 0.21 };
