@@ -14,8 +14,8 @@ import (
 type Bound struct {
 	// Price of the nodes at the planner's prices, in USD per hour.
 	Price float64 `json:"usdPerHour"`
-	// Anew is what the planner would pay if all their pods were planned from scratch.
-	Anew float64 `json:"plannedUSDPerHour"`
+	// Planned is what the planner would pay if all their pods were planned from scratch.
+	Planned float64 `json:"plannedUSDPerHour"`
 	// Least is the proven lower bound, in USD per hour.
 	Least float64 `json:"lowerBoundUSDPerHour"`
 	// Unplaced is how many of the pods would have no node: they count in Price alone.
@@ -62,12 +62,12 @@ func (s *Server) lowerBound(ctx context.Context) (Bound, error) {
 		}
 		// Nodes of others keep their pods, and take none of these.
 		empty.Nodes = closed(empty.Nodes)
-		anew, err := simulate.Run(ctx, empty, w.Market, w.Options)
+		scratch, err := simulate.Run(ctx, empty, w.Market, w.Options)
 		if err != nil {
 			return Bound{}, err
 		}
-		out.Unplaced = unplaced(anew)
-		out.Price, out.Anew, out.Least = catalog.Micro(out.Price), catalog.Micro(anew.Plan.CostPerHour), catalog.Micro(anew.LowerBound(ctx))
+		out.Unplaced = unplaced(scratch)
+		out.Price, out.Planned, out.Least = catalog.Micro(out.Price), catalog.Micro(scratch.Plan.CostPerHour), catalog.Micro(scratch.LowerBound(ctx))
 		return out, ctx.Err()
 	})
 }

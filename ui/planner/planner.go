@@ -127,7 +127,7 @@ func (s *Server) world(ctx context.Context, text string) (edits.World, error) {
 	for _, o := range objects {
 		r.Add(o)
 	}
-	if err := r.Edit("edit", []byte(text)); err != nil {
+	if err := input.Edit(r, "edit", []byte(text)); err != nil {
 		return edits.World{}, apierrors.NewBadRequest("reading the edit: " + err.Error())
 	}
 	m := *s.config.Market // A simulation notes what it assumes.

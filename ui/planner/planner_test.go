@@ -169,7 +169,7 @@ func TestBound(t *testing.T) {
 	h, _ := served(t, pool(), node(), pod("runs", "a", "3"), pod("waits", "", "15"))
 	var got Bound
 	asked(t, h, Path+"bound", "", &got)
-	if got.Least <= 0 || got.Least > got.Anew || got.Anew >= got.Price || got.Unplaced != 0 {
+	if got.Least <= 0 || got.Least > got.Planned || got.Planned >= got.Price || got.Unplaced != 0 {
 		t.Errorf("got %+v", got)
 	}
 }

@@ -95,8 +95,8 @@ func (r *Reader) Read(source string, text []byte) error {
 	return nil
 }
 
-// Edit reads a text as Read does. An object in it takes the place of the one of its kind and name.
-func (r *Reader) Edit(source string, text []byte) error {
+// Edit has a Reader read a text as Read does. An object in it takes the place of the one of its kind and name.
+func Edit(r *Reader, source string, text []byte) error {
 	r.edits = true
 	defer func() { r.edits = false }()
 	return r.Read(source, text)
