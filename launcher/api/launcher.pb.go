@@ -1828,7 +1828,9 @@ type Expected struct {
 	// The same by part; for a claim only.
 	Cost *Cost `protobuf:"bytes,5,opt,name=cost,proto3" json:"cost,omitempty"`
 	// Name of the commitments that pay for the instance; empty for none. For a claim only.
-	CoveredBy     string `protobuf:"bytes,6,opt,name=covered_by,json=coveredBy,proto3" json:"covered_by,omitempty"`
+	CoveredBy string `protobuf:"bytes,6,opt,name=covered_by,json=coveredBy,proto3" json:"covered_by,omitempty"`
+	// The instance type with a lower list price that was not chosen, and why; empty for none. For a claim only.
+	PassedOver    string `protobuf:"bytes,7,opt,name=passed_over,json=passedOver,proto3" json:"passed_over,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1901,6 +1903,13 @@ func (x *Expected) GetCost() *Cost {
 func (x *Expected) GetCoveredBy() string {
 	if x != nil {
 		return x.CoveredBy
+	}
+	return ""
+}
+
+func (x *Expected) GetPassedOver() string {
+	if x != nil {
+		return x.PassedOver
 	}
 	return ""
 }
@@ -4056,7 +4065,7 @@ const file_launcher_api_launcher_proto_rawDesc = "" +
 	"draDrivers\x1a;\n" +
 	"\rRequestsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xcc\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xed\x01\n" +
 	"\bExpected\x12#\n" +
 	"\rinstance_type\x18\x01 \x01(\tR\finstanceType\x12\x12\n" +
 	"\x04zone\x18\x02 \x01(\tR\x04zone\x12#\n" +
@@ -4064,7 +4073,9 @@ const file_launcher_api_launcher_proto_rawDesc = "" +
 	"\x05price\x18\x04 \x01(\x01R\x05price\x12-\n" +
 	"\x04cost\x18\x05 \x01(\v2\x19.slipway.launcher.v1.CostR\x04cost\x12\x1d\n" +
 	"\n" +
-	"covered_by\x18\x06 \x01(\tR\tcoveredBy\"\xb5\x01\n" +
+	"covered_by\x18\x06 \x01(\tR\tcoveredBy\x12\x1f\n" +
+	"\vpassed_over\x18\a \x01(\tR\n" +
+	"passedOver\"\xb5\x01\n" +
 	"\x04Cost\x12\x1a\n" +
 	"\binstance\x18\x01 \x01(\x01R\binstance\x12\x18\n" +
 	"\avolumes\x18\x02 \x01(\x01R\avolumes\x12\x1f\n" +

@@ -21,6 +21,8 @@ const (
 	CostAnnotation = "slipway.dev/cost"
 	// CoveredByAnnotation on a NodeClaim is the name of the Savings Plan or Reserved Instances that paid for its instance when it was planned.
 	CoveredByAnnotation = "slipway.dev/covered-by"
+	// PassedOverAnnotation on a NodeClaim is the instance type with a lower list price that was not chosen, and why.
+	PassedOverAnnotation = "slipway.dev/passed-over"
 	// InstanceTypesAnnotation on a NodeClaim lists its instance types, cheapest first, joined by commas: requirements have no order.
 	InstanceTypesAnnotation = "slipway.dev/instance-types"
 	// ReplacesAnnotation on a NodeClaim lists the terminating nodes whose pods it was launched for, separated by commas.

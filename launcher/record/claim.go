@@ -132,6 +132,9 @@ func annotate(out *karpv1.NodeClaim, claim *api.Claim, pool *karpv1.NodePool) {
 	if name := claim.GetExpected().GetCoveredBy(); name != "" {
 		out.Annotations[catalog.CoveredByAnnotation] = name
 	}
+	if why := claim.GetExpected().GetPassedOver(); why != "" {
+		out.Annotations[catalog.PassedOverAnnotation] = why
+	}
 	if use, ok := pool.Annotations[catalog.BurstUseAnnotation]; ok {
 		out.Annotations[catalog.BurstUseAnnotation] = use
 	}

@@ -81,6 +81,9 @@ func explainClaim(w io.Writer, claim *karpv1.NodeClaim, node *corev1.Node, now t
 	if row.Cost.Total() > row.Cost.Instance {
 		fmt.Fprintf(w, "  its price: %s\n", row.Cost)
 	}
+	if why := claim.Annotations[catalog.PassedOverAnnotation]; why != "" {
+		fmt.Fprintf(w, "  not chosen: %s\n", why)
+	}
 	switch nodes := record.Replaces(claim); len(nodes) {
 	case 0:
 	case 1:

@@ -41,7 +41,7 @@ func claim(c plan.Claim) *api.Claim {
 		Pods: podRefs(c.Members), Replaces: c.Replaces, DraDrivers: c.DRADrivers,
 		Expected: &api.Expected{
 			InstanceType: c.Expected.InstanceType, Zone: c.Expected.Zone,
-			CapacityType: c.Expected.CapacityType, Price: c.Expected.Price, CoveredBy: c.Covered,
+			CapacityType: c.Expected.CapacityType, Price: c.Expected.Price, CoveredBy: c.Covered, PassedOver: c.PassedOver,
 			Cost: &api.Cost{
 				Instance: c.Cost.Instance, Volumes: c.Cost.Volumes, PublicIpv4: c.Cost.PublicIPv4, Burst: c.Cost.Burst, Declared: c.Cost.Declared,
 				Interruptions: c.Cost.Interruptions,

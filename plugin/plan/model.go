@@ -33,6 +33,7 @@ type model struct {
 	claimForms claimForms
 	spotSpread spotSpread
 	explainer  explainer
+	listPrices listPrices
 	gangRules  gangRules
 }
 
@@ -70,6 +71,7 @@ func compile(in Input, w wants, l *lessons) *model {
 	m.fitter.relations = m.relations
 	m.placer = placer{market: &m.market, relations: m.relations, classes: m.classes, dims: m.dims}
 	m.explainer = explainer{in: &m.in, market: &m.market, relations: m.relations, fitter: &m.fitter, classes: m.classes, dims: m.dims, lessons: l}
+	m.listPrices = listPrices{market: &m.market, classes: m.classes, dims: m.dims}
 	m.spotSpread = spotSpread{in: &m.in, market: &m.market, classes: m.classes}
 	m.compileRooms()
 	m.colocation = colocation{in: &m.in, market: &m.market, relations: m.relations, placer: &m.placer, classes: m.classes, rooms: m.rooms}

@@ -172,6 +172,8 @@ type Claim struct {
 	Cost catalog.Cost
 	// Covered is the name of the commitments that pay for the node; empty for none. The price is what is counted for such a node.
 	Covered string
+	// PassedOver is the instance type with a lower list price that the pods allow, and why it was not chosen; empty for none.
+	PassedOver string
 	// Alternatives are the instance types that also run all pods, cheapest first, the expected one first, 60 at most
 	// (the limit of CreateFleet's overrides as Karpenter uses it).
 	Alternatives []string

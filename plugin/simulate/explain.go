@@ -131,6 +131,9 @@ func (o *Outcome) explainClaim(ctx context.Context, w io.Writer, pod string) boo
 		if c.Covered != "" {
 			fmt.Fprintf(w, "  Commitment %s pays for the instance: its price is what the planner counts for what it uses of it\n", c.Covered)
 		}
+		if c.PassedOver != "" {
+			fmt.Fprintf(w, "  Not chosen: %s\n", c.PassedOver)
+		}
 		o.whyNode(ctx, w, c, class)
 		o.ignored(w, class)
 		o.otherPools(ctx, w, class, c.NodePool)
