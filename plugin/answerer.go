@@ -38,7 +38,7 @@ func (a *answerer) run(ctx context.Context) {
 		}
 		answer := &api.Answer{Id: q.GetId()}
 		if b := q.GetNodeBusy(); b != nil {
-			answer.Kind = &api.Answer_NodeBusy{NodeBusy: a.busy.safe(ctx, b.GetNodeName())}
+			answer.Kind = &api.Answer_NodeBusy{NodeBusy: a.busy.safe(ctx, b)}
 		}
 		// A question that only a newer launcher asks has no answer, which the launcher need not wait for.
 		reply(ctx, a.link, answer)

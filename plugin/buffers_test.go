@@ -85,6 +85,10 @@ func TestRoomOfBufferIsBusy(t *testing.T) {
 	if a := h.askBusy("3", "other"); a.GetBusy() {
 		t.Errorf("a node without: %v", a)
 	}
+	q := &api.Question{Id: "4", Kind: &api.Question_NodeBusy{NodeBusy: &api.NodeBusy{NodeName: "one", BuffersMove: true}}}
+	if a := h.ask(q).GetNodeBusy(); a.GetBusy() {
+		t.Errorf("a node whose buffer moves with it: %v", a)
+	}
 }
 
 // A pod takes the room of a buffer, which is launched again.

@@ -32,14 +32,14 @@ type busyView struct {
 }
 
 // safe answers busy if our code fails: no answer and a wrong one must both keep the node.
-func (b *busyView) safe(ctx context.Context, node string) (answer *api.NodeBusyAnswer) {
+func (b *busyView) safe(ctx context.Context, q *api.NodeBusy) (answer *api.NodeBusyAnswer) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			b.metrics.panics.WithLabelValues("NodeBusy").Inc()
 			answer = &api.NodeBusyAnswer{Busy: true, Reason: fmt.Sprintf("panic: %v", cause)}
 		}
 	}()
-	reason, busy := b.ask(ctx, node)
+	reason, busy := b.ask(ctx, q)
 	return &api.NodeBusyAnswer{Busy: busy, Reason: reason}
 }
 
@@ -47,18 +47,24 @@ func (b *busyView) safe(ctx context.Context, node string) (answer *api.NodeBusyA
 //
 //  1. the scheduler's cache shows the disruption taint: cycles that start from now on keep off the node;
 //  2. the pods whose cycles may have started before are done with, or assumed on a node;
-//  3. nothing is assumed, nominated, promised or reserved there, and no buffer has its room there.
-func (b *busyView) ask(ctx context.Context, node string) (reason string, busy bool) {
+//  3. nothing is assumed, nominated, promised or reserved there, and no buffer that stays has its room there.
+func (b *busyView) ask(ctx context.Context, q *api.NodeBusy) (reason string, busy bool) {
 	ctx, cancel := context.WithTimeout(ctx, busyWithin)
 	defer cancel()
-	if !waitUntil(ctx, func() bool { return b.tainted(ctx, node) }) {
+	if !waitUntil(ctx, func() bool { return b.tainted(ctx, q.GetNodeName()) }) {
 		return "the scheduler's cache does not show the taint " + disruptedTaint, true
 	}
 	before := b.queue.cycles()
 	if !waitUntil(ctx, func() bool { return b.queue.cyclesOver(before) }) {
 		return "scheduling cycles that may choose the node have not ended", true
 	}
-	return b.chosen(ctx, node)
+	if reason, busy := b.chosen(ctx, q.GetNodeName()); busy {
+		return reason, true
+	}
+	if !q.GetBuffersMove() && b.buffers.on(q.GetNodeName()) {
+		return "a capacity buffer has its room there", true
+	}
+	return "", false
 }
 
 // waitUntil looks every busyPoll whether it is done. It reports false if the context ends before.
@@ -95,9 +101,6 @@ func (b *busyView) chosen(ctx context.Context, node string) (reason string, busy
 	}
 	if b.reserved.Board().On(node) {
 		return "room on it is reserved for pods of another node that terminates", true
-	}
-	if b.buffers.on(node) {
-		return "a capacity buffer has its room there", true
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()

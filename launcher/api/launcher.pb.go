@@ -2706,10 +2706,12 @@ func (x *Buffer) GetTemplate() []byte {
 	return nil
 }
 
-// NodeBusy: is anything assumed, nominated or promised on this node? Asked after the node was cordoned.
+// NodeBusy: is anything assumed, nominated or promised on this node, or has a capacity buffer its room there? Asked after the node was cordoned.
 type NodeBusy struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	NodeName      string                 `protobuf:"bytes,1,opt,name=node_name,json=nodeName,proto3" json:"node_name,omitempty"`
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	NodeName string                 `protobuf:"bytes,1,opt,name=node_name,json=nodeName,proto3" json:"node_name,omitempty"`
+	// The room that capacity buffers have on the node is planned elsewhere, as in a move: it does not keep the node.
+	BuffersMove   bool `protobuf:"varint,2,opt,name=buffers_move,json=buffersMove,proto3" json:"buffers_move,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2749,6 +2751,13 @@ func (x *NodeBusy) GetNodeName() string {
 		return x.NodeName
 	}
 	return ""
+}
+
+func (x *NodeBusy) GetBuffersMove() bool {
+	if x != nil {
+		return x.BuffersMove
+	}
+	return false
 }
 
 // Consolidate: which of these nodes are worth giving up? Nothing is launched or promised.
@@ -4136,9 +4145,10 @@ const file_launcher_api_launcher_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03uid\x18\x02 \x01(\tR\x03uid\x12\x12\n" +
 	"\x04pods\x18\x03 \x01(\x05R\x04pods\x12\x1a\n" +
-	"\btemplate\x18\x04 \x01(\fR\btemplate\"'\n" +
+	"\btemplate\x18\x04 \x01(\fR\btemplate\"J\n" +
 	"\bNodeBusy\x12\x1b\n" +
-	"\tnode_name\x18\x01 \x01(\tR\bnodeName\"\xf4\x01\n" +
+	"\tnode_name\x18\x01 \x01(\tR\bnodeName\x12!\n" +
+	"\fbuffers_move\x18\x02 \x01(\bR\vbuffersMove\"\xf4\x01\n" +
 	"\vConsolidate\x124\n" +
 	"\x05nodes\x18\x01 \x03(\v2\x1e.slipway.launcher.v1.FleetNodeR\x05nodes\x12>\n" +
 	"\n" +

@@ -209,7 +209,7 @@ func (e *Executor) askBusy(ctx context.Context, m *moving) error {
 		}
 		m.wait()
 		askCtx, cancel := context.WithTimeout(ctx, busyTimeout)
-		busy, reason, err := e.config.Asker.Busy(askCtx, name)
+		busy, reason, err := e.config.Asker.Busy(askCtx, &api.NodeBusy{NodeName: name, BuffersMove: true})
 		cancel()
 		switch {
 		case err != nil:

@@ -43,8 +43,9 @@ var ErrNotRunning = errors.New("the executor of moves is not running")
 
 // Asker asks the scheduler; *server.Server is one.
 type Asker interface {
-	// Busy reports whether any pod is assumed, nominated or promised on a cordoned node, with a reason for users.
-	Busy(ctx context.Context, node string) (busy bool, reason string, err error)
+	// Busy reports whether any pod is assumed, nominated or promised on a cordoned node, with a reason for users. The rooms of buffers
+	// move: the plan has counted them.
+	Busy(ctx context.Context, q *api.NodeBusy) (busy bool, reason string, err error)
 	// MakeRoom asks for reservations for pods of nodes that terminate.
 	MakeRoom(ctx context.Context, q *api.MakeRoom) (*api.MakeRoomAnswer, error)
 }

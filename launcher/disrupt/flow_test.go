@@ -199,12 +199,15 @@ func (f *flow) Eventf(o runtime.Object, _, reason, format string, args ...any) {
 }
 
 // Busy implements disrupt.Asker.
-func (f *flow) Busy(_ context.Context, node string) (bool, string, error) {
+func (f *flow) Busy(_ context.Context, q *api.NodeBusy) (bool, string, error) {
 	now := f.current()
 	if now.silent {
 		return false, "", errors.New("no stream")
 	}
-	f.log("asked whether %s is busy", node)
+	if !q.GetBuffersMove() {
+		return true, "the rooms of buffers are to move with the node", nil
+	}
+	f.log("asked whether %s is busy", q.GetNodeName())
 	return now.busy != "", now.busy, nil
 }
 

@@ -66,7 +66,7 @@ func (c *chance) boots() string {
 }
 
 // Busy implements disrupt.Asker.
-func (c *chance) Busy(context.Context, string) (bool, string, error) {
+func (c *chance) Busy(context.Context, *api.NodeBusy) (bool, string, error) {
 	switch {
 	case c.roll(10):
 		return false, "", errors.New("no stream")

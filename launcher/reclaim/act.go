@@ -13,6 +13,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/internal/disruption"
+	"github.com/slipway-k8s/slipway/launcher/api"
 	"github.com/slipway-k8s/slipway/launcher/budget"
 	"github.com/slipway-k8s/slipway/launcher/voluntary"
 )
@@ -74,7 +75,7 @@ func (r *Reclaimer) free(ctx context.Context, v *view) (string, error) {
 	}
 	askCtx, cancel := context.WithTimeout(ctx, busyTimeout)
 	defer cancel()
-	busy, reason, err := r.config.Asker.Busy(askCtx, v.node.Name)
+	busy, reason, err := r.config.Asker.Busy(askCtx, &api.NodeBusy{NodeName: v.node.Name})
 	switch {
 	case err != nil:
 		return "the scheduler did not answer: " + err.Error(), nil

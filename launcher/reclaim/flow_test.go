@@ -106,7 +106,11 @@ func (f *flow) MakeRoom(context.Context, *api.MakeRoom) (*api.MakeRoomAnswer, er
 }
 
 // Busy implements reclaim.Asker.
-func (f *flow) Busy(ctx context.Context, node string) (bool, string, error) {
+func (f *flow) Busy(ctx context.Context, q *api.NodeBusy) (bool, string, error) {
+	node := q.GetNodeName()
+	if q.GetBuffersMove() {
+		return false, "", errors.New("nothing plans the rooms of buffers elsewhere")
+	}
 	n := &corev1.Node{}
 	if err := f.api.Get(ctx, client.ObjectKey{Name: node}, n); err != nil {
 		return false, "", err

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/launcher/api"
 	"github.com/slipway-k8s/slipway/launcher/cloud/memory"
 	"github.com/slipway-k8s/slipway/launcher/index"
 	"github.com/slipway-k8s/slipway/launcher/leadership/leadershiptest"
@@ -49,7 +50,7 @@ type model struct {
 }
 
 // Busy answers as the scheduler's plugin does (plugin/questions.go).
-func (m *model) Busy(ctx context.Context, _ string) (bool, string, error) {
+func (m *model) Busy(ctx context.Context, _ *api.NodeBusy) (bool, string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	if !m.leave.noTaint && !m.until(ctx, func() bool { return m.tainted }) {

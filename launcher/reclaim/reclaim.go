@@ -20,6 +20,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/internal/disruption"
 	"github.com/slipway-k8s/slipway/launcher/announce"
+	"github.com/slipway-k8s/slipway/launcher/api"
 	"github.com/slipway-k8s/slipway/launcher/budget"
 	"github.com/slipway-k8s/slipway/launcher/index"
 	"github.com/slipway-k8s/slipway/launcher/leadership"
@@ -43,9 +44,10 @@ const (
 
 // Asker asks the scheduler.
 type Asker interface {
-	// Busy reports whether any pod is assumed, nominated or promised on a cordoned node, with a reason for people. False means that the
+	// Busy reports whether any pod is assumed, nominated or promised on a cordoned node, or a buffer has its room there, with a reason
+	// for people. False means that the
 	// scheduler will place no pod there. An error means that there was no answer.
-	Busy(ctx context.Context, node string) (busy bool, reason string, err error)
+	Busy(ctx context.Context, q *api.NodeBusy) (busy bool, reason string, err error)
 }
 
 // Ender terminates nodes; *terminate.Terminator is one.

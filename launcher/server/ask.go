@@ -151,9 +151,9 @@ func (s *Server) MakeRoom(ctx context.Context, q *api.MakeRoom) (*api.MakeRoomAn
 	return nil, ErrNoAnswer
 }
 
-// Busy asks whether the scheduler has placed any pod on a cordoned node. An error means that there was no answer.
-func (s *Server) Busy(ctx context.Context, node string) (busy bool, reason string, err error) {
-	answer, err := s.asks.ask(ctx, &api.Question{Kind: &api.Question_NodeBusy{NodeBusy: &api.NodeBusy{NodeName: node}}})
+// Busy asks whether the scheduler has anything on a cordoned node. An error means that there was no answer.
+func (s *Server) Busy(ctx context.Context, q *api.NodeBusy) (busy bool, reason string, err error) {
+	answer, err := s.asks.ask(ctx, &api.Question{Kind: &api.Question_NodeBusy{NodeBusy: q}})
 	if err != nil {
 		return false, "", err
 	}

@@ -48,7 +48,7 @@ func (w *world) scheduler(answer func(q *api.Question) *api.Answer) {
 // busy asks until the stream is open.
 func (w *world) busy(ctx context.Context) (busy bool, reason string, err error) {
 	for began := time.Now(); time.Since(began) < patience; time.Sleep(time.Millisecond) {
-		if busy, reason, err = w.subject.Busy(ctx, "node-1"); err == nil || ctx.Err() != nil {
+		if busy, reason, err = w.subject.Busy(ctx, &api.NodeBusy{NodeName: "node-1"}); err == nil || ctx.Err() != nil {
 			return busy, reason, err
 		}
 	}
@@ -97,7 +97,7 @@ func TestQuestionsWithoutAnAnswer(t *testing.T) {
 	var err error
 	for began := time.Now(); len(heard) == 0 && time.Since(began) < patience; {
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-		_, _, err = w.subject.Busy(ctx, "node-1")
+		_, _, err = w.subject.Busy(ctx, &api.NodeBusy{NodeName: "node-1"})
 		cancel()
 	}
 	if len(heard) == 0 || !errors.Is(err, server.ErrNoAnswer) {
@@ -108,7 +108,7 @@ func TestQuestionsWithoutAnAnswer(t *testing.T) {
 	})
 	for began := time.Now(); time.Since(began) < patience; {
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-		_, _, err = w.subject.Busy(ctx, "node-1")
+		_, _, err = w.subject.Busy(ctx, &api.NodeBusy{NodeName: "node-1"})
 		answered := ctx.Err() == nil
 		cancel()
 		if answered {

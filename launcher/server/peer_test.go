@@ -77,7 +77,7 @@ func TestAnotherVersionIsRefused(t *testing.T) {
 				t.Error("the launcher is ready with a scheduler that it refuses")
 			}
 			w.wantSkew(version, api.SkewMajor)
-			if _, _, err := w.subject.Busy(t.Context(), "n"); !errors.Is(err, server.ErrNoAnswer) {
+			if _, _, err := w.subject.Busy(t.Context(), &api.NodeBusy{NodeName: "n"}); !errors.Is(err, server.ErrNoAnswer) {
 				t.Errorf("asked, the scheduler that was refused answers: %v", err)
 			}
 			_, lead := c.Lead(t.Context(), &api.LeadRequest{Identity: "me", LeaseNamespace: "n", LeaseName: "l"})

@@ -281,7 +281,7 @@ func TestTypes(t *testing.T) {
 
 func TestAsk(t *testing.T) {
 	w := newWorld(t)
-	if _, _, err := w.subject.Busy(t.Context(), "n"); !errors.Is(err, server.ErrNoAnswer) {
+	if _, _, err := w.subject.Busy(t.Context(), &api.NodeBusy{NodeName: "n"}); !errors.Is(err, server.ErrNoAnswer) {
 		t.Errorf("nobody listens: %v", err)
 	}
 	stream, err := w.client.Ask(t.Context())
@@ -310,7 +310,7 @@ func TestAsk(t *testing.T) {
 	for errors.Is(err, server.ErrNoAnswer) || err == nil { // The stream opens a moment after the call.
 		var busy bool
 		var reason string
-		if busy, reason, err = w.subject.Busy(ctx, "n"); err == nil {
+		if busy, reason, err = w.subject.Busy(ctx, &api.NodeBusy{NodeName: "n"}); err == nil {
 			if !busy || reason != "n has pods" {
 				t.Errorf("got %t %q", busy, reason)
 			}
