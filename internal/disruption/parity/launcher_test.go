@@ -162,7 +162,7 @@ func (l *launched) NotBefore(types.UID) time.Time { return time.Time{} }
 func (l *launched) Settling() bool { return false }
 
 // Busy implements reclaim.Asker: the scheduler has nothing for any node.
-func (l *launched) Busy(context.Context, string) (bool, string, error) { return false, "", nil }
+func (l *launched) Busy(context.Context, *api.NodeBusy) (bool, string, error) { return false, "", nil }
 
 // Cordon implements reclaim.Ender.
 func (l *launched) Cordon(context.Context, string, string) error { return nil }
