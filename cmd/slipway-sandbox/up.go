@@ -48,7 +48,7 @@ func newUpCommand(name *string) *cobra.Command {
 	flags.StringVar(&cfg.AWSListen, "aws-listen", "", "address that AWS listens on (default a free port on loopback)")
 	flags.StringVar(&cfg.AWSEndpoint, "aws-endpoint", "", "URL of another AWS to stand on, such as LocalStack's or moto's (default the sandbox's own)")
 	flags.StringVar(&cfg.IPFamily, "ip-family", sandbox.IPv4, "IP family of the cluster: ipv4 or ipv6")
-	flags.StringVar(&cfg.Machines, "machines", "sim", "machines behind the instances: sim (simulated kubelets) or kubelet (real ones, on Linux as root)")
+	flags.StringVar(&cfg.Machines, "machines", "sim", "machines behind the instances: sim (simulated kubelets), light (thousands of them) or kubelet (real ones, on Linux as root)")
 	cfg.Speed = 1
 	flags.Var((*speed)(&cfg.Speed), "speed", "divide the delays of AWS and of machines by this")
 	flags.Int32Var(&cfg.NodeSyncs, "concurrent-node-syncs", 1, "Nodes that the cloud controller initializes at a time")

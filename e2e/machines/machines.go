@@ -23,8 +23,8 @@ import (
 type Mode interface {
 	// Run does the shared work of the machines until ctx ends.
 	Run(ctx context.Context) error
-	// Machine runs one machine until ctx ends, which means that its instance has stopped. An error is why the machine does
-	// not join. The instance then runs without a kubelet.
+	// Machine runs one machine until ctx ends, which means that its instance has stopped. A mode whose Run does the work of
+	// machines may return at once. An error is why the machine does not join. The instance then runs without a kubelet.
 	Machine(ctx context.Context, m instance.Instance) error
 }
 
@@ -39,7 +39,7 @@ type Config struct {
 	// Admin reads the cluster for all machines. Without NodeConfig it also impersonates their kubelets.
 	Admin *rest.Config
 	// NodeConfig returns the configuration with the identity system:node:NAME. Nil means impersonation by Admin: the
-	// authorizer and admission treat it the same, and thousands of machines need no certificates.
+	// authorizer and admission treat it the same, and thousands of machines need no certificates. Light machines ignore it.
 	NodeConfig func(nodeName string) *rest.Config
 	// Instances are AWS's.
 	Instances Instances
@@ -55,6 +55,8 @@ type Config struct {
 	Writers int
 	// Holds delay simulated machines; nil holds none.
 	Holds *instance.Holds
+	// Light makes simulated machines share goroutines and connections, and report less, so that thousands fit on a laptop.
+	Light bool
 }
 
 // Machines runs a machine for each running instance.
@@ -88,11 +90,16 @@ func Simulated(cfg Config) (Mode, error) {
 	if nodeConfig == nil {
 		nodeConfig = func(name string) *rest.Config { return impersonating(cfg.Admin, name) }
 	}
+	nodeClient := func(name string) (kubernetes.Interface, error) {
+		return kubernetes.NewForConfig(kubeletLimits(protobuf(nodeConfig(name)), cfg.Speed))
+	}
+	if cfg.Light {
+		if nodeClient, err = sharedClients(unlimited(protobuf(cfg.Admin))); err != nil {
+			return nil, fmt.Errorf("making the connection of light machines: %w", err)
+		}
+	}
 	mode, err := sim.New(sim.Config{
-		Client: client,
-		NodeClient: func(name string) (kubernetes.Interface, error) {
-			return kubernetes.NewForConfig(kubeletLimits(protobuf(nodeConfig(name)), cfg.Speed))
-		},
+		Client: client, NodeClient: nodeClient, Light: cfg.Light,
 		Cluster: cfg.Cluster, Endpoint: cfg.Endpoint,
 		Times: cfg.Times, Seed: cfg.Seed, Speed: cfg.Speed, Writers: cfg.Writers, Holds: cfg.Holds,
 	})

@@ -95,11 +95,15 @@ func (s *Sandbox) startMachines(ctx context.Context) (string, error) {
 	}
 	mode, err := machines.Simulated(machines.Config{
 		Admin: s.cp.Admin(), Cluster: ClusterName, Endpoint: s.cp.Endpoint(), Seed: s.cfg.Seed, Speed: s.cfg.Speed, Holds: &s.holds,
+		Light: s.cfg.Machines == Light,
 	})
 	if err != nil {
 		return "", err
 	}
 	detail := fmt.Sprintf("simulated kubelets at %g times their speed", s.cfg.Speed)
+	if s.cfg.Machines == Light {
+		detail = "light " + detail
+	}
 	if s.cfg.Machines == RealKubelets {
 		if mode, err = s.kubelets(ctx, mode); err != nil {
 			return "", err

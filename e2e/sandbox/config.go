@@ -27,8 +27,10 @@ const ClusterName = "slipway"
 
 // The kinds of machines that run as instances.
 const (
-	// Simulated are kubelets that run nothing; thousands fit on a laptop.
+	// Simulated are kubelets that run nothing; hundreds fit on a laptop.
 	Simulated = "sim"
+	// Light are simulated kubelets that share goroutines and report less; 5,000 and the control plane fit on a laptop.
+	Light = "light"
 	// RealKubelets are machines with a kubelet and a containerd each, on Linux as root.
 	RealKubelets = "kubelet"
 )
@@ -65,7 +67,7 @@ type Config struct {
 	KubeconfigPath string
 	// IPFamily is that of the EKS cluster: IPv4, the default, or IPv6.
 	IPFamily string
-	// Machines is the kind of machines: Simulated, the default, or RealKubelets.
+	// Machines is the kind of machines: Simulated, the default, Light, or RealKubelets.
 	Machines string
 	// Kubelets configures machines of kind RealKubelets.
 	Kubelets Kubelets
@@ -141,8 +143,8 @@ func (c *Config) validate() error {
 	if c.Speed < 0 {
 		errs = append(errs, fmt.Errorf("validating speed %v: is negative", c.Speed))
 	}
-	if c.Machines != Simulated && c.Machines != RealKubelets {
-		errs = append(errs, fmt.Errorf("validating machines %q: want %s or %s", c.Machines, Simulated, RealKubelets))
+	if c.Machines != Simulated && c.Machines != Light && c.Machines != RealKubelets {
+		errs = append(errs, fmt.Errorf("validating machines %q: want %s, %s or %s", c.Machines, Simulated, Light, RealKubelets))
 	}
 	if err := c.checkFamily(); err != nil {
 		errs = append(errs, err)
@@ -176,7 +178,7 @@ func (c *Config) checkFamily() error {
 	case serviceCIDRs()[c.IPFamily] == "":
 		return fmt.Errorf("validating IP family %q: want %s or %s", c.IPFamily, IPv4, IPv6)
 	case c.IPFamily == IPv6 && c.Machines == RealKubelets:
-		return fmt.Errorf("validating IP family %s: only with machines %s", IPv6, Simulated)
+		return fmt.Errorf("validating IP family %s: only with machines %s or %s", IPv6, Simulated, Light)
 	}
 	return nil
 }

@@ -46,6 +46,9 @@ func (h *Holds) Wait(ctx context.Context, nodePool string) {
 	}
 }
 
+// Held reports whether a hold on the machines of the NodePool is left.
+func (h *Holds) Held(nodePool string) bool { return h.of(nodePool) != nil }
+
 // of is closed when the hold of the NodePool ends; nil where there is none.
 func (h *Holds) of(nodePool string) <-chan struct{} {
 	if h == nil {

@@ -11,4 +11,8 @@
 // heartbeat. They end with the machine's context, without completing what they do, as when a machine is switched off. All
 // machines read through one set of informers (Sim.Run). They write with their own identity, and the number of concurrent
 // requests is limited.
+//
+// Light machines (Config.Light) are for clusters of thousands of nodes. They have no goroutine: a few workers take each machine that has
+// something to do from one queue (light.go). Node, Lease, admission, delays, hooks and grace periods are as above. They report less: the
+// first status of a pod is that it runs, a Node lists no images, and the Lease is renewed every 20 s instead of every 10 s.
 package sim

@@ -11,7 +11,7 @@ import (
 // A held machine has no kubelet however long it takes, one of another NodePool has; once it is let go, its network takes as long as
 // any other's, from the kubelet's start.
 func TestHeldMachineBootsWhenItIsLetGo(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inBoth(t, func(w *world) {
 		release, other := w.holds.Hold("default"), w.holds.Hold("another")
 		w.boot(machine())
 		w.at(time.Hour)

@@ -21,6 +21,7 @@ import (
 	nodeutil "k8s.io/component-helpers/node/util"
 	"k8s.io/kubernetes/pkg/kubelet/lifecycle"
 	"k8s.io/utils/clock"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 )
 
 // The kubelet's own periods: defaults of KubeletConfiguration.
@@ -44,8 +45,10 @@ type kubelet struct {
 	slots   slots
 	log     logr.Logger
 	address func() uint32
-	// wake receives when a pod of this node has changed.
-	wake chan struct{}
+	// wake is called when a pod of this node has changed. It does not block.
+	wake func()
+	// light is true where the kubelet reports less.
+	light bool
 
 	planner planner
 	// network is how long after the Node's registration the network plugin is ready: its agent is a pod on the node.
@@ -71,8 +74,11 @@ type lookedAt struct {
 // name returns the Node's name.
 func (k *kubelet) name() string { return k.host.instance.PrivateDNSName }
 
-// run runs the kubelet until ctx ends, when the machine is switched off.
-func (k *kubelet) run(ctx context.Context) {
+// pool returns the NodePool of the machine's node.
+func (k *kubelet) pool() string { return k.host.config.Labels[karpv1.NodePoolLabelKey] }
+
+// run runs the kubelet until ctx ends, when the machine is switched off. It receives from woken when a pod of this node has changed.
+func (k *kubelet) run(ctx context.Context, woken <-chan struct{}) {
 	k.register(ctx)
 	k.planner.networkReady = time.Now().Add(k.network)
 	var wg sync.WaitGroup
@@ -100,7 +106,7 @@ func (k *kubelet) run(ctx context.Context) {
 		timer.Reset(time.Until(due))
 		select {
 		case <-timer.C:
-		case <-k.wake:
+		case <-woken:
 			dirty = true
 		case <-ctx.Done():
 		}
@@ -141,19 +147,22 @@ func (k *kubelet) tryRegister(ctx context.Context) error {
 // heartbeat renews the Lease with the kubelet's own code, which creates the Lease or takes over the existing one. The node
 // lifecycle controller measures the period in real time, so Speed does not change it.
 func (k *kubelet) heartbeat(ctx context.Context) {
-	owner := func(l *coordinationv1.Lease) error {
-		if len(l.OwnerReferences) > 0 {
-			return nil
-		}
-		node, err := k.client.CoreV1().Nodes().Get(ctx, k.name(), metav1.GetOptions{})
-		if err != nil {
-			return fmt.Errorf("renewing Lease %s: %w", k.name(), err)
-		}
-		l.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID}}
-		return nil
-	}
+	owner := func(l *coordinationv1.Lease) error { return k.own(ctx, l) }
 	lease.NewController(clock.RealClock{}, k.client, k.name(), int32(leaseDuration/time.Second), nil, leaseInterval,
 		k.name(), corev1.NamespaceNodeLease, owner).Run(ctx)
+}
+
+// own makes the Node the owner of its Lease.
+func (k *kubelet) own(ctx context.Context, l *coordinationv1.Lease) error {
+	if len(l.OwnerReferences) > 0 {
+		return nil
+	}
+	node, err := k.client.CoreV1().Nodes().Get(ctx, k.name(), metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("renewing Lease %s: %w", k.name(), err)
+	}
+	l.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID}}
+	return nil
 }
 
 // observe returns what the kubelet sees of its machine at now.
@@ -162,6 +171,9 @@ func (k *kubelet) observe(now time.Time) observation {
 		now:          now,
 		networkReady: !now.Before(k.planner.networkReady),
 		devices:      !k.devicesAt.IsZero() && !now.Before(k.devicesAt),
+	}
+	if k.light {
+		return o // Each image would be one more status.
 	}
 	for _, name := range slices.Sorted(maps.Keys(k.planner.images)) {
 		if len(o.images) < maxImages && !now.Before(k.planner.images[name]) {
@@ -175,6 +187,9 @@ func (k *kubelet) observe(now time.Time) observation {
 // the kubelet's fast path, it reports at once that the node became ready.
 func (k *kubelet) syncNode(ctx context.Context, now time.Time) time.Time {
 	next := now.Add(k.planner.source.Scale(statusInterval))
+	if k.light {
+		next = now.Add(statusInterval)
+	}
 	if now.Before(k.planner.networkReady) && k.planner.networkReady.Before(next) {
 		next = k.planner.networkReady
 	}

@@ -68,6 +68,7 @@ func (k *kubelet) syncPods(ctx context.Context, now time.Time) time.Time {
 		}
 		if state.sent == nil || state.view.pod != pod || (!state.next.IsZero() && !now.Before(state.next)) {
 			state.view.pod = pod
+			k.writer.seen(pod)
 			k.stopIfDeleted(state, now)
 			k.report(state, now)
 			state.next = state.view.nextChange(now)
@@ -196,6 +197,9 @@ func (k *kubelet) stopIfDeleted(s *podState, now time.Time) {
 func (k *kubelet) report(s *podState, now time.Time) {
 	status := s.view.statusAt(now)
 	remove := s.view.pod.DeletionTimestamp != nil && (s.view.rejected != nil || s.view.over(now))
+	if k.light && !remove && status.Phase == corev1.PodPending {
+		return // Its first status says that it runs.
+	}
 	if s.sent != nil && !remove && equality.Semantic.DeepEqual(*s.sent, status) {
 		return
 	}

@@ -46,7 +46,7 @@ func TestPodRuns(t *testing.T) {
 }
 
 func TestRejectsWhatDoesNotFit(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inBoth(t, func(w *world) {
 		w.boot(machine())
 		w.at(40 * time.Second)
 		w.bind(pod("a", "1500m"))
@@ -88,7 +88,7 @@ func gpuPod(name string) *corev1.Pod {
 // R1: a pod that is bound before the device plugin registered runs without its GPU; one that sees the kubelet's zero is
 // rejected; one that waits gets it.
 func TestPodsBoundBeforeTheirDevices(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inBoth(t, func(w *world) {
 		m := machine()
 		m.GPUs, m.GPUResource = 1, "nvidia.com/gpu"
 		w.boot(m)
@@ -114,7 +114,7 @@ func TestPodsBoundBeforeTheirDevices(t *testing.T) {
 }
 
 func TestZeroedDevicesReject(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inBoth(t, func(w *world) {
 		gpus := corev1.ResourceList{"cpu": resource.MustParse("2"), "pods": resource.MustParse("29"), "nvidia.com/gpu": resource.MustParse("1")}
 		w.createNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName}, Status: corev1.NodeStatus{Capacity: gpus, Allocatable: gpus}})
 		m := machine()
@@ -131,7 +131,7 @@ func TestZeroedDevicesReject(t *testing.T) {
 
 // R12: pods bound before the network is ready. The kubelet starts at 30 s, the network is ready at 38 s.
 func TestPodsBoundBeforeTheNetwork(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inBoth(t, func(w *world) {
 		size := corev1.ResourceList{"cpu": resource.MustParse("1"), "pods": resource.MustParse("29"), "memory": resource.MustParse("4Gi")}
 		w.createNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName}, Status: corev1.NodeStatus{Capacity: size, Allocatable: size}})
 		ordinary, plain, host := pod("ordinary", "10m"), pod("plain", "10m"), pod("host", "10m")
@@ -164,7 +164,7 @@ func TestPodsBoundBeforeTheNetwork(t *testing.T) {
 }
 
 func TestGracefulDeletion(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inBoth(t, func(w *world) {
 		w.boot(machine())
 		w.at(40 * time.Second)
 		slow, stubborn := pod("slow", "10m"), pod("stubborn", "10m")
@@ -198,7 +198,7 @@ func TestGracefulDeletion(t *testing.T) {
 }
 
 func TestJobsEnd(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inBoth(t, func(w *world) {
 		w.boot(machine())
 		w.at(40 * time.Second)
 		good, bad := pod("good", "10m"), pod("bad", "10m")
@@ -226,7 +226,7 @@ func TestJobsEnd(t *testing.T) {
 
 // A pod that went away behind the kubelet's back keeps no other waiting for its status.
 func TestAVanishedPodHoldsUpNobody(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inBoth(t, func(w *world) {
 		missing := func(a clienttesting.Action) (bool, runtime.Object, error) {
 			named, ok := a.(interface{ GetName() string })
 			if !ok || named.GetName() != "vanished" {
@@ -257,7 +257,7 @@ func TestAVanishedPodHoldsUpNobody(t *testing.T) {
 // The node authorizer answers Forbidden for pods that are no more. Writes of a hundred such pods, removed without a grace period, delay
 // nothing, and end when the watch has seen the removals.
 func TestVanishedPodsWhoseReadIsForbidden(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inBoth(t, func(w *world) {
 		vanished := func(a clienttesting.Action) (string, bool) {
 			named, ok := a.(interface{ GetName() string })
 			return "vanished", ok && strings.HasPrefix(named.GetName(), "vanished")
@@ -300,7 +300,7 @@ func TestVanishedPodsWhoseReadIsForbidden(t *testing.T) {
 
 // A status that cannot be written is tried again, and arrives once the API server takes it.
 func TestAStatusIsTriedAgain(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inBoth(t, func(w *world) {
 		var refuse atomic.Bool
 		refuse.Store(true)
 		w.client.PrependReactor("patch", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
@@ -323,7 +323,7 @@ func TestAStatusIsTriedAgain(t *testing.T) {
 
 // The API server's second step of a deletion (grace 0) makes the kubelet write nothing more.
 func TestNothingIsWrittenAfterTheLastDeletion(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inBoth(t, func(w *world) {
 		w.boot(machine())
 		w.at(40 * time.Second)
 		w.bind(pod("a", "10m"))

@@ -16,7 +16,7 @@ import (
 )
 
 func TestRegistersAlone(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inBoth(t, func(w *world) {
 		w.boot(machine())
 		w.at(29 * time.Second)
 		if _, err := w.client.CoreV1().Nodes().Get(w.ctx, nodeName, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
@@ -57,7 +57,7 @@ func TestRegistersAlone(t *testing.T) {
 
 // What a registering kubelet changes of a Node that was made for it, and what it leaves alone (SCHEDULER 5).
 func TestRegistersOnAnExistingNode(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inBoth(t, func(w *world) {
 		taints := []corev1.Taint{{Key: "slipway.dev/starting", Effect: corev1.TaintEffectNoSchedule}, {Key: "mine", Effect: corev1.TaintEffectNoExecute}}
 		w.createNode(&corev1.Node{
 			ObjectMeta: metav1.ObjectMeta{Name: nodeName, Labels: map[string]string{"team": "a", "kubernetes.io/arch": "amd64"}},
@@ -111,7 +111,7 @@ func TestRegistersOnAnExistingNode(t *testing.T) {
 }
 
 func TestSwitchedOffIsSilent(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inBoth(t, func(w *world) {
 		off := w.boot(machine())
 		w.at(60 * time.Second)
 		w.bind(pod("late", "100m"))
@@ -150,7 +150,7 @@ func TestIdleHeartbeat(t *testing.T) {
 }
 
 func TestManagedNodeNeedsNoUserDataAndNoTime(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inBoth(t, func(w *world) {
 		m := machine()
 		m.UserData, m.NodeGroup, m.Type = "", "system", "t3.medium"
 		w.boot(m)
@@ -171,7 +171,7 @@ func TestManagedNodeNeedsNoUserDataAndNoTime(t *testing.T) {
 }
 
 func TestBadUserDataDoesNotJoin(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inBoth(t, func(w *world) {
 		for name, change := range map[string]func(*instance.Instance){
 			"none":            func(m *instance.Instance) { m.UserData = "" },
 			"another cluster": func(m *instance.Instance) { m.UserData = strings.Replace(userData, "name: sandbox", "name: other", 1) },

@@ -17,8 +17,8 @@ import (
 	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
-	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/e2e/machines/delay"
 	"github.com/slipway-k8s/slipway/e2e/machines/instance"
@@ -49,6 +49,8 @@ type Config struct {
 	Writers int
 	// Holds delay machines; nil holds none.
 	Holds *instance.Holds
+	// Light machines share a few goroutines and report less: see the package's documentation.
+	Light bool
 }
 
 // Sim runs simulated machines. They see nothing of the cluster until Run is called.
@@ -62,6 +64,9 @@ type Sim struct {
 	synced chan struct{}
 	// addresses counts the pod addresses given out.
 	addresses atomic.Uint32
+
+	// queue has the light machines that have something to do, now or later.
+	queue workqueue.TypedDelayingInterface[*light]
 
 	mu       sync.Mutex
 	kubelets map[string]*kubelet
@@ -81,6 +86,9 @@ func New(cfg Config) (*Sim, error) {
 	s := &Sim{
 		config: cfg, features: declaredFeatures(), slots: make(slots, cfg.Writers),
 		synced: make(chan struct{}), kubelets: map[string]*kubelet{},
+	}
+	if cfg.Light {
+		s.queue = workqueue.NewTypedDelayingQueue[*light]()
 	}
 	s.factory = informers.NewSharedInformerFactoryWithOptions(cfg.Client, 0, informers.WithTransform(withoutManagedFields))
 	s.pods = s.factory.InformerFor(&corev1.Pod{}, boundPodInformer)
@@ -132,12 +140,8 @@ func (s *Sim) podChanged(object any) {
 	s.mu.Lock()
 	k := s.kubelets[pod.Spec.NodeName]
 	s.mu.Unlock()
-	if k == nil {
-		return
-	}
-	select {
-	case k.wake <- struct{}{}:
-	default:
+	if k != nil {
+		k.wake()
 	}
 }
 
@@ -150,6 +154,9 @@ func (s *Sim) gone(pod *corev1.Pod) bool {
 
 // Run delivers the cluster's changes to the machines until ctx ends.
 func (s *Sim) Run(ctx context.Context) error {
+	if s.queue != nil {
+		defer s.queue.ShutDown()
+	}
 	s.factory.StartWithContext(ctx)
 	defer s.factory.Shutdown()
 	for kind, ok := range s.factory.WaitForCacheSync(ctx.Done()) {
@@ -161,13 +168,47 @@ func (s *Sim) Run(ctx context.Context) error {
 		return nil
 	}
 	close(s.synced)
+	if s.queue != nil {
+		s.work(ctx)
+	}
 	<-ctx.Done()
 	return nil
 }
 
-// Machine runs one machine: boot, kubelet, pods. It returns nil when ctx ends, which means that the instance has stopped. It
-// returns an error if the machine cannot join; no kubelet runs then.
+// Machine runs one machine: boot, kubelet, pods. It returns nil when ctx ends, which means that the instance has stopped; a light machine
+// runs until then as well, and Machine returns at once. It returns an error if the machine cannot join; no kubelet runs then.
 func (s *Sim) Machine(ctx context.Context, m instance.Instance) error {
+	k, started, err := s.kubelet(ctx, m)
+	if err != nil {
+		return fmt.Errorf("booting instance %s: %w", m.ID, err)
+	}
+	if s.config.Light {
+		s.addLight(ctx, k, started)
+		return nil
+	}
+	sleep(ctx, time.Until(started))
+	s.config.Holds.Wait(ctx, k.pool())
+	select {
+	case <-s.synced:
+	case <-ctx.Done():
+		return nil
+	}
+	woken := make(chan struct{}, 1)
+	k.wake = func() {
+		select {
+		case woken <- struct{}{}:
+		default:
+		}
+	}
+	s.add(k)
+	defer s.remove(k)
+	k.log.V(2).Info("The kubelet starts", "networkReadyIn", k.network)
+	k.run(ctx, woken)
+	return nil
+}
+
+// kubelet returns the kubelet of a machine and when it starts.
+func (s *Sim) kubelet(ctx context.Context, m instance.Instance) (k *kubelet, started time.Time, err error) {
 	source := delay.Source{Seed: s.config.Seed, Machine: m.ID, Speed: s.config.Speed}
 	times := s.config.Times
 	if m.NodeGroup != "" {
@@ -175,46 +216,44 @@ func (s *Sim) Machine(ctx context.Context, m instance.Instance) error {
 	}
 	h, err := s.host(m)
 	if err != nil {
-		return fmt.Errorf("booting instance %s: %w", m.ID, err)
-	}
-	started := later(m.Launched.Add(source.Draw(times.Kubelet, "kubelet")), time.Now())
-	sleep(ctx, time.Until(started))
-	s.config.Holds.Wait(ctx, h.config.Labels[karpv1.NodePoolLabelKey])
-	select {
-	case <-s.synced:
-	case <-ctx.Done():
-		return nil
+		return nil, time.Time{}, err
 	}
 	client, err := s.config.NodeClient(m.PrivateDNSName)
 	if err != nil {
-		return fmt.Errorf("booting instance %s: making the client of node %s: %w", m.ID, m.PrivateDNSName, err)
+		return nil, time.Time{}, fmt.Errorf("making the client of node %s: %w", m.PrivateDNSName, err)
 	}
 	log := klog.FromContext(ctx).WithValues("node", klog.KRef("", m.PrivateDNSName), "instanceID", m.ID)
 	network := source.Draw(times.Network, "network")
-	k := &kubelet{
-		host: h, client: client, network: network,
+	started = later(m.Launched.Add(source.Draw(times.Kubelet, "kubelet")), time.Now())
+	k = &kubelet{
+		host: h, client: client, network: network, light: s.config.Light,
 		nodes: s.factory.Core().V1().Nodes().Lister(), pods: s.pods.GetIndexer(),
 		slots: s.slots, log: log, address: s.address,
-		wake:   make(chan struct{}, 1),
 		writer: newWriter(client, s.slots, log, s.gone),
 		known:  map[types.UID]*podState{},
 		planner: planner{
 			times: times, source: source, images: map[string]time.Time{},
-			networkReady: later(started, time.Now()).Add(network),
+			networkReady: started.Add(network),
 		},
 	}
 	k.admit = k.newAdmission()
+	return k, started, nil
+}
+
+// add lets changes of the node's pods wake the kubelet.
+func (s *Sim) add(k *kubelet) {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.kubelets[k.name()] = k
-	s.mu.Unlock()
-	log.V(2).Info("The kubelet starts", "networkReadyIn", time.Until(k.planner.networkReady))
-	k.run(ctx)
+}
+
+// remove undoes add, unless another kubelet has the node's name now.
+func (s *Sim) remove(k *kubelet) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.kubelets[k.name()] == k {
 		delete(s.kubelets, k.name())
 	}
-	return nil
 }
 
 // host reads the machine's user data, as its boot agent does.

@@ -38,8 +38,26 @@ type world struct {
 	cancel context.CancelFunc
 }
 
+// inBoth runs f with machines of both sorts.
+func inBoth(t *testing.T, f func(w *world)) {
+	t.Helper()
+	t.Run("own goroutines", func(t *testing.T) { inWorld(t, f) })
+	t.Run("light", func(t *testing.T) { inLightWorld(t, f) })
+}
+
 // inWorld runs f in a bubble; every delay is fixed: kubelet after 30 s, network 8 s later, pulls 3 s, containers 0.5 s.
 func inWorld(t *testing.T, f func(w *world)) {
+	t.Helper()
+	inWorldOf(t, false, f)
+}
+
+// inLightWorld does the same with light machines.
+func inLightWorld(t *testing.T, f func(w *world)) {
+	t.Helper()
+	inWorldOf(t, true, f)
+}
+
+func inWorldOf(t *testing.T, light bool, f func(w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{t: t, client: fake.NewClientset(), start: time.Now()}
@@ -51,6 +69,7 @@ func inWorld(t *testing.T, f func(w *world)) {
 			Cluster:    "sandbox",
 			Times:      fixedTimes(),
 			Holds:      &w.holds,
+			Light:      light,
 		})
 		if err != nil {
 			t.Fatal(err)

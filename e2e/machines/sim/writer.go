@@ -160,6 +160,13 @@ func (w *writer) putBack(p podWrite, now time.Time) {
 
 func (w *writer) run(ctx context.Context) {
 	for ctx.Err() == nil {
+		w.await(ctx, w.drain(ctx))
+	}
+}
+
+// drain writes all that can be written now. It returns when the next of the others can be; zero for never.
+func (w *writer) drain(ctx context.Context) time.Time {
+	for ctx.Err() == nil {
 		next := w.take(time.Now())
 		switch {
 		case next.status != nil:
@@ -169,9 +176,10 @@ func (w *writer) run(ctx context.Context) {
 				w.slots.do(ctx, func() { w.record(ctx, e) })
 			}
 		default:
-			w.await(ctx, next.until)
+			return next.until
 		}
 	}
+	return time.Time{}
 }
 
 // await returns at the given moment, or when there is something new to write.
@@ -248,6 +256,15 @@ func (w *writer) newest(pod *corev1.Pod) *corev1.Pod {
 		}
 	}
 	return pod
+}
+
+// seen drops what the API server last returned of a pod once the watch has it, too.
+func (w *writer) seen(pod *corev1.Pod) {
+	if w.newest(pod) == pod {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		delete(w.applied, pod.UID)
+	}
 }
 
 // isDeleted reports whether the pod with this UID no longer exists. The node authorizer answers Forbidden for a pod that does not
