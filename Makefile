@@ -7,9 +7,9 @@ LDFLAGS := -s -w -X k8s.io/component-base/version.gitVersion=v1.36.3+slipway.$(V
 GOLANGCI := go tool -modfile=go.tools.mod golangci-lint
 
 # These link kube-apiserver, or run what does: the race detector would double a build of minutes for code that is not ours.
-APISERVER := ./e2e ./e2e/variants ./e2e/commands ./e2e/walk ./e2e/bench ./e2e/controlplane ./e2e/sandbox ./e2e/demo ./cmd/slipway-sandbox
+APISERVER := ./e2e ./e2e/variants ./e2e/commands ./e2e/walk ./e2e/bench ./e2e/scale ./e2e/controlplane ./e2e/sandbox ./e2e/demo ./cmd/slipway-sandbox
 # Pure code, without a goroutine (a test holds this list against it): the race detector has nothing to find, and costs minutes.
-PURE := ./cmd/slipway ./internal/disruption ./internal/disruption/conditions ./internal/disruption/parity ./e2e/aws/instancetypes ./e2e/aws/meter ./e2e/aws/policy ./e2e/aws/wire ./e2e/day ./e2e/machines/delay ./e2e/machines/userdata \
+PURE := ./cmd/slipway ./internal/disruption ./internal/disruption/conditions ./internal/disruption/parity ./e2e/aws/instancetypes ./e2e/aws/meter ./e2e/aws/policy ./e2e/aws/wire ./e2e/day ./e2e/scale/calls ./e2e/machines/delay ./e2e/machines/userdata \
 	./internal/conventions ./internal/buffersize ./internal/manifest ./internal/release ./internal/release/archive ./internal/release/image ./internal/release/krew ./internal/release/licenses ./internal/terminal ./launcher/aws/userdata ./launcher/bill ./launcher/catalog ./launcher/catalog/builtin ./launcher/catalog/commitment ./launcher/catalog/fromec2 ./launcher/catalog/overlay \
 	./launcher/catalog/ec2error ./launcher/convert ./launcher/drain ./launcher/view ./launcher/view/top ./manifests ./manifests/chart ./plugin/batch ./plugin/buffers ./plugin/consolidate ./plugin/consolidate/cover ./plugin/consolidate/movebound ./plugin/explain ./plugin/parity ./plugin/plan ./plugin/plan/bitset ./plugin/plan/nodematch ./plugin/plan/relations ./plugin/simulate \
 	./plugin/provision ./plugin/provision/podclass ./plugin/provision/clusterview ./plugin/provision/devices ./plugin/simulate/bufferpods ./plugin/simulate/input ./plugin/simulate/edits ./plugin/simulate/market ./plugin/simulate/report
@@ -132,6 +132,11 @@ karpenter-on-sandbox: build karpenter ## Run Karpenter's own controller, unchang
 .PHONY: beside-karpenter
 beside-karpenter: build karpenter ## Measure slipway and Karpenter with a stock kube-scheduler one after the other, each alone on a sandbox at EC2's speed; PODS=300 ROUNDS=1
 	SLIPWAY_BIN_DIR=$(CURDIR)/bin go test -count 1 -timeout 0 -v -run '^$$' -bench Beside -benchtime 1x $(KARPENTER) -karpenter.pods=$(or $(PODS),300) -karpenter.rounds=$(or $(ROUNDS),1)
+
+.PHONY: scale
+scale: build ## Run many nodes and pods on light machines through scale out, rest, drift with an end of both processes, consolidation and scale in, as tables of what it cost (hours); NODES=5000 PODS=50000 SPEED=1 (EC2's) REST=60s SETTLE=5m PATIENCE=2h PROFILES=folder
+	SLIPWAY_BIN_DIR=$(CURDIR)/bin go test -count 1 -timeout 0 -v -run '^$$' -bench Scale -benchtime 1x ./e2e/scale -scale.nodes=$(or $(NODES),5000) -scale.pods=$(or $(PODS),50000) \
+		-scale.speed=$(or $(SPEED),1) -scale.rest=$(or $(REST),60s) -scale.settle=$(or $(SETTLE),5m) -scale.patience=$(or $(PATIENCE),2h) -scale.profiles='$(abspath $(PROFILES))'
 
 .PHONY: kind-image
 kind-image: ## Build kind's node image, and kind, from source into bin/kind, where no registry can be reached (Linux, root; apt: debootstrap gcc libc6-dev)

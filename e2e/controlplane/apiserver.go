@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"os"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -24,6 +25,23 @@ const poll = 25 * time.Millisecond
 
 // apiPatience is how long kube-apiserver may take to become ready: seconds, or longer on a busy machine.
 const apiPatience = 2 * time.Minute
+
+// auditMiB is the size from which kube-apiserver would begin another audit log: more than a run writes.
+const auditMiB = 1 << 20
+
+// auditPolicy has requests logged once they are answered, watches once they are accepted.
+const auditPolicy = `apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+- level: None
+  userGroups: [system:nodes]
+  resources:
+  - group: coordination.k8s.io
+- level: None
+  nonResourceURLs: ["*"]
+- level: Metadata
+`
 
 // startAPI starts kube-apiserver on a free loopback port and waits until it is ready.
 func (cp *ControlPlane) startAPI(ctx context.Context, cfg Config) error {
@@ -67,6 +85,14 @@ func (cp *ControlPlane) apiOptions(ctx context.Context, listener net.Listener, c
 	opts.SecureServing.Listener = listener
 	if err := flags.Parse(cp.apiFlags(listener.Addr().(*net.TCPAddr).Port, cfg)); err != nil {
 		return options.CompletedOptions{}, err
+	}
+	if cfg.AuditLog != "" {
+		policy := cp.authority.path("audit.yaml")
+		if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {
+			return options.CompletedOptions{}, err
+		}
+		opts.Audit.PolicyFile = policy
+		opts.Audit.LogOptions.Path, opts.Audit.LogOptions.MaxSize = cfg.AuditLog, auditMiB
 	}
 	if err := opts.GenericServerRunOptions.ComponentGlobalsRegistry.Set(); err != nil {
 		return options.CompletedOptions{}, err

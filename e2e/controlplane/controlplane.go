@@ -23,6 +23,9 @@ type Config struct {
 	LogFile string
 	// ServiceCIDR is the range of cluster IPs, and with it the cluster's IP family; empty means 10.100.0.0/16.
 	ServiceCIDR string
+	// AuditLog is the path of the file to which kube-apiserver writes each request, without bodies, and without the Leases of kubelets; empty
+	// means no such file.
+	AuditLog string
 	// EmulatedVersion is the version that kube-apiserver and kube-controller-manager emulate, for example "1.34"; empty
 	// means the version from which they were built.
 	EmulatedVersion string

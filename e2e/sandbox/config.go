@@ -102,6 +102,8 @@ type Config struct {
 	Replicas int
 	// Taps puts a proxy between each process and the servers that it calls, for Journal and Taps.
 	Taps bool
+	// AuditLog is the path of a file to which kube-apiserver writes each request but the Leases of kubelets; empty means none.
+	AuditLog string
 	// RestartBackoff is the delay before the second restart in a row of a process; 0 means a kubelet's, divided by Speed.
 	RestartBackoff time.Duration
 	// Progress is called during the start with each started part and its duration; nil means no call.

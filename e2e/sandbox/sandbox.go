@@ -128,7 +128,7 @@ func (s *Sandbox) claimFolder(context.Context) (string, error) {
 func (s *Sandbox) startControlPlane(ctx context.Context) (string, error) {
 	cp, err := controlplane.Start(ctx, controlplane.Config{
 		Folder: s.claim.Folder, LogFile: s.LogFile(ControlPlane), EmulatedVersion: s.cfg.EmulatedVersion,
-		ServiceCIDR: serviceCIDRs()[s.cfg.IPFamily],
+		ServiceCIDR: serviceCIDRs()[s.cfg.IPFamily], AuditLog: s.cfg.AuditLog,
 	})
 	if err != nil {
 		return "", err

@@ -1,0 +1,205 @@
+package scale_test
+
+import (
+	"fmt"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/e2e/sandbox"
+	"github.com/slipway-k8s/slipway/e2e/scale/calls"
+)
+
+// The NodePools: the nodes of one drift.
+const (
+	steady, drifting = "steady", "drifting"
+	// parts is how many Deployments there are; every fifth is for nodes that drift.
+	parts = 10
+	// nodeCPU is less than what a machine of 4 vCPU has for pods, in thousandths.
+	nodeCPU = 3900
+)
+
+// BenchmarkScale runs many nodes and pods through a day's worth of change, and prints what each stage cost beside its goals.
+func BenchmarkScale(b *testing.B) {
+	for b.Loop() {
+		scale(b)
+	}
+}
+
+func scale(b *testing.B) {
+	b.Helper()
+	w := newWorld(b)
+	nodes, pods := argument[int]("nodes"), argument[int]("pods")
+	w.Create(sandbox.NodeClass("default"))
+	w.pool(steady)
+	w.pool(drifting)
+	var stages []calls.Stage
+	stages = append(stages, w.stage("scale-out", w.profiled("scale-out", func() {
+		w.deployments(pods, int64(nodeCPU*nodes/pods))
+		w.await("all pods to run", func(t tally) bool { return t.running == pods && t.initialized == t.total() })
+	})))
+	rest := w.stage("rest", w.profiled("rest", func() {
+		end := time.Now().Add(argument[time.Duration]("rest"))
+		w.await("the rest to end", func(tally) bool { return time.Now().After(end) })
+	}))
+	rest.Rest = true
+	stages = append(stages, rest, w.drift(pods))
+	stages = append(stages, w.stage("consolidation", w.profiled("consolidation", func() {
+		w.consolidate("30s")
+		w.scaleTo(pods * 6 / 10)
+		w.settle(pods * 6 / 10)
+	})))
+	stages = append(stages, w.stage("scale-in", func() {
+		w.scaleTo(0)
+		w.await("all nodes to end", func(t tally) bool { return t.pods == 0 && t.total() == 0 && w.instances() == 0 })
+	}))
+	b.Logf("%d nodes and %d pods:\n%s", nodes, pods, calls.Table(stages))
+	for _, s := range stages {
+		b.Logf("requests during %s:\n%s", s.Name, calls.CallTable(s, 14, calls.Launcher, calls.Scheduler, "kubelets"))
+	}
+}
+
+// drift changes a NodePool of a fifth of the nodes. In the middle both processes end, the scheduler politely.
+func (w *world) drift(pods int) calls.Stage {
+	w.b.Helper()
+	out := w.stage("drift", func() {
+		pool := w.get(drifting)
+		patch := client.MergeFrom(pool.DeepCopy())
+		pool.Spec.Template.Labels = map[string]string{"example.com/generation": "2"}
+		if err := w.API.Patch(w.b.Context(), pool, patch); err != nil {
+			w.b.Fatal(err)
+		}
+		w.await("the nodes to drift", func(t tally) bool { return t.outdated > 0 })
+		all, before := w.look().nodes[drifting], w.look().ended
+		w.await("half of the nodes to be replaced", func(t tally) bool { return t.ended-before >= all/2 })
+		if err := syscall.Kill(w.PID(sandbox.Scheduler), syscall.SIGTERM); err != nil {
+			w.b.Fatal(err)
+		}
+		if err := w.Kill(sandbox.Launcher); err != nil {
+			w.b.Fatal(err)
+		}
+		w.await("all of them to be replaced", func(t tally) bool {
+			return t.ended-before >= all && t.outdated == 0 && t.running == pods && t.initialized == t.total()
+		})
+	})
+	out.Restarted = true
+	return out
+}
+
+// settle waits until the nodes have been the same for a while.
+func (w *world) settle(pods int) {
+	w.b.Helper()
+	last, since := -1, time.Now()
+	w.await("consolidation to end", func(t tally) bool {
+		if changes := t.launched + t.ended; changes != last || t.running != pods || t.pods != pods || t.initialized != t.total() {
+			last, since = changes, time.Now()
+		}
+		return time.Since(since) > argument[time.Duration]("settle")
+	})
+}
+
+// profiled is do with a CPU profile of the launcher for its first half minute, where profiles are wanted.
+func (w *world) profiled(name string, do func()) func() {
+	folder := argument[string]("profiles")
+	if folder == "" {
+		return do
+	}
+	return func() {
+		var wg sync.WaitGroup
+		defer wg.Wait()
+		wg.Go(func() { w.fetch(folder+"/launcher-"+name+"-cpu.pprof", "/debug/pprof/profile?seconds=30") })
+		do()
+	}
+}
+
+// pool creates a NodePool of machines of one size, and waits until it may launch.
+func (w *world) pool(name string) {
+	w.b.Helper()
+	pool := &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	template := &pool.Spec.Template
+	template.Spec.NodeClassRef = &karpv1.NodeClassReference{Group: "karpenter.k8s.aws", Kind: "EC2NodeClass", Name: "default"}
+	template.Spec.ExpireAfter = karpv1.MustParseNillableDuration("Never")
+	template.Spec.Requirements = []karpv1.NodeSelectorRequirementWithMinValues{
+		{Key: karpv1.CapacityTypeLabelKey, Operator: corev1.NodeSelectorOpIn, Values: []string{karpv1.CapacityTypeOnDemand}},
+		{Key: awsv1.LabelInstanceCategory, Operator: corev1.NodeSelectorOpIn, Values: []string{"c", "m", "r"}},
+		{Key: awsv1.LabelInstanceCPU, Operator: corev1.NodeSelectorOpIn, Values: []string{"4"}},
+	}
+	pool.Spec.Disruption.ConsolidationPolicy = karpv1.ConsolidationPolicyWhenEmptyOrUnderutilized
+	pool.Spec.Disruption.ConsolidateAfter = karpv1.MustParseNillableDuration("Never")
+	pool.Spec.Disruption.Budgets = []karpv1.Budget{{Nodes: "10%"}}
+	w.Create(pool)
+	w.await("NodePool "+name+" to be ready", func(tally) bool { return w.get(name).StatusConditions().Root().IsTrue() })
+}
+
+func (w *world) get(name string) *karpv1.NodePool {
+	w.b.Helper()
+	pool := &karpv1.NodePool{}
+	if err := w.API.Get(w.b.Context(), client.ObjectKey{Name: name}, pool); err != nil {
+		w.b.Fatal(err)
+	}
+	return pool
+}
+
+// consolidate lets the nodes of both NodePools be consolidated.
+func (w *world) consolidate(after string) {
+	w.b.Helper()
+	for _, name := range []string{steady, drifting} {
+		pool := w.get(name)
+		patch := client.MergeFrom(pool.DeepCopy())
+		pool.Spec.Disruption.ConsolidateAfter = karpv1.MustParseNillableDuration(after)
+		if err := w.API.Patch(w.b.Context(), pool, patch); err != nil {
+			w.b.Fatal(err)
+		}
+	}
+}
+
+// part is the share of one Deployment.
+func part(pods, i int) *int32 {
+	return new(int32(pods*(i+1)/parts - pods*i/parts))
+}
+
+// deployments creates the pods, which ask for so many thousandths of a CPU each.
+func (w *world) deployments(pods int, cpu int64) {
+	w.b.Helper()
+	for i := range parts {
+		pool := steady
+		if i%5 == 4 {
+			pool = drifting
+		}
+		labels := map[string]string{"app": deploymentName(i)}
+		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: deploymentName(i)}}
+		d.Spec.Replicas = part(pods, i)
+		d.Spec.Selector = &metav1.LabelSelector{MatchLabels: labels}
+		d.Spec.Template = corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{
+			NodeSelector:                  map[string]string{karpv1.NodePoolLabelKey: pool},
+			TerminationGracePeriodSeconds: new(int64(0)),
+			Containers: []corev1.Container{{Name: "main", Image: "registry.example/main:1", Resources: corev1.ResourceRequirements{
+				Requests: corev1.ResourceList{corev1.ResourceCPU: *resource.NewMilliQuantity(cpu, resource.DecimalSI), corev1.ResourceMemory: resource.MustParse("64Mi")},
+			}}},
+		}}
+		w.Create(d)
+	}
+}
+
+func deploymentName(i int) string { return fmt.Sprintf("part-%d", i) }
+
+// scaleTo changes the Deployments so that they have so many pods.
+func (w *world) scaleTo(pods int) {
+	w.b.Helper()
+	for i := range parts {
+		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: deploymentName(i)}}
+		patch := fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, *part(pods, i))
+		if err := w.API.Patch(w.b.Context(), d, client.RawPatch("application/merge-patch+json", patch)); err != nil {
+			w.b.Fatal(err)
+		}
+	}
+}
