@@ -2,7 +2,9 @@ package e2e_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -104,4 +106,65 @@ func (w *world) awaitBuffered(buffer *autoscalingv1beta1.CapacityBuffer) {
 		}
 		return meta.IsStatusConditionTrue(got.Status.Conditions, autoscalingv1beta1.ProvisioningCondition)
 	})
+}
+
+// The room of a reserved buffer is for the pods that it waits for: others have nodes launched, whatever their priority. Its own run there at once, and
+// the room is launched again. While nothing comes, no node does and none terminates.
+func TestReservedBuffer(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "reservedbuffer")
+	w.shrinking(nil)
+	template := corev1.PodTemplateSpec{Spec: w.podSpec("1100m", "1Gi", nil)}
+	template.Labels = map[string]string{"app": "web"}
+	w.create(&corev1.PodTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "chunk"}, Template: template})
+	buffer := &autoscalingv1beta1.CapacityBuffer{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "spare"}}
+	buffer.Spec.PodTemplateRef, buffer.Spec.Replicas = &autoscalingv1beta1.LocalObjectRef{Name: "chunk"}, new(int32(2))
+	buffer.Spec.ProvisioningStrategy = new("buffer.slipway.dev/reserved")
+	all := &autoscalingv1beta1.CapacityBuffer{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "all"}, Spec: *buffer.Spec.DeepCopy()}
+	all.Annotations = map[string]string{"slipway.dev/reserved-for": "!app"}
+	w.create(all)
+	w.create(buffer)
+	w.awaitBuffered(buffer)
+	room := map[string]bool{}
+	for _, c := range w.fixed(w.name) {
+		room[c.Object.Status.NodeName] = true
+	}
+	if len(room) != 2 {
+		t.Fatalf("%d nodes for 2 pods of 1.1 CPUs", len(room))
+	}
+
+	w.deployment("other", 3, w.podSpec("1100m", "1Gi", nil))
+	w.awaitRunning(3)
+	w.deployment("web", 2, template.Spec)
+	w.awaitRunning(5)
+	for _, p := range w.pods() {
+		if web := p.Object.Labels["app"] == "web"; web != room[p.Object.Spec.NodeName] {
+			t.Errorf("pod %s runs on node %s, which the buffer has room on: %t", p.Object.Name, p.Object.Spec.NodeName, room[p.Object.Spec.NodeName])
+		}
+		t.Logf("pod %s was bound %s after its creation", p.Object.Name, p.Bound.At.Sub(p.Created.At))
+	}
+	w.await(t, "room for the buffer beside its pods", func() bool { return len(w.fixed(w.name)) == 7 })
+	w.awaitBuffered(buffer)
+	if got := w.reason(all); !strings.Contains(got, "selects pods without labels") {
+		t.Errorf("a selector of all pods: %q", got)
+	}
+
+	// Each pod of another test that is bound has the room planned again, and consolidation looks at the nodes once a second.
+	time.Sleep(10 * time.Second)
+	if n := len(w.everClaimed(w.name)); n != 7 || len(w.claimsOf(w.name)) != 7 {
+		t.Errorf("%d NodeClaims in all and %d now, want 7: the cluster is steady", n, len(w.claimsOf(w.name)))
+	}
+}
+
+// reason is the message of the condition ReadyForProvisioning.
+func (w *world) reason(buffer *autoscalingv1beta1.CapacityBuffer) string {
+	w.t.Helper()
+	got := &autoscalingv1beta1.CapacityBuffer{}
+	if err := w.client.Get(w.t.Context(), client.ObjectKeyFromObject(buffer), got); err != nil {
+		w.t.Fatal(err)
+	}
+	if c := meta.FindStatusCondition(got.Status.Conditions, autoscalingv1beta1.ReadyForProvisioningCondition); c != nil {
+		return c.Message
+	}
+	return ""
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/launcher/api"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/plugin/buffers"
 	"github.com/slipway-k8s/slipway/plugin/catalogview"
 	"github.com/slipway-k8s/slipway/plugin/intake"
 	"github.com/slipway-k8s/slipway/plugin/link"
@@ -129,7 +130,7 @@ func newIdlePlanner(t *testing.T, activate func([]catalog.PodRef)) *planner {
 			}, args: args,
 		},
 		queue: &queue{objects: objects, profiles: &profiles{}}, link: l, status: podstatus.New(podstatus.Config{}),
-		consolidator: &consolidator{}, view: catalogview.New(), unplaced: pending.New(), snapshot: &snapshot{},
+		consolidator: &consolidator{}, view: catalogview.New(), buffers: buffers.NewTable(), unplaced: pending.New(), snapshot: &snapshot{},
 	}
 	p, err := parts.planner()
 	if err != nil {

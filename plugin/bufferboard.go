@@ -13,7 +13,7 @@ type bufferBoard struct {
 }
 
 // publish replaces the list with the nodes of the table.
-func (b *bufferBoard) publish(t buffers.Table) {
+func (b *bufferBoard) publish(t *buffers.Table) {
 	nodes := t.Nodes()
 	b.nodes.Store(&nodes)
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -19,6 +20,7 @@ import (
 	"github.com/slipway-k8s/slipway/plugin/explain"
 	"github.com/slipway-k8s/slipway/plugin/intake"
 	"github.com/slipway-k8s/slipway/plugin/plan"
+	"github.com/slipway-k8s/slipway/plugin/reservations"
 )
 
 const (
@@ -41,19 +43,21 @@ type bufferPlacer struct {
 	// provisioner has a timeout of its own.
 	provisioner provisioner
 	inbox       *inbox
-	table       buffers.Table
+	table       *buffers.Table
 	templates   bufferTemplates
 	parts       *plannerParts
-	todo        []*api.Question
+	// publish makes the room visible outside the planner's goroutine.
+	publish func()
+	todo    []*api.Question
 	// since is when the first question began to wait, rest when it may be planned.
 	since, rest time.Time
 	// cordoned is since when nodes with room for pods of buffers are cordoned to terminate, by name.
 	cordoned map[string]time.Time
 }
 
-func newBufferPlacer(p *plannerParts, from *provisioner) *bufferPlacer {
+func newBufferPlacer(p *plannerParts, from *provisioner, publish func()) *bufferPlacer {
 	return &bufferPlacer{
-		provisioner: *from, inbox: p.inbox, table: p.buffers, parts: p, cordoned: map[string]time.Time{},
+		provisioner: *from, inbox: p.inbox, table: p.buffers, parts: p, publish: publish, cordoned: map[string]time.Time{},
 		templates: bufferTemplates{rules: p.objects.rules, known: map[string]map[string]bufferTemplate{}},
 	}
 }
@@ -75,7 +79,7 @@ func (b *bufferPlacer) step(ctx context.Context, waiting bool, now time.Time) ti
 	q := b.todo[0]
 	b.todo, b.since = b.todo[1:], now
 	answer := b.safe(ctx, q.GetPlaceBuffers())
-	b.parts.bufferBoard.publish(b.table) // Before the launcher knows it: it may ask at once whether a node is free.
+	b.publish() // Before the launcher knows it: it may ask at once whether a node is free.
 	b.rest = time.Now().Add(buffersAfter * time.Since(now))
 	reply(ctx, b.parts.link, &api.Answer{Id: q.GetId(), Kind: &api.Answer_PlaceBuffers{PlaceBuffers: answer}})
 	if len(b.todo) > 0 {
@@ -112,10 +116,10 @@ func (b *bufferPlacer) watchCordons(now time.Time) {
 	}
 }
 
-// stays reports whether the pods of buffers stay on the node although it is cordoned to terminate.
+// stays reports whether the pods of buffers stay on the node although it is cordoned to terminate: it may be a move.
 func (b *bufferPlacer) stays(node string) bool {
 	since, is := b.cordoned[node]
-	return is && time.Since(since) < buffersStay
+	return is && !b.table.Terminates(node) && time.Since(since) < buffersStay
 }
 
 // bufferState is a buffer of a question, with its answer as far as it is known.
@@ -173,12 +177,22 @@ func (b *bufferPlacer) states(asked *api.PlaceBuffers) ([]*bufferState, map[type
 	}
 	var out []*bufferState
 	all, now := map[types.UID]bool{}, time.Now()
+	reserved := map[string]*reservations.Takers{}
+	defer func() { b.table.Reserve(asked.GetNamespace(), reserved) }()
 	for _, in := range asked.GetBuffers() {
 		s := &bufferState{places: &api.BufferPlaces{Uid: in.GetUid()}}
 		out = append(out, s)
 		template := templates[in.GetUid()]
 		if s.places.NoRoom = template.why; template.why != "" {
 			continue
+		}
+		if in.GetTakers() != nil {
+			takers, err := takersOf(asked.GetNamespace(), in.GetTakers())
+			if err != nil {
+				s.places.NoRoom = err.Error()
+				continue
+			}
+			reserved[in.GetUid()] = takers
 		}
 		buffer := buffers.Buffer{Namespace: asked.GetNamespace(), Name: in.GetName(), UID: in.GetUid(), Count: int(in.GetPods()), Template: template.out}
 		s.take(&buffer, b.parts.queue.profiles.served[0], now)
@@ -187,6 +201,19 @@ func (b *bufferPlacer) states(asked *api.PlaceBuffers) ([]*bufferState, map[type
 		}
 	}
 	return out, all, nil
+}
+
+// takersOf reads which pods may take the room of a buffer of the namespace.
+func takersOf(namespace string, in *api.Takers) (*reservations.Takers, error) {
+	out := &reservations.Takers{Namespace: namespace, Priority: in.Priority}
+	if in.GetSelector() == "" {
+		return out, nil
+	}
+	var err error
+	if out.Selector, err = labels.Parse(in.GetSelector()); err != nil {
+		return nil, fmt.Errorf("reading the selector of its pods: %w", err)
+	}
+	return out, nil
 }
 
 // take makes the buffer's pods. All are of one class.
@@ -221,7 +248,7 @@ func (b *bufferPlacer) plan(ctx context.Context, entries []intake.Entry, states 
 	for _, e := range entries {
 		// Time that ran out says nothing about the room that a pod has.
 		if unplaced[e.Pod.UID] == "" || !w.result.Plan.CutShort {
-			delete(b.table, e.Pod.UID)
+			b.table.Drop(e.Pod.UID)
 		}
 	}
 	launched := b.provisioner.sender.launch(ctx, w).claims

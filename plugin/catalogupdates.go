@@ -42,7 +42,7 @@ type catalogUpdatesConfig struct {
 	view     *catalogview.View
 	promises *promise.Table
 	reserved *reservations.Table
-	buffers  buffers.Table
+	buffers  *buffers.Table
 	unplaced *pending.Pods
 	delays   *delays
 	status   *podstatus.Writer

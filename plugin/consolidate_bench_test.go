@@ -77,7 +77,7 @@ func BenchmarkConsolidate(b *testing.B) {
 			heap, cpu, decisions := watchHeap(b), cputime.Used().Seconds(), 0
 			for b.Loop() {
 				decisions++
-				a, err := p.consolidator.decide(b.Context(), decision{question: q, catalog: p.view.State(nil, time.Now()), reserved: p.reserved.Snapshot()})
+				a, err := p.consolidator.decide(b.Context(), decision{question: q, catalog: p.view.State(nil, time.Now()), reserved: p.reserved.Snapshot(), buffers: p.buffers.table})
 				if err != nil || len(a.GetMoves()) == 0 {
 					b.Fatalf("moves %v, error %v", a.GetMoves(), err)
 				}

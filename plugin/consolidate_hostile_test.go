@@ -104,7 +104,7 @@ func hostileDecision(tb testing.TB, nodes int, ask func(*corev1.Pod)) float64 {
 	p := benchPlannerOf(tb, objects)
 	q := aboutFleet(reported, nodes)
 	before := cputime.Used().Seconds()
-	a, err := p.consolidator.decide(tb.Context(), decision{question: q, catalog: p.view.State(nil, time.Now()), reserved: p.reserved.Snapshot()})
+	a, err := p.consolidator.decide(tb.Context(), decision{question: q, catalog: p.view.State(nil, time.Now()), reserved: p.reserved.Snapshot(), buffers: p.buffers.table})
 	if err != nil || a.GetMessage() != "" {
 		tb.Fatalf("answer %q, error %v", a.GetMessage(), err)
 	}

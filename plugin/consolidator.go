@@ -71,7 +71,7 @@ type decision struct {
 	// reserved is the room for pods of nodes that terminate.
 	reserved reservations.Snapshot
 	// buffers are where the pods of capacity buffers have room.
-	buffers buffers.Table
+	buffers *buffers.Table
 }
 
 func newConsolidator(c consolidatorConfig) *consolidator {

@@ -74,7 +74,7 @@ func newCore(ctx context.Context, c coreConfig) (*core, error) {
 	consolidator := newConsolidator(consolidatorConfig{queue: q, needs: needs, planning: beside, link: to, metrics: c.metrics})
 	parts := plannerParts{
 		coreConfig: c, queue: q, link: to, planning: planning, needs: needs, status: status, consolidator: consolidator,
-		view: catalogview.New(), unplaced: pending.New(), snapshot: q.newSnapshot(), buffers: buffers.Table{},
+		view: catalogview.New(), unplaced: pending.New(), snapshot: q.newSnapshot(), buffers: buffers.NewTable(),
 	}
 	planner, err := parts.planner()
 	if err != nil {
@@ -123,7 +123,7 @@ type plannerParts struct {
 	view         *catalogview.View
 	unplaced     *pending.Pods
 	snapshot     *snapshot
-	buffers      buffers.Table
+	buffers      *buffers.Table
 	bufferBoard  bufferBoard
 }
 
@@ -156,7 +156,7 @@ func (p *plannerParts) planner() (*planner, error) {
 		reports:     &batchReports{batch: open, status: p.status, socket: p.args.Socket, reported: map[types.UID]time.Time{}},
 		gate:        &questionGate{inbox: p.inbox, view: p.view},
 		nominations: &nominations{queue: p.queue, unplaced: p.unplaced, snapshot: p.snapshot, status: p.status},
-		buffers:     newBufferPlacer(p, provisioner),
+		buffers:     newBufferPlacer(p, provisioner, keptOff.publish),
 		displacer: &displacer{displacerConfig{
 			provisioner: provisioner, view: p.view, reserved: p.reserved, buffers: p.buffers, queue: p.queue, snapshot: p.snapshot, link: p.link,
 			metrics: p.metrics, publish: keptOff.publish,

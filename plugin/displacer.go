@@ -24,7 +24,7 @@ type displacerConfig struct {
 	provisioner *provisioner
 	view        *catalogview.View
 	reserved    *reservations.Table
-	buffers     buffers.Table
+	buffers     *buffers.Table
 	queue       *queue
 	snapshot    *snapshot
 	link        *link.Link

@@ -13,7 +13,7 @@ import (
 type keptOffPods struct {
 	reserve  []*nodeReserve
 	reserved *reservations.Table
-	buffers  buffers.Table
+	buffers  *buffers.Table
 	board    *bufferBoard
 	view     *catalogview.View
 	queue    *queue
@@ -22,7 +22,8 @@ type keptOffPods struct {
 // publish makes the reservations and the room of buffers visible outside the planner's goroutine, and activates pods that wait for room which is not reserved any more.
 func (k *keptOffPods) publish() {
 	k.board.publish(k.buffers)
-	if !k.reserved.Publish(k.view.InFlight()) {
+	inFlight := k.view.InFlight()
+	if !k.reserved.Publish(inFlight, k.buffers.Standing(inFlight)) {
 		return
 	}
 	for _, r := range k.reserve {

@@ -41,7 +41,7 @@ type launchSenderConfig struct {
 	view     *catalogview.View
 	promises *promise.Table
 	reserved *reservations.Table
-	buffers  buffers.Table
+	buffers  *buffers.Table
 	unplaced *pending.Pods
 	delays   *delays
 	status   *podstatus.Writer
@@ -236,12 +236,21 @@ func (s *launchSender) recorded(ctx context.Context, w *work, refused map[string
 			continue
 		}
 		s.promises.Recorded(pl.Node, now)
+		s.buffers.Took(pl.Node, w.takes, podsOf(pl.Members))
 		s.reserveRoom(w, pl.Members, reservations.Place{NodeClaim: pl.Node, Node: w.result.Input.Catalog.InFlight[pl.Node].NodeName, At: now})
 		if w.pending() {
 			s.reportMembers(pl.Members, explain.Joining(w.result.Input.Catalog.InFlight[pl.Node]), outcomeInFlight)
 		}
 	}
 	return names
+}
+
+// podsOf returns how many pods the members are.
+func podsOf(members []plan.Member) (n int) {
+	for _, m := range members {
+		n += len(m.Pods)
+	}
+	return n
 }
 
 // reserveRoom reserves the room that was found for displaced pods: until they and their replacements have come, no other plan

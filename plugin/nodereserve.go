@@ -17,6 +17,7 @@ import (
 	"k8s.io/kubernetes/pkg/controller/daemon"
 
 	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
+	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/promise"
 	"github.com/slipway-k8s/slipway/plugin/reservations"
 )
@@ -32,7 +33,8 @@ const (
 
 // nodeReserve keeps three kinds of room against pods of lower or equal priority, since the first to come would take it: that of
 // DaemonSet pods that have not arrived on a young node of ours, on which the plan counted, that of pods which are promised such a
-// node, and that which was planned for the pods of a node that terminates, until their replacements have come.
+// node, and that which was planned for the pods of a node that terminates, until their replacements have come. It keeps the room of
+// reserved capacity buffers against all pods but those that may take it.
 type nodeReserve struct {
 	guard    *guard
 	objects  *objects
@@ -44,7 +46,7 @@ type nodeReserve struct {
 	needs map[types.UID]daemonNeeds
 	// rejected are the pods that were kept off, with the moment when the reservation that did it lapses at last.
 	rejected map[types.UID]keptOff
-	// waiting are the pods that were kept off room for replacements.
+	// waiting are the pods that were kept off room for replacements, or of capacity buffers.
 	waiting map[types.UID]*corev1.Pod
 }
 
@@ -81,14 +83,18 @@ func (n *nodeReserve) EventsToRegister(context.Context) ([]fwk.ClusterEventWithH
 	return []fwk.ClusterEventWithHint{
 		{
 			Event:          fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.Add | fwk.Delete},
-			QueueingHintFn: daemonPodArrived,
+			QueueingHintFn: n.podChanged,
 		},
 		{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add | fwk.UpdateNodeAllocatable | fwk.UpdateNodeLabel | fwk.UpdateNodeTaint}},
 	}, nil
 }
 
-// daemonPodArrived queues the pod when a daemon pod was bound or is gone: only those change what is reserved.
-func daemonPodArrived(_ klog.Logger, _ *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
+// podChanged queues the pod when a daemon pod was bound or is gone: these change what is reserved. It queues one that was kept off standing room
+// when any pod has left a node: there may be room beside.
+func (n *nodeReserve) podChanged(_ klog.Logger, waits *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
+	if left, ok := oldObj.(*corev1.Pod); ok && newObj == nil && left != nil && left.Spec.NodeName != "" && n.waits(waits.UID) {
+		return fwk.Queue, nil
+	}
 	for _, obj := range []any{oldObj, newObj} {
 		if pod, ok := obj.(*corev1.Pod); ok && pod != nil && ownedByDaemonSet(pod) {
 			return fwk.Queue, nil
@@ -103,7 +109,11 @@ func (n *nodeReserve) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.SignFra
 		return nil, fwk.NewStatus(fwk.Unschedulable, "a minimum on-demand share counts each pod of its workload")
 	}
 	out := []fwk.SignFragment{{Key: NodeReserveName, Value: corev1helpers.PodPriority(pod)}}
-	if n.reserved.Board().Empty() {
+	board := n.reserved.Board()
+	if board.Stands() {
+		out = append(out, fwk.SignFragment{Key: NodeReserveName + "/buffers", Value: board.Signature(pod)})
+	}
+	if board.Empty() {
 		return out, nil
 	}
 	if owner := metav1.GetControllerOf(pod); owner != nil {
@@ -125,25 +135,11 @@ func (n *nodeReserve) Filter(ctx context.Context, state fwk.CycleState, pod *cor
 	if why := n.shares.refusal(state, pod, node); why != "" {
 		return fwk.NewStatus(fwk.Unschedulable, why)
 	}
-	var daemons, promised, replacements []reservations.Need
-	var lapses time.Time
-	if node.Labels[nodePoolLabel] != "" {
-		now := time.Now()
-		until, young := reservedUntil(node, now)
-		if lapses = until; young {
-			daemons = n.missing(klog.FromContext(ctx), node, info)
-			if promised = n.promised(pod, info, now); len(promised) > 0 {
-				lapses = now.Add(promisedAgain)
-			}
-		}
-	}
-	if board := n.reserved.Board(); !board.Empty() {
-		replacements = board.Needs(pod, info, n.reserved.Left)
-	}
-	if len(daemons)+len(promised)+len(replacements) == 0 {
+	kept := n.keptOn(ctx, pod, info)
+	waiting := kept.against(pod)
+	if len(waiting) == 0 {
 		return nil
 	}
-	waiting := reservations.Against(pod, slices.Concat(daemons, promised, replacements))
 	what := reservations.Short(pod, info, waiting)
 	if what == "" {
 		what = reservations.Clash(pod, node, waiting, n.objects.namespaces)
@@ -153,18 +149,69 @@ func (n *nodeReserve) Filter(ctx context.Context, state fwk.CycleState, pod *cor
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if len(daemons)+len(promised) > 0 {
-		n.rejected[pod.UID] = keptOff{pod: pod, lapses: lapses}
+	if len(kept.daemons)+len(kept.promised) > 0 {
+		n.rejected[pod.UID] = keptOff{pod: pod, lapses: kept.lapses}
 	}
-	whose := "DaemonSet pods that have not arrived: "
-	switch {
-	case len(replacements) > 0:
+	if len(kept.replacements)+len(kept.standing) > 0 {
 		n.waiting[pod.UID] = pod
-		whose = "pods of a node that terminates: "
-	case len(promised) > 0:
-		whose = "pods that are promised it: "
 	}
-	return fwk.NewStatus(fwk.Unschedulable, "room is reserved for "+whose+what)
+	return fwk.NewStatus(fwk.Unschedulable, "room is reserved for "+kept.whose()+what)
+}
+
+// keptRoom is what is reserved on a node against a pod.
+type keptRoom struct {
+	daemons, promised, replacements, standing []reservations.Need
+	// lapses is when the room for daemons and promised pods is free at last.
+	lapses time.Time
+}
+
+// keptOn returns what is reserved on the node against the pod.
+func (n *nodeReserve) keptOn(ctx context.Context, pod *corev1.Pod, info fwk.NodeInfo) (kept keptRoom) {
+	node := info.Node()
+	if node.Labels[nodePoolLabel] != "" {
+		now := time.Now()
+		until, young := reservedUntil(node, now)
+		if kept.lapses = until; young {
+			kept.daemons = n.missing(klog.FromContext(ctx), node, info)
+			if kept.promised = n.promised(pod, info, now); len(kept.promised) > 0 {
+				kept.lapses = now.Add(promisedAgain)
+			}
+		}
+	}
+	board := n.reserved.Board()
+	if !board.Empty() {
+		kept.replacements = board.Needs(pod, info, n.reserved.Left)
+	}
+	if board.Stands() {
+		kept.standing = board.Standing(pod, info)
+	}
+	return kept
+}
+
+// against returns the room that does not give way to the pod.
+func (k *keptRoom) against(pod *corev1.Pod) []reservations.Need {
+	return reservations.Against(pod, slices.Concat(k.standing, k.daemons, k.promised, k.replacements))
+}
+
+// whose says for which pods the room is.
+func (k *keptRoom) whose() string {
+	switch {
+	case len(k.standing) > 0:
+		return "pods that a buffer waits for: "
+	case len(k.replacements) > 0:
+		return "pods of a node that terminates: "
+	case len(k.promised) > 0:
+		return "pods that are promised it: "
+	}
+	return "DaemonSet pods that have not arrived: "
+}
+
+// waits reports whether the pod was kept off room for replacements, or of capacity buffers.
+func (n *nodeReserve) waits(uid types.UID) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	_, ok := n.waiting[uid]
+	return ok
 }
 
 // promised returns the pods that are promised the node and do not show on it. Pods and Nodes are watched apart: that the node
@@ -283,6 +330,12 @@ func (n *nodeReserve) lapsed(now time.Time) []*corev1.Pod {
 		if !now.Before(k.lapses) {
 			out = append(out, k.pod)
 			delete(n.rejected, uid)
+		}
+	}
+	for uid, pod := range n.waiting {
+		// Standing room may stay for long, and the pod have a place for long.
+		if current := n.objects.pod(catalog.PodRefOf(pod)); current == nil || current.Spec.NodeName != "" {
+			delete(n.waiting, uid)
 		}
 	}
 	for uid, d := range n.needs {

@@ -142,7 +142,9 @@ func (p *planner) planBatch(ctx context.Context, now time.Time) time.Time {
 	replacements, others := p.reserved.Divide(entries, now)
 	p.metrics.replacementPods.Add(float64(len(replacements)))
 	p.provisioner.plan(ctx, replacements, pendingPods())
-	p.provisioner.plan(ctx, others, pendingPods())
+	for _, g := range p.buffers.table.Groups(others) {
+		p.provisioner.plan(ctx, g.Entries, pendingPods().taking(g.Buffers))
+	}
 	return time.Now().Add(housekeeping)
 }
 

@@ -41,7 +41,7 @@ type provisioner struct {
 	view       *catalogview.View
 	promises   *promise.Table
 	reserved   *reservations.Table
-	buffers    buffers.Table
+	buffers    *buffers.Table
 	unplaced   *pending.Pods
 	// planning makes and verifies the plans.
 	planning *provision.Provisioner
@@ -135,7 +135,7 @@ func (p *provisioner) provision(ctx context.Context, entries []intake.Entry, of 
 		return provision.Result{}, &surroundingsError{err}
 	}
 	req.Now, req.Replaces = now, of.terminating
-	req.Cluster.Snapshot, req.Cluster.Going, req.Cluster.Kept = p.snapshot.Snapshot, setOf(of.terminating), p.reserved.On
+	req.Cluster.Snapshot, req.Cluster.Going, req.Cluster.Kept = p.snapshot.Snapshot, setOf(of.terminating), allOn(p.reserved.On, p.buffers.Reserved(of.takes))
 	if of.keepsBuffers() {
 		req.Cluster.Kept = allOn(p.reserved.On, p.buffers.On)
 	}

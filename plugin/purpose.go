@@ -17,6 +17,8 @@ type purpose struct {
 	terminating []string
 	// avoid are nodes that terminate soon themselves: they are room only for pods that find no other.
 	avoid map[string]bool
+	// takes are the reserved capacity buffers whose room is free for the pods, by UID.
+	takes map[string]bool
 }
 
 // pendingPods is the purpose of a batch of pods that have no node yet.
@@ -24,6 +26,12 @@ func pendingPods() purpose { return purpose{kind: api.Purpose_PURPOSE_PENDING_PO
 
 // pending reports whether the pods have no node yet.
 func (p purpose) pending() bool { return p.kind == api.Purpose_PURPOSE_PENDING_PODS }
+
+// taking returns the purpose for pods that may take the room of reserved capacity buffers.
+func (p purpose) taking(buffers map[string]bool) purpose {
+	p.takes = buffers
+	return p
+}
 
 // bufferPods is the purpose of a batch of pods of capacity buffers.
 func bufferPods() purpose { return purpose{kind: api.Purpose_PURPOSE_BUFFER} }

@@ -36,6 +36,7 @@ func (d *displacer) roomForMost(ctx context.Context, requests []*roomRequest, no
 		for _, e := range own {
 			entries[e.Pod.UID] = e
 		}
+		d.buffers.Terminate(r.asked.GetNodeNames())
 		maps.Copy(nodes, setOf(r.asked.GetNodeNames()))
 		maps.Copy(avoid, setOf(r.asked.GetAvoid()))
 	}

@@ -20,8 +20,23 @@ const (
 	MostTemplate = 32 << 10
 )
 
-// StrategyActive is the strategy that keeps room for pods that do not exist, and the default.
-const StrategyActive = autoscalingv1beta1.ActiveProvisioningStrategy
+// The strategies of a buffer.
+const (
+	// StrategyActive keeps room for pods that do not exist, and is the default. Any pod may take the room.
+	StrategyActive = autoscalingv1beta1.ActiveProvisioningStrategy
+	// StrategyReserved keeps room that its takers alone get.
+	StrategyReserved = "buffer.slipway.dev/reserved"
+)
+
+// Unsupported returns why no room is kept with the buffer's strategy; empty where some is.
+func Unsupported(spec *autoscalingv1beta1.CapacityBufferSpec) string {
+	switch s := Strategy(spec); s {
+	case StrategyActive, StrategyReserved:
+		return ""
+	default:
+		return fmt.Sprintf("%s is not supported, want %s or %s", s, StrategyActive, StrategyReserved)
+	}
+}
 
 // Strategy returns the strategy of a buffer.
 func Strategy(spec *autoscalingv1beta1.CapacityBufferSpec) string {

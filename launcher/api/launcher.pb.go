@@ -2643,7 +2643,13 @@ type Buffer struct {
 	Uid   string                 `protobuf:"bytes,2,opt,name=uid,proto3" json:"uid,omitempty"`
 	Pods  int32                  `protobuf:"varint,3,opt,name=pods,proto3" json:"pods,omitempty"`
 	// A core/v1 PodTemplateSpec in protobuf, of its pods.
-	Template      []byte `protobuf:"bytes,4,opt,name=template,proto3" json:"template,omitempty"`
+	Template []byte `protobuf:"bytes,4,opt,name=template,proto3" json:"template,omitempty"`
+	// The pods that may take the room. Unset where any pod may.
+	Takers *Takers `protobuf:"bytes,5,opt,name=takers,proto3" json:"takers,omitempty"`
+	// All pods have room, or none has.
+	Whole bool `protobuf:"varint,6,opt,name=whole,proto3" json:"whole,omitempty"`
+	// No node is launched for it: its pods have room on nodes that exist, or none.
+	NoLaunch      bool `protobuf:"varint,7,opt,name=no_launch,json=noLaunch,proto3" json:"no_launch,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2706,6 +2712,82 @@ func (x *Buffer) GetTemplate() []byte {
 	return nil
 }
 
+func (x *Buffer) GetTakers() *Takers {
+	if x != nil {
+		return x.Takers
+	}
+	return nil
+}
+
+func (x *Buffer) GetWhole() bool {
+	if x != nil {
+		return x.Whole
+	}
+	return false
+}
+
+func (x *Buffer) GetNoLaunch() bool {
+	if x != nil {
+		return x.NoLaunch
+	}
+	return false
+}
+
+// Takers are the pods that may take reserved room. A pod that either of the two matches may.
+type Takers struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// A label selector of pods of the buffer's namespace; empty for none.
+	Selector string `protobuf:"bytes,1,opt,name=selector,proto3" json:"selector,omitempty"`
+	// The least priority of pods, of any namespace; unset for none.
+	Priority      *int32 `protobuf:"varint,2,opt,name=priority,proto3,oneof" json:"priority,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Takers) Reset() {
+	*x = Takers{}
+	mi := &file_launcher_api_launcher_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Takers) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Takers) ProtoMessage() {}
+
+func (x *Takers) ProtoReflect() protoreflect.Message {
+	mi := &file_launcher_api_launcher_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Takers.ProtoReflect.Descriptor instead.
+func (*Takers) Descriptor() ([]byte, []int) {
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *Takers) GetSelector() string {
+	if x != nil {
+		return x.Selector
+	}
+	return ""
+}
+
+func (x *Takers) GetPriority() int32 {
+	if x != nil && x.Priority != nil {
+		return *x.Priority
+	}
+	return 0
+}
+
 // NodeBusy: is anything assumed, nominated or promised on this node, or has a capacity buffer its room there? Asked after the node was cordoned.
 type NodeBusy struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
@@ -2718,7 +2800,7 @@ type NodeBusy struct {
 
 func (x *NodeBusy) Reset() {
 	*x = NodeBusy{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[29]
+	mi := &file_launcher_api_launcher_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2730,7 +2812,7 @@ func (x *NodeBusy) String() string {
 func (*NodeBusy) ProtoMessage() {}
 
 func (x *NodeBusy) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[29]
+	mi := &file_launcher_api_launcher_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2743,7 +2825,7 @@ func (x *NodeBusy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeBusy.ProtoReflect.Descriptor instead.
 func (*NodeBusy) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{29}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *NodeBusy) GetNodeName() string {
@@ -2779,7 +2861,7 @@ type Consolidate struct {
 
 func (x *Consolidate) Reset() {
 	*x = Consolidate{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[30]
+	mi := &file_launcher_api_launcher_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2791,7 +2873,7 @@ func (x *Consolidate) String() string {
 func (*Consolidate) ProtoMessage() {}
 
 func (x *Consolidate) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[30]
+	mi := &file_launcher_api_launcher_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2804,7 +2886,7 @@ func (x *Consolidate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Consolidate.ProtoReflect.Descriptor instead.
 func (*Consolidate) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{30}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Consolidate) GetNodes() []*FleetNode {
@@ -2865,7 +2947,7 @@ type FleetNode struct {
 
 func (x *FleetNode) Reset() {
 	*x = FleetNode{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[31]
+	mi := &file_launcher_api_launcher_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2877,7 +2959,7 @@ func (x *FleetNode) String() string {
 func (*FleetNode) ProtoMessage() {}
 
 func (x *FleetNode) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[31]
+	mi := &file_launcher_api_launcher_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2890,7 +2972,7 @@ func (x *FleetNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FleetNode.ProtoReflect.Descriptor instead.
 func (*FleetNode) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{31}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *FleetNode) GetName() string {
@@ -2934,7 +3016,7 @@ type Allowance struct {
 
 func (x *Allowance) Reset() {
 	*x = Allowance{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[32]
+	mi := &file_launcher_api_launcher_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2946,7 +3028,7 @@ func (x *Allowance) String() string {
 func (*Allowance) ProtoMessage() {}
 
 func (x *Allowance) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[32]
+	mi := &file_launcher_api_launcher_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2959,7 +3041,7 @@ func (x *Allowance) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Allowance.ProtoReflect.Descriptor instead.
 func (*Allowance) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{32}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Allowance) GetNodePool() string {
@@ -3008,7 +3090,7 @@ type Answer struct {
 
 func (x *Answer) Reset() {
 	*x = Answer{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[33]
+	mi := &file_launcher_api_launcher_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3020,7 +3102,7 @@ func (x *Answer) String() string {
 func (*Answer) ProtoMessage() {}
 
 func (x *Answer) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[33]
+	mi := &file_launcher_api_launcher_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3033,7 +3115,7 @@ func (x *Answer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Answer.ProtoReflect.Descriptor instead.
 func (*Answer) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{33}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Answer) GetId() string {
@@ -3133,7 +3215,7 @@ type PlaceBuffersAnswer struct {
 
 func (x *PlaceBuffersAnswer) Reset() {
 	*x = PlaceBuffersAnswer{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[34]
+	mi := &file_launcher_api_launcher_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3145,7 +3227,7 @@ func (x *PlaceBuffersAnswer) String() string {
 func (*PlaceBuffersAnswer) ProtoMessage() {}
 
 func (x *PlaceBuffersAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[34]
+	mi := &file_launcher_api_launcher_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3158,7 +3240,7 @@ func (x *PlaceBuffersAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlaceBuffersAnswer.ProtoReflect.Descriptor instead.
 func (*PlaceBuffersAnswer) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{34}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *PlaceBuffersAnswer) GetBuffers() []*BufferPlaces {
@@ -3195,7 +3277,7 @@ type BufferPlaces struct {
 
 func (x *BufferPlaces) Reset() {
 	*x = BufferPlaces{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[35]
+	mi := &file_launcher_api_launcher_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3207,7 +3289,7 @@ func (x *BufferPlaces) String() string {
 func (*BufferPlaces) ProtoMessage() {}
 
 func (x *BufferPlaces) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[35]
+	mi := &file_launcher_api_launcher_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3220,7 +3302,7 @@ func (x *BufferPlaces) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BufferPlaces.ProtoReflect.Descriptor instead.
 func (*BufferPlaces) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{35}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *BufferPlaces) GetUid() string {
@@ -3287,7 +3369,7 @@ type MakeRoomAnswer struct {
 
 func (x *MakeRoomAnswer) Reset() {
 	*x = MakeRoomAnswer{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[36]
+	mi := &file_launcher_api_launcher_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3299,7 +3381,7 @@ func (x *MakeRoomAnswer) String() string {
 func (*MakeRoomAnswer) ProtoMessage() {}
 
 func (x *MakeRoomAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[36]
+	mi := &file_launcher_api_launcher_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3312,7 +3394,7 @@ func (x *MakeRoomAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MakeRoomAnswer.ProtoReflect.Descriptor instead.
 func (*MakeRoomAnswer) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{36}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *MakeRoomAnswer) GetNodeClaims() []string {
@@ -3347,7 +3429,7 @@ type NodeBusyAnswer struct {
 
 func (x *NodeBusyAnswer) Reset() {
 	*x = NodeBusyAnswer{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[37]
+	mi := &file_launcher_api_launcher_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3359,7 +3441,7 @@ func (x *NodeBusyAnswer) String() string {
 func (*NodeBusyAnswer) ProtoMessage() {}
 
 func (x *NodeBusyAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[37]
+	mi := &file_launcher_api_launcher_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3372,7 +3454,7 @@ func (x *NodeBusyAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeBusyAnswer.ProtoReflect.Descriptor instead.
 func (*NodeBusyAnswer) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{37}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *NodeBusyAnswer) GetBusy() bool {
@@ -3408,7 +3490,7 @@ type ConsolidateAnswer struct {
 
 func (x *ConsolidateAnswer) Reset() {
 	*x = ConsolidateAnswer{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[38]
+	mi := &file_launcher_api_launcher_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3420,7 +3502,7 @@ func (x *ConsolidateAnswer) String() string {
 func (*ConsolidateAnswer) ProtoMessage() {}
 
 func (x *ConsolidateAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[38]
+	mi := &file_launcher_api_launcher_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3433,7 +3515,7 @@ func (x *ConsolidateAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConsolidateAnswer.ProtoReflect.Descriptor instead.
 func (*ConsolidateAnswer) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{38}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ConsolidateAnswer) GetMoves() []*PlannedMove {
@@ -3496,7 +3578,7 @@ type BalancedScore struct {
 
 func (x *BalancedScore) Reset() {
 	*x = BalancedScore{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[39]
+	mi := &file_launcher_api_launcher_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3508,7 +3590,7 @@ func (x *BalancedScore) String() string {
 func (*BalancedScore) ProtoMessage() {}
 
 func (x *BalancedScore) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[39]
+	mi := &file_launcher_api_launcher_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3521,7 +3603,7 @@ func (x *BalancedScore) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BalancedScore.ProtoReflect.Descriptor instead.
 func (*BalancedScore) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{39}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *BalancedScore) GetNodePool() string {
@@ -3581,7 +3663,7 @@ type PlannedMove struct {
 
 func (x *PlannedMove) Reset() {
 	*x = PlannedMove{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[40]
+	mi := &file_launcher_api_launcher_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3593,7 +3675,7 @@ func (x *PlannedMove) String() string {
 func (*PlannedMove) ProtoMessage() {}
 
 func (x *PlannedMove) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[40]
+	mi := &file_launcher_api_launcher_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3606,7 +3688,7 @@ func (x *PlannedMove) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlannedMove.ProtoReflect.Descriptor instead.
 func (*PlannedMove) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{40}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *PlannedMove) GetNodeNames() []string {
@@ -3668,7 +3750,7 @@ type KeptNode struct {
 
 func (x *KeptNode) Reset() {
 	*x = KeptNode{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[41]
+	mi := &file_launcher_api_launcher_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3680,7 +3762,7 @@ func (x *KeptNode) String() string {
 func (*KeptNode) ProtoMessage() {}
 
 func (x *KeptNode) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[41]
+	mi := &file_launcher_api_launcher_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3693,7 +3775,7 @@ func (x *KeptNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeptNode.ProtoReflect.Descriptor instead.
 func (*KeptNode) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{41}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *KeptNode) GetName() string {
@@ -3722,7 +3804,7 @@ type LeadRequest struct {
 
 func (x *LeadRequest) Reset() {
 	*x = LeadRequest{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[42]
+	mi := &file_launcher_api_launcher_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3734,7 +3816,7 @@ func (x *LeadRequest) String() string {
 func (*LeadRequest) ProtoMessage() {}
 
 func (x *LeadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[42]
+	mi := &file_launcher_api_launcher_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3747,7 +3829,7 @@ func (x *LeadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeadRequest.ProtoReflect.Descriptor instead.
 func (*LeadRequest) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{42}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *LeadRequest) GetIdentity() string {
@@ -3779,7 +3861,7 @@ type LeadResponse struct {
 
 func (x *LeadResponse) Reset() {
 	*x = LeadResponse{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[43]
+	mi := &file_launcher_api_launcher_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3791,7 +3873,7 @@ func (x *LeadResponse) String() string {
 func (*LeadResponse) ProtoMessage() {}
 
 func (x *LeadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[43]
+	mi := &file_launcher_api_launcher_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3804,7 +3886,7 @@ func (x *LeadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeadResponse.ProtoReflect.Descriptor instead.
 func (*LeadResponse) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{43}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{44}
 }
 
 type ResignRequest struct {
@@ -3815,7 +3897,7 @@ type ResignRequest struct {
 
 func (x *ResignRequest) Reset() {
 	*x = ResignRequest{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[44]
+	mi := &file_launcher_api_launcher_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3827,7 +3909,7 @@ func (x *ResignRequest) String() string {
 func (*ResignRequest) ProtoMessage() {}
 
 func (x *ResignRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[44]
+	mi := &file_launcher_api_launcher_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3840,7 +3922,7 @@ func (x *ResignRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResignRequest.ProtoReflect.Descriptor instead.
 func (*ResignRequest) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{44}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{45}
 }
 
 type ResignResponse struct {
@@ -3851,7 +3933,7 @@ type ResignResponse struct {
 
 func (x *ResignResponse) Reset() {
 	*x = ResignResponse{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[45]
+	mi := &file_launcher_api_launcher_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3863,7 +3945,7 @@ func (x *ResignResponse) String() string {
 func (*ResignResponse) ProtoMessage() {}
 
 func (x *ResignResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[45]
+	mi := &file_launcher_api_launcher_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3876,7 +3958,7 @@ func (x *ResignResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResignResponse.ProtoReflect.Descriptor instead.
 func (*ResignResponse) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{45}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{46}
 }
 
 var File_launcher_api_launcher_proto protoreflect.FileDescriptor
@@ -4140,12 +4222,19 @@ const file_launcher_api_launcher_proto_rawDesc = "" +
 	"\abuffers\x18\x02 \x03(\v2\x1b.slipway.launcher.v1.BufferR\abuffers\x12\x1e\n" +
 	"\n" +
 	"namespaces\x18\x03 \x03(\tR\n" +
-	"namespaces\"^\n" +
+	"namespaces\"\xc6\x01\n" +
 	"\x06Buffer\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03uid\x18\x02 \x01(\tR\x03uid\x12\x12\n" +
 	"\x04pods\x18\x03 \x01(\x05R\x04pods\x12\x1a\n" +
-	"\btemplate\x18\x04 \x01(\fR\btemplate\"J\n" +
+	"\btemplate\x18\x04 \x01(\fR\btemplate\x123\n" +
+	"\x06takers\x18\x05 \x01(\v2\x1b.slipway.launcher.v1.TakersR\x06takers\x12\x14\n" +
+	"\x05whole\x18\x06 \x01(\bR\x05whole\x12\x1b\n" +
+	"\tno_launch\x18\a \x01(\bR\bnoLaunch\"R\n" +
+	"\x06Takers\x12\x1a\n" +
+	"\bselector\x18\x01 \x01(\tR\bselector\x12\x1f\n" +
+	"\bpriority\x18\x02 \x01(\x05H\x00R\bpriority\x88\x01\x01B\v\n" +
+	"\t_priority\"J\n" +
 	"\bNodeBusy\x12\x1b\n" +
 	"\tnode_name\x18\x01 \x01(\tR\bnodeName\x12!\n" +
 	"\fbuffers_move\x18\x02 \x01(\bR\vbuffersMove\"\xf4\x01\n" +
@@ -4276,7 +4365,7 @@ func file_launcher_api_launcher_proto_rawDescGZIP() []byte {
 }
 
 var file_launcher_api_launcher_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_launcher_api_launcher_proto_msgTypes = make([]protoimpl.MessageInfo, 56)
+var file_launcher_api_launcher_proto_msgTypes = make([]protoimpl.MessageInfo, 57)
 var file_launcher_api_launcher_proto_goTypes = []any{
 	(Phase)(0),                  // 0: slipway.launcher.v1.Phase
 	(Outcome)(0),                // 1: slipway.launcher.v1.Outcome
@@ -4310,33 +4399,34 @@ var file_launcher_api_launcher_proto_goTypes = []any{
 	(*LaunchBound)(nil),         // 29: slipway.launcher.v1.LaunchBound
 	(*PlaceBuffers)(nil),        // 30: slipway.launcher.v1.PlaceBuffers
 	(*Buffer)(nil),              // 31: slipway.launcher.v1.Buffer
-	(*NodeBusy)(nil),            // 32: slipway.launcher.v1.NodeBusy
-	(*Consolidate)(nil),         // 33: slipway.launcher.v1.Consolidate
-	(*FleetNode)(nil),           // 34: slipway.launcher.v1.FleetNode
-	(*Allowance)(nil),           // 35: slipway.launcher.v1.Allowance
-	(*Answer)(nil),              // 36: slipway.launcher.v1.Answer
-	(*PlaceBuffersAnswer)(nil),  // 37: slipway.launcher.v1.PlaceBuffersAnswer
-	(*BufferPlaces)(nil),        // 38: slipway.launcher.v1.BufferPlaces
-	(*MakeRoomAnswer)(nil),      // 39: slipway.launcher.v1.MakeRoomAnswer
-	(*NodeBusyAnswer)(nil),      // 40: slipway.launcher.v1.NodeBusyAnswer
-	(*ConsolidateAnswer)(nil),   // 41: slipway.launcher.v1.ConsolidateAnswer
-	(*BalancedScore)(nil),       // 42: slipway.launcher.v1.BalancedScore
-	(*PlannedMove)(nil),         // 43: slipway.launcher.v1.PlannedMove
-	(*KeptNode)(nil),            // 44: slipway.launcher.v1.KeptNode
-	(*LeadRequest)(nil),         // 45: slipway.launcher.v1.LeadRequest
-	(*LeadResponse)(nil),        // 46: slipway.launcher.v1.LeadResponse
-	(*ResignRequest)(nil),       // 47: slipway.launcher.v1.ResignRequest
-	(*ResignResponse)(nil),      // 48: slipway.launcher.v1.ResignResponse
-	nil,                         // 49: slipway.launcher.v1.Commitment.RatesEntry
-	nil,                         // 50: slipway.launcher.v1.NodePool.LabelsEntry
-	nil,                         // 51: slipway.launcher.v1.NodePool.LimitsEntry
-	nil,                         // 52: slipway.launcher.v1.NodePool.UsageEntry
-	nil,                         // 53: slipway.launcher.v1.InstanceType.LabelsEntry
-	nil,                         // 54: slipway.launcher.v1.InstanceType.CapacityEntry
-	nil,                         // 55: slipway.launcher.v1.InstanceType.AllocatableEntry
-	nil,                         // 56: slipway.launcher.v1.InFlightNode.LabelsEntry
-	nil,                         // 57: slipway.launcher.v1.InFlightNode.AllocatableEntry
-	nil,                         // 58: slipway.launcher.v1.Claim.RequestsEntry
+	(*Takers)(nil),              // 32: slipway.launcher.v1.Takers
+	(*NodeBusy)(nil),            // 33: slipway.launcher.v1.NodeBusy
+	(*Consolidate)(nil),         // 34: slipway.launcher.v1.Consolidate
+	(*FleetNode)(nil),           // 35: slipway.launcher.v1.FleetNode
+	(*Allowance)(nil),           // 36: slipway.launcher.v1.Allowance
+	(*Answer)(nil),              // 37: slipway.launcher.v1.Answer
+	(*PlaceBuffersAnswer)(nil),  // 38: slipway.launcher.v1.PlaceBuffersAnswer
+	(*BufferPlaces)(nil),        // 39: slipway.launcher.v1.BufferPlaces
+	(*MakeRoomAnswer)(nil),      // 40: slipway.launcher.v1.MakeRoomAnswer
+	(*NodeBusyAnswer)(nil),      // 41: slipway.launcher.v1.NodeBusyAnswer
+	(*ConsolidateAnswer)(nil),   // 42: slipway.launcher.v1.ConsolidateAnswer
+	(*BalancedScore)(nil),       // 43: slipway.launcher.v1.BalancedScore
+	(*PlannedMove)(nil),         // 44: slipway.launcher.v1.PlannedMove
+	(*KeptNode)(nil),            // 45: slipway.launcher.v1.KeptNode
+	(*LeadRequest)(nil),         // 46: slipway.launcher.v1.LeadRequest
+	(*LeadResponse)(nil),        // 47: slipway.launcher.v1.LeadResponse
+	(*ResignRequest)(nil),       // 48: slipway.launcher.v1.ResignRequest
+	(*ResignResponse)(nil),      // 49: slipway.launcher.v1.ResignResponse
+	nil,                         // 50: slipway.launcher.v1.Commitment.RatesEntry
+	nil,                         // 51: slipway.launcher.v1.NodePool.LabelsEntry
+	nil,                         // 52: slipway.launcher.v1.NodePool.LimitsEntry
+	nil,                         // 53: slipway.launcher.v1.NodePool.UsageEntry
+	nil,                         // 54: slipway.launcher.v1.InstanceType.LabelsEntry
+	nil,                         // 55: slipway.launcher.v1.InstanceType.CapacityEntry
+	nil,                         // 56: slipway.launcher.v1.InstanceType.AllocatableEntry
+	nil,                         // 57: slipway.launcher.v1.InFlightNode.LabelsEntry
+	nil,                         // 58: slipway.launcher.v1.InFlightNode.AllocatableEntry
+	nil,                         // 59: slipway.launcher.v1.Claim.RequestsEntry
 }
 var file_launcher_api_launcher_proto_depIdxs = []int32{
 	3,  // 0: slipway.launcher.v1.WatchCatalogRequest.version:type_name -> slipway.launcher.v1.Version
@@ -4347,23 +4437,23 @@ var file_launcher_api_launcher_proto_depIdxs = []int32{
 	3,  // 5: slipway.launcher.v1.CatalogUpdate.version:type_name -> slipway.launcher.v1.Version
 	6,  // 6: slipway.launcher.v1.CatalogUpdate.commitments:type_name -> slipway.launcher.v1.Commitments
 	7,  // 7: slipway.launcher.v1.Commitments.list:type_name -> slipway.launcher.v1.Commitment
-	49, // 8: slipway.launcher.v1.Commitment.rates:type_name -> slipway.launcher.v1.Commitment.RatesEntry
-	50, // 9: slipway.launcher.v1.NodePool.labels:type_name -> slipway.launcher.v1.NodePool.LabelsEntry
+	50, // 8: slipway.launcher.v1.Commitment.rates:type_name -> slipway.launcher.v1.Commitment.RatesEntry
+	51, // 9: slipway.launcher.v1.NodePool.labels:type_name -> slipway.launcher.v1.NodePool.LabelsEntry
 	10, // 10: slipway.launcher.v1.NodePool.taints:type_name -> slipway.launcher.v1.Taint
 	10, // 11: slipway.launcher.v1.NodePool.startup_taints:type_name -> slipway.launcher.v1.Taint
 	9,  // 12: slipway.launcher.v1.NodePool.requirements:type_name -> slipway.launcher.v1.Requirement
-	51, // 13: slipway.launcher.v1.NodePool.limits:type_name -> slipway.launcher.v1.NodePool.LimitsEntry
-	52, // 14: slipway.launcher.v1.NodePool.usage:type_name -> slipway.launcher.v1.NodePool.UsageEntry
+	52, // 13: slipway.launcher.v1.NodePool.limits:type_name -> slipway.launcher.v1.NodePool.LimitsEntry
+	53, // 14: slipway.launcher.v1.NodePool.usage:type_name -> slipway.launcher.v1.NodePool.UsageEntry
 	12, // 15: slipway.launcher.v1.InstanceTypes.types:type_name -> slipway.launcher.v1.InstanceType
-	53, // 16: slipway.launcher.v1.InstanceType.labels:type_name -> slipway.launcher.v1.InstanceType.LabelsEntry
-	54, // 17: slipway.launcher.v1.InstanceType.capacity:type_name -> slipway.launcher.v1.InstanceType.CapacityEntry
-	55, // 18: slipway.launcher.v1.InstanceType.allocatable:type_name -> slipway.launcher.v1.InstanceType.AllocatableEntry
+	54, // 16: slipway.launcher.v1.InstanceType.labels:type_name -> slipway.launcher.v1.InstanceType.LabelsEntry
+	55, // 17: slipway.launcher.v1.InstanceType.capacity:type_name -> slipway.launcher.v1.InstanceType.CapacityEntry
+	56, // 18: slipway.launcher.v1.InstanceType.allocatable:type_name -> slipway.launcher.v1.InstanceType.AllocatableEntry
 	14, // 19: slipway.launcher.v1.InstanceType.offerings:type_name -> slipway.launcher.v1.Offering
 	13, // 20: slipway.launcher.v1.InstanceType.charges:type_name -> slipway.launcher.v1.Charges
 	0,  // 21: slipway.launcher.v1.InFlightNode.phase:type_name -> slipway.launcher.v1.Phase
-	56, // 22: slipway.launcher.v1.InFlightNode.labels:type_name -> slipway.launcher.v1.InFlightNode.LabelsEntry
+	57, // 22: slipway.launcher.v1.InFlightNode.labels:type_name -> slipway.launcher.v1.InFlightNode.LabelsEntry
 	10, // 23: slipway.launcher.v1.InFlightNode.taints:type_name -> slipway.launcher.v1.Taint
-	57, // 24: slipway.launcher.v1.InFlightNode.allocatable:type_name -> slipway.launcher.v1.InFlightNode.AllocatableEntry
+	58, // 24: slipway.launcher.v1.InFlightNode.allocatable:type_name -> slipway.launcher.v1.InFlightNode.AllocatableEntry
 	17, // 25: slipway.launcher.v1.InFlightNode.pods:type_name -> slipway.launcher.v1.PodRef
 	1,  // 26: slipway.launcher.v1.InFlightEnd.outcome:type_name -> slipway.launcher.v1.Outcome
 	19, // 27: slipway.launcher.v1.LaunchRequest.claims:type_name -> slipway.launcher.v1.Claim
@@ -4371,7 +4461,7 @@ var file_launcher_api_launcher_proto_depIdxs = []int32{
 	2,  // 29: slipway.launcher.v1.LaunchRequest.purpose:type_name -> slipway.launcher.v1.Purpose
 	3,  // 30: slipway.launcher.v1.LaunchRequest.version:type_name -> slipway.launcher.v1.Version
 	9,  // 31: slipway.launcher.v1.Claim.requirements:type_name -> slipway.launcher.v1.Requirement
-	58, // 32: slipway.launcher.v1.Claim.requests:type_name -> slipway.launcher.v1.Claim.RequestsEntry
+	59, // 32: slipway.launcher.v1.Claim.requests:type_name -> slipway.launcher.v1.Claim.RequestsEntry
 	17, // 33: slipway.launcher.v1.Claim.pods:type_name -> slipway.launcher.v1.PodRef
 	20, // 34: slipway.launcher.v1.Claim.expected:type_name -> slipway.launcher.v1.Expected
 	21, // 35: slipway.launcher.v1.Expected.cost:type_name -> slipway.launcher.v1.Cost
@@ -4381,43 +4471,44 @@ var file_launcher_api_launcher_proto_depIdxs = []int32{
 	26, // 39: slipway.launcher.v1.LaunchResponse.claims:type_name -> slipway.launcher.v1.Result
 	26, // 40: slipway.launcher.v1.LaunchResponse.placements:type_name -> slipway.launcher.v1.Result
 	3,  // 41: slipway.launcher.v1.Question.version:type_name -> slipway.launcher.v1.Version
-	32, // 42: slipway.launcher.v1.Question.node_busy:type_name -> slipway.launcher.v1.NodeBusy
-	33, // 43: slipway.launcher.v1.Question.consolidate:type_name -> slipway.launcher.v1.Consolidate
+	33, // 42: slipway.launcher.v1.Question.node_busy:type_name -> slipway.launcher.v1.NodeBusy
+	34, // 43: slipway.launcher.v1.Question.consolidate:type_name -> slipway.launcher.v1.Consolidate
 	28, // 44: slipway.launcher.v1.Question.make_room:type_name -> slipway.launcher.v1.MakeRoom
 	30, // 45: slipway.launcher.v1.Question.place_buffers:type_name -> slipway.launcher.v1.PlaceBuffers
 	2,  // 46: slipway.launcher.v1.MakeRoom.purpose:type_name -> slipway.launcher.v1.Purpose
 	29, // 47: slipway.launcher.v1.MakeRoom.bound:type_name -> slipway.launcher.v1.LaunchBound
 	31, // 48: slipway.launcher.v1.PlaceBuffers.buffers:type_name -> slipway.launcher.v1.Buffer
-	34, // 49: slipway.launcher.v1.Consolidate.nodes:type_name -> slipway.launcher.v1.FleetNode
-	35, // 50: slipway.launcher.v1.Consolidate.allowances:type_name -> slipway.launcher.v1.Allowance
-	3,  // 51: slipway.launcher.v1.Answer.version:type_name -> slipway.launcher.v1.Version
-	40, // 52: slipway.launcher.v1.Answer.node_busy:type_name -> slipway.launcher.v1.NodeBusyAnswer
-	41, // 53: slipway.launcher.v1.Answer.consolidate:type_name -> slipway.launcher.v1.ConsolidateAnswer
-	39, // 54: slipway.launcher.v1.Answer.make_room:type_name -> slipway.launcher.v1.MakeRoomAnswer
-	37, // 55: slipway.launcher.v1.Answer.place_buffers:type_name -> slipway.launcher.v1.PlaceBuffersAnswer
-	38, // 56: slipway.launcher.v1.PlaceBuffersAnswer.buffers:type_name -> slipway.launcher.v1.BufferPlaces
-	43, // 57: slipway.launcher.v1.ConsolidateAnswer.moves:type_name -> slipway.launcher.v1.PlannedMove
-	44, // 58: slipway.launcher.v1.ConsolidateAnswer.kept:type_name -> slipway.launcher.v1.KeptNode
-	42, // 59: slipway.launcher.v1.ConsolidateAnswer.rejected:type_name -> slipway.launcher.v1.BalancedScore
-	20, // 60: slipway.launcher.v1.PlannedMove.replacements:type_name -> slipway.launcher.v1.Expected
-	42, // 61: slipway.launcher.v1.PlannedMove.scores:type_name -> slipway.launcher.v1.BalancedScore
-	4,  // 62: slipway.launcher.v1.Launcher.WatchCatalog:input_type -> slipway.launcher.v1.WatchCatalogRequest
-	18, // 63: slipway.launcher.v1.Launcher.Launch:input_type -> slipway.launcher.v1.LaunchRequest
-	23, // 64: slipway.launcher.v1.Launcher.Withdraw:input_type -> slipway.launcher.v1.WithdrawRequest
-	36, // 65: slipway.launcher.v1.Launcher.Ask:input_type -> slipway.launcher.v1.Answer
-	45, // 66: slipway.launcher.v1.Launcher.Lead:input_type -> slipway.launcher.v1.LeadRequest
-	47, // 67: slipway.launcher.v1.Launcher.Resign:input_type -> slipway.launcher.v1.ResignRequest
-	5,  // 68: slipway.launcher.v1.Launcher.WatchCatalog:output_type -> slipway.launcher.v1.CatalogUpdate
-	25, // 69: slipway.launcher.v1.Launcher.Launch:output_type -> slipway.launcher.v1.LaunchResponse
-	24, // 70: slipway.launcher.v1.Launcher.Withdraw:output_type -> slipway.launcher.v1.WithdrawResponse
-	27, // 71: slipway.launcher.v1.Launcher.Ask:output_type -> slipway.launcher.v1.Question
-	46, // 72: slipway.launcher.v1.Launcher.Lead:output_type -> slipway.launcher.v1.LeadResponse
-	48, // 73: slipway.launcher.v1.Launcher.Resign:output_type -> slipway.launcher.v1.ResignResponse
-	68, // [68:74] is the sub-list for method output_type
-	62, // [62:68] is the sub-list for method input_type
-	62, // [62:62] is the sub-list for extension type_name
-	62, // [62:62] is the sub-list for extension extendee
-	0,  // [0:62] is the sub-list for field type_name
+	32, // 49: slipway.launcher.v1.Buffer.takers:type_name -> slipway.launcher.v1.Takers
+	35, // 50: slipway.launcher.v1.Consolidate.nodes:type_name -> slipway.launcher.v1.FleetNode
+	36, // 51: slipway.launcher.v1.Consolidate.allowances:type_name -> slipway.launcher.v1.Allowance
+	3,  // 52: slipway.launcher.v1.Answer.version:type_name -> slipway.launcher.v1.Version
+	41, // 53: slipway.launcher.v1.Answer.node_busy:type_name -> slipway.launcher.v1.NodeBusyAnswer
+	42, // 54: slipway.launcher.v1.Answer.consolidate:type_name -> slipway.launcher.v1.ConsolidateAnswer
+	40, // 55: slipway.launcher.v1.Answer.make_room:type_name -> slipway.launcher.v1.MakeRoomAnswer
+	38, // 56: slipway.launcher.v1.Answer.place_buffers:type_name -> slipway.launcher.v1.PlaceBuffersAnswer
+	39, // 57: slipway.launcher.v1.PlaceBuffersAnswer.buffers:type_name -> slipway.launcher.v1.BufferPlaces
+	44, // 58: slipway.launcher.v1.ConsolidateAnswer.moves:type_name -> slipway.launcher.v1.PlannedMove
+	45, // 59: slipway.launcher.v1.ConsolidateAnswer.kept:type_name -> slipway.launcher.v1.KeptNode
+	43, // 60: slipway.launcher.v1.ConsolidateAnswer.rejected:type_name -> slipway.launcher.v1.BalancedScore
+	20, // 61: slipway.launcher.v1.PlannedMove.replacements:type_name -> slipway.launcher.v1.Expected
+	43, // 62: slipway.launcher.v1.PlannedMove.scores:type_name -> slipway.launcher.v1.BalancedScore
+	4,  // 63: slipway.launcher.v1.Launcher.WatchCatalog:input_type -> slipway.launcher.v1.WatchCatalogRequest
+	18, // 64: slipway.launcher.v1.Launcher.Launch:input_type -> slipway.launcher.v1.LaunchRequest
+	23, // 65: slipway.launcher.v1.Launcher.Withdraw:input_type -> slipway.launcher.v1.WithdrawRequest
+	37, // 66: slipway.launcher.v1.Launcher.Ask:input_type -> slipway.launcher.v1.Answer
+	46, // 67: slipway.launcher.v1.Launcher.Lead:input_type -> slipway.launcher.v1.LeadRequest
+	48, // 68: slipway.launcher.v1.Launcher.Resign:input_type -> slipway.launcher.v1.ResignRequest
+	5,  // 69: slipway.launcher.v1.Launcher.WatchCatalog:output_type -> slipway.launcher.v1.CatalogUpdate
+	25, // 70: slipway.launcher.v1.Launcher.Launch:output_type -> slipway.launcher.v1.LaunchResponse
+	24, // 71: slipway.launcher.v1.Launcher.Withdraw:output_type -> slipway.launcher.v1.WithdrawResponse
+	27, // 72: slipway.launcher.v1.Launcher.Ask:output_type -> slipway.launcher.v1.Question
+	47, // 73: slipway.launcher.v1.Launcher.Lead:output_type -> slipway.launcher.v1.LeadResponse
+	49, // 74: slipway.launcher.v1.Launcher.Resign:output_type -> slipway.launcher.v1.ResignResponse
+	69, // [69:75] is the sub-list for method output_type
+	63, // [63:69] is the sub-list for method input_type
+	63, // [63:63] is the sub-list for extension type_name
+	63, // [63:63] is the sub-list for extension extendee
+	0,  // [0:63] is the sub-list for field type_name
 }
 
 func init() { file_launcher_api_launcher_proto_init() }
@@ -4431,7 +4522,8 @@ func file_launcher_api_launcher_proto_init() {
 		(*Question_MakeRoom)(nil),
 		(*Question_PlaceBuffers)(nil),
 	}
-	file_launcher_api_launcher_proto_msgTypes[33].OneofWrappers = []any{
+	file_launcher_api_launcher_proto_msgTypes[29].OneofWrappers = []any{}
+	file_launcher_api_launcher_proto_msgTypes[34].OneofWrappers = []any{
 		(*Answer_NodeBusy)(nil),
 		(*Answer_Consolidate)(nil),
 		(*Answer_MakeRoom)(nil),
@@ -4443,7 +4535,7 @@ func file_launcher_api_launcher_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_launcher_api_launcher_proto_rawDesc), len(file_launcher_api_launcher_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   56,
+			NumMessages:   57,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

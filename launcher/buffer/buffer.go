@@ -225,6 +225,10 @@ func (c *Controller) resolve(ctx context.Context, it *item, taken, before int) e
 			return fmt.Errorf("encoding the pod template of CapacityBuffer %s/%s: %w", cb.Namespace, cb.Name, err)
 		}
 	}
+	var takers *api.Takers
+	if failure == nil {
+		takers, failure = takersOf(cb, t)
+	}
 	if failure != nil {
 		it.resolution.Failure = failure
 		return nil
@@ -233,7 +237,7 @@ func (c *Controller) resolve(ctx context.Context, it *item, taken, before int) e
 	r.Replicas, r.Limited = buffersize.Grant(buffersize.Wanted(&cb.Spec, &t.pod.Spec, t.replicas), taken, before)
 	it.resolution = r
 	if r.Replicas > 0 {
-		it.wanted = &api.Buffer{Name: cb.Name, Uid: string(cb.UID), Pods: r.Replicas, Template: text}
+		it.wanted = &api.Buffer{Name: cb.Name, Uid: string(cb.UID), Pods: r.Replicas, Template: text, Takers: takers}
 	}
 	return nil
 }

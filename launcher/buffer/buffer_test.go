@@ -42,11 +42,12 @@ type scene struct {
 	stream  uint64
 }
 
-// TestScenarios runs the file testdata/buffers.txt in a bubble of its own time:
+// TestScenarios runs the files of testdata, each in a bubble of its own time:
 //
-//	template NAME [cpu=N] [pad=BYTES]           a PodTemplate, or a change of it
+//	template NAME [cpu=N] [pad=BYTES] [app=NAME] a PodTemplate, or a change of it
 //	deployment NAME replicas=N                  a Deployment of namespace a, or a change of it
 //	buffer NAMESPACE/NAME [replicas=N] [percentage=N] [template=NAME] [kind=KIND name=NAME] [group=GROUP] [strategy=NAME] [unreadable]
+//	       [for=SELECTOR] [priority=N]          its annotations
 //	delete NAMESPACE/NAME                       the buffer is deleted
 //	pod NAME                                    a pod is bound to a node
 //	room N | silent | heard                     what the scheduler answers: room for N pods on node n-0, others on NodeClaim c-0; nothing
@@ -55,13 +56,17 @@ type scene struct {
 //	status                                      the buffers' status
 //	needed                                      why node n-0, NodeClaim c-0 and another are needed
 func TestScenarios(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newScene(t)
-		datadriven.RunTest(t, "testdata/buffers.txt", func(t *testing.T, d *datadriven.TestData) string {
-			t.Helper()
-			return s.command(d)
+	for _, file := range []string{"buffers", "reserved"} {
+		t.Run(file, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newScene(t)
+				datadriven.RunTest(t, "testdata/"+file+".txt", func(t *testing.T, d *datadriven.TestData) string {
+					t.Helper()
+					return s.command(d)
+				})
+			})
 		})
-	})
+	}
 }
 
 func newScene(t *testing.T) *scene {
@@ -85,7 +90,11 @@ func (s *scene) PlaceBuffers(_ context.Context, q *api.PlaceBuffers) (*api.Place
 	for _, b := range q.GetBuffers() {
 		template := corev1.PodTemplateSpec{}
 		s.Must(template.Unmarshal(b.GetTemplate()))
-		asked = append(asked, fmt.Sprintf("%d of %s (cpu %s)", b.GetPods(), b.GetName(), template.Spec.Containers[0].Resources.Requests.Cpu()))
+		about := fmt.Sprintf("%d of %s (cpu %s)", b.GetPods(), b.GetName(), template.Spec.Containers[0].Resources.Requests.Cpu())
+		if t := b.GetTakers(); t != nil {
+			about += fmt.Sprintf(" for %q or priority %d", t.GetSelector(), t.GetPriority())
+		}
+		asked = append(asked, about)
 		p := &api.BufferPlaces{Uid: b.GetUid(), Existing: min(left, b.GetPods())}
 		if left -= p.GetExisting(); p.GetExisting() > 0 {
 			p.NodeNames = []string{"n-0"}
@@ -202,12 +211,16 @@ func (s *scene) template(d *datadriven.TestData) {
 	if pad := s.number(d, "pad"); pad != nil {
 		o.Template.Labels = map[string]string{"pad": strings.Repeat("x", int(*pad))}
 	}
+	if app := text(d, "app", ""); app != "" {
+		o.Template.Labels = map[string]string{"app": app}
+	}
 	s.put(o)
 }
 
 func (s *scene) deployment(d *datadriven.TestData) {
 	o := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: d.CmdArgs[0].Key}}
 	o.Spec.Replicas, o.Spec.Template.Spec = s.number(d, "replicas"), podSpec("500m")
+	o.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": o.Name}}
 	s.put(o)
 }
 
@@ -229,6 +242,15 @@ func (s *scene) buffer(d *datadriven.TestData) {
 	}
 	if d.HasArg("unreadable") {
 		cb.Annotations = map[string]string{"slipway.dev/unreadable": "spec.limits.cpu: 1e99 cannot be read"}
+	}
+	if d.HasArg("for") || d.HasArg("priority") {
+		cb.Annotations = map[string]string{}
+	}
+	if d.HasArg("for") {
+		cb.Annotations["slipway.dev/reserved-for"] = text(d, "for", "")
+	}
+	if d.HasArg("priority") {
+		cb.Annotations["slipway.dev/reserved-for-priority"] = text(d, "priority", "")
 	}
 	s.put(cb)
 }

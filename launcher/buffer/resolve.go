@@ -7,10 +7,12 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	autoscalingv1beta1 "sigs.k8s.io/karpenter/pkg/apis/autoscaling/v1beta1"
 
 	"github.com/slipway-k8s/slipway/internal/buffersize"
+	"github.com/slipway-k8s/slipway/launcher/api"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
@@ -22,16 +24,18 @@ type template struct {
 	generation int64
 	// replicas are those of a workload; nil for a PodTemplate.
 	replicas *int32
+	// selector of the pods.
+	selector *metav1.LabelSelector
 }
 
 // template reads what the buffer refers to. A Failure is the user's, an error is not.
 func (c *Controller) template(ctx context.Context, cb *autoscalingv1beta1.CapacityBuffer) (template, *buffersize.Failure, error) {
-	strategy := buffersize.Strategy(&cb.Spec)
+	unsupported := buffersize.Unsupported(&cb.Spec)
 	switch why := cb.Annotations[catalog.UnreadableAnnotation]; {
 	case why != "":
 		return template{}, failed("%s", why), nil
-	case strategy != buffersize.StrategyActive:
-		return template{}, failed("spec.provisioningStrategy: %s is not supported, want %s", strategy, buffersize.StrategyActive), nil
+	case unsupported != "":
+		return template{}, failed("spec.provisioningStrategy: %s", unsupported), nil
 	case cb.Spec.PodTemplateRef != nil:
 		return c.podTemplate(ctx, cb)
 	case cb.Spec.ScalableRef != nil:
@@ -49,7 +53,8 @@ func (c *Controller) podTemplate(ctx context.Context, cb *autoscalingv1beta1.Cap
 	if why, err := c.get(ctx, cb, cb.Spec.PodTemplateRef.Name, object); why != "" || err != nil {
 		return template{}, &buffersize.Failure{Reason: buffersize.PodTemplateNotFound, Message: why}, err
 	}
-	return template{pod: object.Template, name: object.Name, generation: object.Generation}, nil, nil
+	own := &metav1.LabelSelector{MatchLabels: object.Template.Labels}
+	return template{pod: object.Template, name: object.Name, generation: object.Generation, selector: own}, nil, nil
 }
 
 func (c *Controller) workload(ctx context.Context, cb *autoscalingv1beta1.CapacityBuffer) (template, *buffersize.Failure, error) {
@@ -72,17 +77,29 @@ func (c *Controller) workload(ctx context.Context, cb *autoscalingv1beta1.Capaci
 	if why, err := c.get(ctx, cb, ref.Name, object); why != "" || err != nil {
 		return template{}, &buffersize.Failure{Reason: buffersize.ScalableRefNotFound, Message: why}, err
 	}
-	replicas, pod := deployment.Spec.Replicas, deployment.Spec.Template
+	out := template{pod: deployment.Spec.Template, replicas: deployment.Spec.Replicas, selector: deployment.Spec.Selector}
 	switch ref.Kind {
 	case autoscalingv1beta1.KindStatefulSet:
-		replicas, pod = statefulSet.Spec.Replicas, statefulSet.Spec.Template
+		out = template{pod: statefulSet.Spec.Template, replicas: statefulSet.Spec.Replicas, selector: statefulSet.Spec.Selector}
 	case autoscalingv1beta1.KindReplicaSet:
-		replicas, pod = replicaSet.Spec.Replicas, replicaSet.Spec.Template
+		out = template{pod: replicaSet.Spec.Template, replicas: replicaSet.Spec.Replicas, selector: replicaSet.Spec.Selector}
 	}
-	if replicas == nil {
-		replicas = new(int32(1)) // The API server's default.
+	if out.replicas == nil {
+		out.replicas = new(int32(1)) // The API server's default.
 	}
-	return template{pod: pod, replicas: replicas}, nil, nil
+	return out, nil, nil
+}
+
+// takersOf returns which pods may take the room of a buffer; nil where any may.
+func takersOf(cb *autoscalingv1beta1.CapacityBuffer, t template) (*api.Takers, *buffersize.Failure) {
+	if buffersize.Strategy(&cb.Spec) == buffersize.StrategyActive {
+		return nil, nil
+	}
+	takers, err := buffersize.TakersOf(cb, t.selector)
+	if err != nil {
+		return nil, failed("%v", err)
+	}
+	return &api.Takers{Selector: takers.Selector, Priority: takers.Priority}, nil
 }
 
 // get reads an object of the buffer's namespace. why is set where there is none.

@@ -20,6 +20,7 @@ import (
 	"github.com/slipway-k8s/slipway/internal/disruption"
 	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
 	"github.com/slipway-k8s/slipway/launcher/api"
+	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
 // publish makes known which nodes have room for pods of buffers. complete means that all were asked about.
@@ -131,7 +132,8 @@ func sumOf(items []*item, cluster uint64) uint64 {
 	_ = binary.Write(h, binary.LittleEndian, cluster)
 	for _, it := range items {
 		if it.wanted != nil {
-			fmt.Fprintln(h, it.wanted.GetUid(), it.wanted.GetPods(), len(it.wanted.GetTemplate()))
+			fmt.Fprintln(h, it.wanted.GetUid(), it.wanted.GetPods(), it.wanted.GetTakers().GetSelector(), it.wanted.GetTakers().GetPriority(),
+				len(it.wanted.GetTemplate()))
 			_, _ = h.Write(it.wanted.GetTemplate())
 		}
 	}
@@ -163,7 +165,8 @@ func (c *Controller) clusterSum(ctx context.Context) (uint64, error) {
 	}
 	for i := range claims.Items {
 		n := &claims.Items[i]
-		add("claim", n.UID, n.DeletionTimestamp != nil, conditions.ClaimIs(n, karpv1.ConditionTypeInitialized))
+		// Pods that are promised a node in flight may take reserved room on it.
+		add("claim", n.UID, n.DeletionTimestamp != nil, conditions.ClaimIs(n, karpv1.ConditionTypeInitialized), n.Annotations[catalog.PodsAnnotation])
 	}
 	for i := range pools.Items {
 		p := &pools.Items[i]

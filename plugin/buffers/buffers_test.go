@@ -1,16 +1,20 @@
 package buffers_test
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/buffers"
+	"github.com/slipway-k8s/slipway/plugin/intake"
 	"github.com/slipway-k8s/slipway/plugin/plan"
+	"github.com/slipway-k8s/slipway/plugin/reservations"
 )
 
 func buffer(count int) *buffers.Buffer {
@@ -85,7 +89,7 @@ func names(pods []*corev1.Pod) []string {
 
 // Room follows its node from the NodeClaim to the Node, and ends with either, with the buffer, and with its namespace.
 func TestTable(t *testing.T) {
-	table, pods := buffers.Table{}, buffer(3).Pods("s")
+	table, pods := buffers.NewTable(), buffer(3).Pods("s")
 	table.Put(pods[0], "claim-1", "")
 	table.Put(pods[1], "claim-1", "node-1")
 	table.Put(pods[2], "", "node-2")
@@ -101,22 +105,102 @@ func TestTable(t *testing.T) {
 		t.Error(diff)
 	}
 	before.Failed("claim-1")
-	if got := names(before.On("", "node-2")); len(before) != 1 || !slices.Equal(got, names(pods[2:])) {
+	if got := names(before.On("", "node-2")); before.Len() != 1 || !slices.Equal(got, names(pods[2:])) {
 		t.Errorf("after claim-1 failed: %v", before)
 	}
 	other := *buffer(1)
 	other.Namespace, other.UID = "other", "v"
 	table.Put(other.Pods("s")[0], "", "node-2")
 	table.Keep("shop", map[types.UID]bool{pods[0].UID: true}, []string{"shop", "other"})
-	if len(table) != 2 || table.Pod(pods[0].UID) == nil || table.Pod(pods[1].UID) != nil {
+	if table.Len() != 2 || table.Pod(pods[0].UID) == nil || table.Pod(pods[1].UID) != nil {
 		t.Errorf("after the buffer got smaller: %v", table)
 	}
 	table.Keep("shop", nil, []string{"other"})
-	if claim, node := table.Of(pods[0].UID); len(table) != 1 || claim+node != "" {
+	if claim, node := table.Of(pods[0].UID); table.Len() != 1 || claim+node != "" {
 		t.Errorf("after the buffer was deleted: %v", table)
 	}
 	table.Keep("shop", nil, nil)
-	if len(table) != 0 {
+	if table.Len() != 0 {
 		t.Errorf("after the namespace was deleted: %v", table)
+	}
+}
+
+// shop is a table with two pods of each of two buffers on NodeClaim c, the first of which is reserved.
+func shop() (table *buffers.Table, pods []*corev1.Pod) {
+	table = buffers.NewTable()
+	for _, uid := range []string{"u", "v"} {
+		b := *buffer(2)
+		b.UID, b.Name = uid, "buffer-"+uid
+		for _, p := range b.Pods("s") {
+			table.Put(p, "c", "")
+			pods = append(pods, p)
+		}
+	}
+	table.Reserve("shop", map[string]*reservations.Takers{"u": {Namespace: "shop", Selector: labels.SelectorFromSet(labels.Set{"app": "web"})}})
+	return table, pods
+}
+
+// Reserved room counts for all but its takers, stands on the Node that the claim has by now, and ends with what is promised to them.
+func TestReservedRoom(t *testing.T) {
+	table, pods := shop()
+	if got := names(table.Reserved(nil)("c", "")); !slices.Equal(got, names(pods[:2])) {
+		t.Errorf("kept against others: %v", got)
+	}
+	if got := table.Reserved(map[string]bool{"u": true})("c", ""); len(got) != 0 {
+		t.Errorf("kept against takers: %v", names(got))
+	}
+	if got := table.Standing(nil); len(got) != 0 {
+		t.Errorf("standing before there is a Node: %v", got)
+	}
+	got := table.Standing(map[string]catalog.InFlightNode{"c": {NodeName: "n"}})["n"]
+	if len(got) != 2 || got[0].Of != "u" || got[0].Need.Name != "CapacityBuffer shop/buffer-u" {
+		t.Errorf("standing %v", got)
+	}
+	table.Took("c", map[string]bool{"v": true}, 0)
+	table.Took("c", nil, 2)
+	table.Took("c", map[string]bool{"u": true}, 1)
+	if got := names(table.On("c", "")); !slices.Equal(got, names(pods[1:])) {
+		t.Errorf("after one pod was promised it: %v", got)
+	}
+	table.Joined("c", "n")
+	table.Terminate([]string{"n", "m"})
+	if !table.Terminates("n") || table.Terminates("m") {
+		t.Error("the nodes that terminate")
+	}
+	table.Keep("other", nil, nil)
+	if table.Terminates("n") || table.Len() != 0 || len(table.Standing(nil)) != 0 {
+		t.Error("the namespace has no buffers any more")
+	}
+}
+
+// A batch is divided by whose reserved room its pods may take; the number of parts is bounded, and a gang is one part.
+func TestGroups(t *testing.T) {
+	table, _ := shop()
+	of := func(namespace, app, gang string) intake.Entry {
+		pod := &corev1.Pod{}
+		pod.Namespace, pod.Labels = namespace, map[string]string{"app": app}
+		return intake.Entry{Pod: pod, Gang: plan.Gang{Name: gang}}
+	}
+	entries := []intake.Entry{
+		of("shop", "db", ""), of("shop", "web", ""), of("other", "web", ""), of("shop", "db", "g"), of("shop", "web", "g"), of("shop", "web", ""),
+	}
+	groups := table.Groups(entries)
+	if len(groups) != 2 || len(groups[0].Entries) != 2 || !groups[0].Buffers["u"] || len(groups[1].Entries) != 4 || groups[1].Buffers != nil {
+		t.Errorf("groups %v", groups)
+	}
+	many := map[string]*reservations.Takers{}
+	entries = nil
+	for i := range 3 * buffers.MostGroups {
+		app := fmt.Sprint("app-", i)
+		many[app] = &reservations.Takers{Namespace: "shop", Selector: labels.SelectorFromSet(labels.Set{"app": app})}
+		entries = append(entries, of("shop", app, ""))
+	}
+	table.Reserve("shop", many)
+	if groups = table.Groups(entries); len(groups) != buffers.MostGroups+1 || len(groups[buffers.MostGroups].Entries) != 2*buffers.MostGroups {
+		t.Errorf("%d groups", len(groups))
+	}
+	table.Reserve("shop", nil)
+	if groups = table.Groups(entries); len(groups) != 1 || len(groups[0].Entries) != len(entries) {
+		t.Errorf("without reserved buffers: %v", groups)
 	}
 }

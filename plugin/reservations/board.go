@@ -15,6 +15,9 @@ type Board struct {
 	rooms map[string][]room
 	// owners have room reserved for their pods.
 	owners map[types.UID]bool
+	// standing is room for whichever pods may take it, takers one of it for each owner.
+	standing standing
+	takers   []Standing
 }
 
 // room is what is reserved on a node for one displaced pod, and then for its replacement.
@@ -26,8 +29,8 @@ type room struct {
 }
 
 // board returns the reservations as others see them.
-func (s Snapshot) board() *Board {
-	out := &Board{rooms: map[string][]room{}, owners: map[types.UID]bool{}}
+func (s Snapshot) board(free standing) *Board {
+	out := &Board{rooms: map[string][]room{}, owners: map[types.UID]bool{}, standing: free, takers: free.takers()}
 	for _, r := range s {
 		if r.node == "" {
 			continue
@@ -43,10 +46,13 @@ func (s Snapshot) board() *Board {
 	return out
 }
 
-// Empty reports whether nothing is reserved on any node.
+// Empty reports whether nothing is reserved on any node for displaced pods.
 func (b *Board) Empty() bool { return len(b.rooms) == 0 }
 
-// On reports whether room is reserved on the node.
+// Stands reports whether there is standing room on any node.
+func (b *Board) Stands() bool { return len(b.standing) > 0 }
+
+// On reports whether room is reserved on the node for displaced pods.
 func (b *Board) On(node string) bool { return len(b.rooms[node]) > 0 }
 
 // For reports whether room is reserved for pods of the pod's controller.
@@ -64,7 +70,7 @@ func (b *Board) lost(later *Board) bool {
 			}
 		}
 	}
-	return false
+	return b.standing.lost(later.standing)
 }
 
 // Needs returns what is reserved on the node against the pod. A replacement pod may take its reservation: one for each pod of

@@ -100,7 +100,7 @@ type Table struct {
 // New returns an empty table.
 func New(c Config) *Table {
 	t := &Table{Config: c, reserved: Snapshot{}, replaced: map[types.UID]bool{}}
-	t.board.Store(t.reserved.board())
+	t.board.Store(t.reserved.board(nil))
 	return t
 }
 
@@ -108,8 +108,9 @@ func New(c Config) *Table {
 func (t *Table) Board() *Board { return t.board.Load() }
 
 // Publish makes the reservations visible to others, with the Nodes of the claims in flight that have one by now: they take pods
-// before the launcher reports that they have joined. It reports whether room is free now that was reserved before.
-func (t *Table) Publish(inFlight map[string]catalog.InFlightNode) (freed bool) {
+// before the launcher reports that they have joined. free is the standing room by node. Publish reports whether room is free now that was reserved
+// before.
+func (t *Table) Publish(inFlight map[string]catalog.InFlightNode, free map[string][]Standing) (freed bool) {
 	if len(t.reserved) == 0 {
 		clear(t.replaced)
 	}
@@ -119,7 +120,7 @@ func (t *Table) Publish(inFlight map[string]catalog.InFlightNode) (freed bool) {
 			t.reserved[uid] = r
 		}
 	}
-	next := t.reserved.board()
+	next := t.reserved.board(free)
 	return t.board.Swap(next).lost(next)
 }
 
@@ -296,7 +297,7 @@ func (t *Table) exclude(pod *corev1.Pod) {
 // DropTaken drops the reservations on nodes where other pods have taken of the room. nodeInfo returns a node of the planner's
 // snapshot. It returns the name of one of the pods that it was reserved for; empty for none.
 func (t *Table) DropTaken(nodeInfo func(name string) (fwk.NodeInfo, error)) (lost string) {
-	board := t.reserved.board()
+	board := t.reserved.board(nil)
 	for _, node := range slices.Sorted(maps.Keys(board.rooms)) {
 		info, err := nodeInfo(node)
 		if err != nil || starting(info.Node()) {

@@ -81,7 +81,7 @@ func TestNeeds(t *testing.T) {
 			}
 			owner, _, _ := strings.Cut(c.pod, "-")
 			got := []string{}
-			for _, d := range b.reserved.board().Needs(ownedPod(c.pod, owner, ""), info, func(p *corev1.Pod) bool { return slices.Contains(c.left, p.Name) }) {
+			for _, d := range b.reserved.board(nil).Needs(ownedPod(c.pod, owner, ""), info, func(p *corev1.Pod) bool { return slices.Contains(c.left, p.Name) }) {
 				got = append(got, strings.TrimPrefix(d.Name, "default/"))
 			}
 			slices.Sort(got)
@@ -264,15 +264,15 @@ func TestPublish(t *testing.T) {
 	r := b.reserved["a-1"]
 	r.node, r.claim = "", "claim"
 	b.reserved["a-1"] = r
-	b.Publish(nil)
+	b.Publish(nil, nil)
 	if !b.Board().Empty() {
 		t.Error("room is published whose Node is not known")
 	}
-	if b.Publish(map[string]catalog.InFlightNode{"claim": {NodeName: "n"}}) || !b.Board().On("n") || !b.Board().For(ownedPod("a-9", "a", "")) {
+	if b.Publish(map[string]catalog.InFlightNode{"claim": {NodeName: "n"}}, nil) || !b.Board().On("n") || !b.Board().For(ownedPod("a-9", "a", "")) {
 		t.Error("the room of a node in flight is not published")
 	}
 	b.Failed("claim")
-	if !b.Publish(nil) || b.Publish(nil) || b.Board().On("n") {
+	if !b.Publish(nil, nil) || b.Publish(nil, nil) || b.Board().On("n") {
 		t.Error("room that is free again is not noticed once")
 	}
 }

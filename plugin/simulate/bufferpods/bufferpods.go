@@ -9,6 +9,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	autoscalingv1beta1 "sigs.k8s.io/karpenter/pkg/apis/autoscaling/v1beta1"
 
 	"github.com/slipway-k8s/slipway/internal/buffersize"
@@ -21,6 +22,8 @@ type Template struct {
 	Pod corev1.PodTemplateSpec
 	// Replicas are those of a workload, nil for the API server's default. A PodTemplate has none.
 	Replicas *int32
+	// Selector of the pods.
+	Selector *metav1.LabelSelector
 }
 
 // Input is what the pods are made of. Every field is required.
@@ -95,6 +98,12 @@ func (b *builder) pods(taken, before int) []*corev1.Pod {
 		return nil
 	}
 	cb := b.buffer
+	if buffersize.Strategy(&cb.Spec) != buffersize.StrategyActive {
+		if _, err := buffersize.TakersOf(cb, t.Selector); err != nil {
+			b.problem("spec", "%v: no room is kept for it", err)
+			return nil
+		}
+	}
 	granted, limited := buffersize.Grant(buffersize.Wanted(&cb.Spec, &t.Pod.Spec, t.Replicas), taken, before)
 	if limited != "" {
 		b.problem("spec", "%s", limited)
@@ -113,10 +122,10 @@ func (b *builder) pods(taken, before int) []*corev1.Pod {
 
 // template returns what the buffer refers to. ok is false where no room can be kept for it.
 func (b *builder) template() (t Template, ok bool) {
-	strategy, ref := buffersize.Strategy(&b.buffer.Spec), b.buffer.Spec.ScalableRef
+	unsupported, ref := buffersize.Unsupported(&b.buffer.Spec), b.buffer.Spec.ScalableRef
 	switch {
-	case strategy != buffersize.StrategyActive:
-		b.problem("spec.provisioningStrategy", "%s is not supported, want %s: no room is kept for it", strategy, buffersize.StrategyActive)
+	case unsupported != "":
+		b.problem("spec.provisioningStrategy", "%s: no room is kept for it", unsupported)
 		return t, false
 	case b.buffer.Spec.PodTemplateRef != nil:
 		t, ok = b.named("spec.podTemplateRef.name", "PodTemplate", b.buffer.Spec.PodTemplateRef.Name)

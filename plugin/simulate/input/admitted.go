@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	defaults "k8s.io/kubernetes/pkg/apis/core/v1"
 
 	"github.com/slipway-k8s/slipway/plugin/admission"
@@ -96,19 +97,19 @@ func templateOf(r *Reader, namespace, kind, name string) (t bufferpods.Template,
 	switch kind {
 	case "PodTemplate":
 		if o, found := r.podTemplates.get(namespace, name); found {
-			return bufferpods.Template{Pod: o.Template}, true
+			return bufferpods.Template{Pod: o.Template, Selector: &metav1.LabelSelector{MatchLabels: o.Template.Labels}}, true
 		}
 	case "Deployment":
 		if o, found := r.deployments.get(namespace, name); found {
-			return bufferpods.Template{Pod: o.Spec.Template, Replicas: o.Spec.Replicas}, true
+			return bufferpods.Template{Pod: o.Spec.Template, Replicas: o.Spec.Replicas, Selector: o.Spec.Selector}, true
 		}
 	case "StatefulSet":
 		if o, found := r.statefulSets.get(namespace, name); found {
-			return bufferpods.Template{Pod: o.Spec.Template, Replicas: o.Spec.Replicas}, true
+			return bufferpods.Template{Pod: o.Spec.Template, Replicas: o.Spec.Replicas, Selector: o.Spec.Selector}, true
 		}
 	case "ReplicaSet":
 		if o, found := r.replicaSets.get(namespace, name); found {
-			return bufferpods.Template{Pod: o.Spec.Template, Replicas: o.Spec.Replicas}, true
+			return bufferpods.Template{Pod: o.Spec.Template, Replicas: o.Spec.Replicas, Selector: o.Spec.Selector}, true
 		}
 	}
 	return t, false
