@@ -17,6 +17,7 @@ func TestMain(m *testing.M) {
 	flag.Duration("scale.rest", time.Minute, "how long to measure with nothing to do")
 	flag.Duration("scale.settle", 5*time.Minute, "consolidation has ended when the nodes have been the same for so long")
 	flag.Duration("scale.patience", 2*time.Hour, "how long one stage may take")
+	flag.String("scale.until", "", "the last stage to run: scale-out, rest, drift, consolidation or scale-in; empty for all")
 	flag.String("scale.log", "", "the path of a new file for kube-apiserver's audit log; empty for one that is removed")
 	flag.String("scale.profiles", "", "the folder for profiles of both processes; empty for none")
 	flag.Parse()

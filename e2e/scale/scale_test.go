@@ -38,34 +38,61 @@ func BenchmarkScale(b *testing.B) {
 func scale(b *testing.B) {
 	b.Helper()
 	w := newWorld(b)
-	nodes, pods := argument[int]("nodes"), argument[int]("pods")
+	pods := argument[int]("pods")
 	w.Create(sandbox.NodeClass("default"))
 	w.pool(steady)
 	w.pool(drifting)
 	var stages []calls.Stage
-	stages = append(stages, w.stage("scale-out", w.profiled("scale-out", func() {
-		w.deployments(pods, int64(nodeCPU*nodes/pods))
-		w.await("all pods to run", func(t tally) bool { return t.running == pods && t.initialized == t.total() })
-	})))
-	rest := w.stage("rest", w.profiled("rest", func() {
-		end := time.Now().Add(argument[time.Duration]("rest"))
-		w.await("the rest to end", func(tally) bool { return time.Now().After(end) })
-	}))
-	rest.Rest = true
-	stages = append(stages, rest, w.drift(pods))
-	stages = append(stages, w.stage("consolidation", w.profiled("consolidation", func() {
-		w.consolidate("30s")
-		w.scaleTo(pods * 6 / 10)
-		w.settle(pods * 6 / 10)
-	})))
-	stages = append(stages, w.stage("scale-in", func() {
-		w.scaleTo(0)
-		w.await("all nodes to end", func(t tally) bool { return t.pods == 0 && t.total() == 0 && w.instances() == 0 })
-	}))
-	b.Logf("%d nodes and %d pods:\n%s", nodes, pods, calls.Table(stages))
+	for _, do := range []func(pods int) calls.Stage{w.scaleOut, w.rest, w.drift, w.consolidation, w.scaleIn} {
+		done := do(pods)
+		stages = append(stages, done)
+		if done.Name == argument[string]("until") {
+			break
+		}
+	}
+	b.Logf("%d nodes and %d pods:\n%s", argument[int]("nodes"), pods, calls.Table(stages))
 	for _, s := range stages {
 		b.Logf("requests during %s:\n%s", s.Name, calls.CallTable(s, 14, calls.Launcher, calls.Scheduler, "kubelets"))
 	}
+}
+
+// scaleOut creates the pods.
+func (w *world) scaleOut(pods int) calls.Stage {
+	w.b.Helper()
+	return w.stage("scale-out", w.profiled("scale-out", func() {
+		w.deployments(pods, int64(nodeCPU*argument[int]("nodes")/pods))
+		w.await("all pods to run", func(t tally) bool { return t.running == pods && t.initialized == t.total() })
+	}))
+}
+
+// rest does nothing for a while.
+func (w *world) rest(int) calls.Stage {
+	w.b.Helper()
+	out := w.stage("rest", w.profiled("rest", func() {
+		end := time.Now().Add(argument[time.Duration]("rest"))
+		w.await("the rest to end", func(tally) bool { return time.Now().After(end) })
+	}))
+	out.Rest = true
+	return out
+}
+
+// consolidation deletes two fifths of the pods and lets nodes be consolidated.
+func (w *world) consolidation(pods int) calls.Stage {
+	w.b.Helper()
+	return w.stage("consolidation", w.profiled("consolidation", func() {
+		w.consolidate("30s")
+		w.scaleTo(pods * 6 / 10)
+		w.settle(pods * 6 / 10)
+	}))
+}
+
+// scaleIn deletes all pods.
+func (w *world) scaleIn(int) calls.Stage {
+	w.b.Helper()
+	return w.stage("scale-in", func() {
+		w.scaleTo(0)
+		w.await("all nodes to end", func(t tally) bool { return t.pods == 0 && t.total() == 0 && w.instances() == 0 })
+	})
 }
 
 // drift changes a NodePool of a fifth of the nodes. In the middle both processes end, the scheduler politely.
