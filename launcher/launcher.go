@@ -24,6 +24,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/index"
 	"github.com/slipway-k8s/slipway/launcher/leadership"
 	"github.com/slipway-k8s/slipway/launcher/nodeoverlay"
+	"github.com/slipway-k8s/slipway/launcher/ownwrites"
 	"github.com/slipway-k8s/slipway/launcher/readable"
 )
 
@@ -85,6 +86,7 @@ func assemble(c Config, registerer prometheus.Registerer) (*Launcher, error) {
 		Scheme:                 scheme.Scheme,
 		Metrics:                metrics,
 		HealthProbeBindAddress: c.Settings.HealthProbeAddress,
+		NewClient:              ownwrites.New,
 		Cache:                  cache.Options{DefaultTransform: cache.TransformStripManagedFields()},
 	})
 	if err != nil {

@@ -29,7 +29,7 @@ const apiPatience = 2 * time.Minute
 // auditMiB is the size from which kube-apiserver would begin another audit log: more than a run writes.
 const auditMiB = 1 << 20
 
-// auditPolicy has requests logged once they are answered, watches once they are accepted.
+// auditPolicy has requests logged once they are answered, watches once they are accepted, Events with what they are about.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
@@ -40,6 +40,11 @@ rules:
   - group: coordination.k8s.io
 - level: None
   nonResourceURLs: ["*"]
+- level: Request
+  verbs: [create]
+  resources:
+  - resources: [events]
+  - group: events.k8s.io
 - level: Metadata
 `
 

@@ -51,6 +51,8 @@ type Ender interface {
 type Config struct {
 	// Reader reads NodeClaims and Nodes from the API server: a cache that lags would show owned instances as leaked.
 	Reader client.Reader
+	// Cache reads them from the cache: where nothing seems leaked there, nothing is.
+	Cache client.Reader
 	// Cloud has the instances.
 	Cloud Instances
 	// Guard allows effects only while this replica leads.
@@ -69,8 +71,8 @@ type Collector struct{ config Config }
 
 // New returns a Collector; Run starts it.
 func New(c Config) (*Collector, error) {
-	if c.Reader == nil || c.Cloud == nil || c.Guard == nil || c.Ender == nil {
-		return nil, errors.New("collect: Reader, Cloud, Guard and Ender are required")
+	if c.Reader == nil || c.Cache == nil || c.Cloud == nil || c.Guard == nil || c.Ender == nil {
+		return nil, errors.New("collect: Reader, Cache, Cloud, Guard and Ender are required")
 	}
 	if c.Ours == nil {
 		c.Ours = func(*karpv1.NodeClaim) bool { return true }
@@ -107,26 +109,34 @@ func (c *Collector) Collect(ctx context.Context) error {
 		return err
 	}
 	defer cancel()
-	state, err := c.observe(ctx)
+	// The cache says whether there may be garbage, the API server what is. Most rounds find none, and read nothing from the API server.
+	state, err := c.observe(ctx, c.config.Cache, client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return err
 	}
-	return errors.Join(c.end(ctx, Decide(state)), c.config.Cloud.Sweep(ctx))
+	garbage := Decide(state)
+	if len(garbage.Instances)+len(garbage.Claims) > 0 {
+		if state, err = c.observe(ctx, c.config.Reader); err != nil {
+			return err
+		}
+		garbage = Decide(state)
+	}
+	return errors.Join(c.end(ctx, garbage), c.config.Cloud.Sweep(ctx))
 }
 
-func (c *Collector) observe(ctx context.Context) (State, error) {
+func (c *Collector) observe(ctx context.Context, reader client.Reader, options ...client.ListOption) (State, error) {
 	// Instances are read first: a claim is older than its instance, so each instance seen here has its claim in the later list.
 	instances, err := c.config.Cloud.Instances(ctx, cloud.Selector{})
 	if err != nil {
 		return State{}, fmt.Errorf("describing instances: %w", err)
 	}
 	claims := &karpv1.NodeClaimList{}
-	if err := c.config.Reader.List(ctx, claims); err != nil {
+	if err := reader.List(ctx, claims, options...); err != nil {
 		return State{}, fmt.Errorf("listing NodeClaims: %w", err)
 	}
 	nodes := &corev1.NodeList{}
 	// All Nodes are listed: the Node of a NodeClaim that a user created may have no NodePool label.
-	if err := c.config.Reader.List(ctx, nodes); err != nil {
+	if err := reader.List(ctx, nodes, options...); err != nil {
 		return State{}, fmt.Errorf("listing Nodes: %w", err)
 	}
 	ready := map[string]bool{}

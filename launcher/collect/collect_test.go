@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
@@ -45,8 +46,9 @@ func TestRun(t *testing.T) {
 		ready.Spec.ProviderID = kept.Status.ProviderID
 		ready.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
 		e := &ender{}
+		api := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(lost, kept, ready).Build()
 		subject, err := collect.New(collect.Config{
-			Reader: fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(lost, kept, ready).Build(), Cloud: ec2, Guard: leadershiptest.Always{}, Ender: e,
+			Reader: api, Cache: api, Cloud: ec2, Guard: leadershiptest.Always{}, Ender: e,
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -70,4 +72,52 @@ func TestRun(t *testing.T) {
 			t.Error("a claim whose Node is Ready was ended because EC2 did not show its instance")
 		}
 	})
+}
+
+// reads counts the lists of a client.
+type reads struct {
+	client.Client
+	lists int
+}
+
+// List counts.
+func (r *reads) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	r.lists++
+	return r.Client.List(ctx, list, opts...)
+}
+
+// What the cache does not show as leaked is not looked for at the API server. What it does is judged by what the API server says.
+func TestTheAPIServerIsReadOnSuspicion(t *testing.T) {
+	claim := func(name, id string) *karpv1.NodeClaim {
+		out := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.Now()}}
+		out.Status.ProviderID = "aws:///us-east-1a/" + id
+		return out
+	}
+	ec2 := memory.New(memory.Config{})
+	owned := ec2.Put(cloud.Instance{Zone: "us-east-1a", LaunchTime: time.Now().Add(-time.Hour)})
+	api := &reads{Client: fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(claim("default-1", owned)).Build()}
+	for name, c := range map[string]struct {
+		cache client.Client
+		lists int
+	}{
+		"the cache has the claim": {fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(claim("default-1", owned)).Build(), 0},
+		"the cache lags":          {fake.NewClientBuilder().WithScheme(scheme.Scheme).Build(), 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			api.lists = 0
+			subject, err := collect.New(collect.Config{Reader: api, Cache: c.cache, Cloud: ec2, Guard: leadershiptest.Always{}, Ender: &ender{}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := subject.Collect(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if api.lists != c.lists {
+				t.Errorf("%d lists of the API server, want %d", api.lists, c.lists)
+			}
+			if live := ec2.Live(); !slices.Equal(live, []string{owned}) {
+				t.Errorf("live instances: %v", live)
+			}
+		})
+	}
 }

@@ -23,6 +23,8 @@ import (
 )
 
 const (
+	// reasonAfter is how long a node is not initialized for one reason until its NodeClaim shows the reason in place of another.
+	reasonAfter = 2 * time.Second
 	// bindTries is the number of attempts of a binding, and bindAgain the pause between two: all of them fit into the time that the startup
 	// taint stays.
 	bindTries = 5
@@ -45,27 +47,20 @@ func (c *Controller) act(ctx context.Context, o Observed, d Decision) (time.Dura
 	}
 	after := c.bind(ctx, o, d)
 	if d.RenewLease {
-		if err := c.renew(ctx, o.Node); err != nil {
+		if err := c.renew(ctx, o.Claim.UID, o.Node); err != nil {
 			return 0, err
 		}
 	}
-	steps := []struct {
-		due bool
-		do  func(context.Context, Observed) error
-	}{
-		{d.Register, c.register}, {d.Untaint, c.untaint}, {d.Initialize, c.markInitialized},
-	}
-	for _, step := range steps {
-		if step.due {
-			if err := step.do(ctx, o); err != nil {
-				return 0, err
-			}
-		}
+	if err := c.mark(ctx, o, d); err != nil {
+		return 0, err
 	}
 	// Bindings are reported before the claim is initialized: the claim is not reconciled after that, and package reject relies on the
 	// record. No other condition waits for them.
 	err := c.report(ctx, o, d)
 	d.Initialize = d.Initialize && err == nil
+	if held := c.held(o, &d); held > 0 && (after <= 0 || held < after) {
+		after = held
+	}
 	return max(after, 0), errors.Join(err, c.condition(ctx, o, d))
 }
 
@@ -103,7 +98,7 @@ func (c *Controller) createNode(ctx context.Context, claim *karpv1.NodeClaim) er
 		return fmt.Errorf("creating Node %s: %w", want.Name, err)
 	}
 	klog.FromContext(ctx).V(2).Info("Created Node", "node", want.Name, "nodeClaim", klog.KObj(claim), "instanceID", id)
-	return c.renew(ctx, want)
+	return c.renew(ctx, claim.UID, want)
 }
 
 // removeStale deletes a Node of the same name that belongs to another instance: addresses are reused, Nodes are not.
@@ -199,36 +194,56 @@ func (c *Controller) leave(ctx context.Context, o Observed, pod *corev1.Pod, rea
 	c.config.Events.Eventf(pod, corev1.EventTypeWarning, "NotPreBound", "Left to the scheduler: %s", reason)
 }
 
-// register marks the node as registered: finalizer, owner and label, then the claim's condition.
-func (c *Controller) register(ctx context.Context, o Observed) error {
-	return c.patch(ctx, o.Node, node.Registered(o.Node, o.Claim))
-}
-
-func (c *Controller) untaint(ctx context.Context, o Observed) error {
-	want, changed := node.Started(o.Node, catalog.StartingTaintKey)
-	if !changed {
+// mark writes what the decision makes of the Node, in one request. A node that is registered gets finalizer, owner and label, one that has started
+// loses the startup taint, one that is initialized gets the label.
+func (c *Controller) mark(ctx context.Context, o Observed, d Decision) error {
+	if !d.Register && !d.Untaint && !d.Initialize {
 		return nil
+	}
+	want := o.Node.DeepCopy()
+	if d.Register {
+		want = node.Registered(want, o.Claim)
+	}
+	if d.Untaint {
+		want, _ = node.Started(want, catalog.StartingTaintKey)
+	}
+	if d.Initialize {
+		metav1.SetMetaDataLabel(&want.ObjectMeta, karpv1.NodeInitializedLabelKey, "true")
+	}
+	if equality.Semantic.DeepEqual(o.Node, want) {
+		return nil // An earlier round wrote it, and was interrupted.
 	}
 	return c.patch(ctx, o.Node, want)
 }
 
-// markInitialized labels the Node as initialized.
-func (c *Controller) markInitialized(ctx context.Context, o Observed) error {
-	want := o.Node.DeepCopy()
-	metav1.SetMetaDataLabel(&want.ObjectMeta, karpv1.NodeInitializedLabelKey, "true")
-	return c.patch(ctx, o.Node, want)
+// held leaves out of the decision a reason for which the node is not initialized that may be another in a moment: a node that starts passes
+// through several within seconds, each of which would be written. It returns when to look again; 0 if nothing is left out.
+func (c *Controller) held(o Observed, d *Decision) time.Duration {
+	since := c.memory.waits(o.Claim.UID, d.Waiting+d.Message, o.Now)
+	have := o.Claim.StatusConditions().Get(karpv1.ConditionTypeInitialized)
+	left := reasonAfter - o.Now.Sub(since)
+	if d.Waiting == "" || d.Register || left <= 0 || !have.IsUnknown() || have.Reason == d.Waiting && have.Message == d.Message {
+		return 0
+	}
+	d.Waiting, d.Message = "", ""
+	return left
 }
 
 // condition writes the decision into the claim's status.
 func (c *Controller) condition(ctx context.Context, o Observed, d Decision) error {
-	before := o.Claim.DeepCopy()
-	c.leftOut(ctx, o, setConditions(o, d))
-	if equality.Semantic.DeepEqual(before.Status, o.Claim.Status) {
-		return nil
+	changed, err := c.writeConditions(ctx, o, d)
+	if apierrors.IsConflict(err) {
+		// The launcher's other controllers write the same status. What they wrote is read at once, and what is decided here holds still.
+		if now := (&karpv1.NodeClaim{}); c.config.Client.Get(ctx, client.ObjectKeyFromObject(o.Claim), now) == nil && now.UID == o.Claim.UID && now.DeletionTimestamp.IsZero() {
+			now.DeepCopyInto(o.Claim)
+			changed, err = c.writeConditions(ctx, o, d)
+		}
 	}
-	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-	if err := c.config.Client.Status().Patch(ctx, o.Claim, patch); err != nil {
+	if err != nil {
 		return fmt.Errorf("writing status of NodeClaim %s: %w", o.Claim.Name, err)
+	}
+	if !changed {
+		return nil
 	}
 	if d.Register {
 		asKarpenter(ctx, o).Info("registered nodeclaim", "nodeClaim", klog.KObj(o.Claim), "node", o.Node.Name)
@@ -242,6 +257,16 @@ func (c *Controller) condition(ctx context.Context, o Observed, d Decision) erro
 		asKarpenter(ctx, o).Info("initialized nodeclaim", "nodeClaim", klog.KObj(o.Claim), "node", o.Node.Name, "allocatable", o.Node.Status.Allocatable)
 	}
 	return nil
+}
+
+// writeConditions writes the decision over the version of the claim that was read, and returns whether there was something to write.
+func (c *Controller) writeConditions(ctx context.Context, o Observed, d Decision) (changed bool, err error) {
+	before := o.Claim.DeepCopy()
+	c.leftOut(ctx, o, setConditions(o, d))
+	if equality.Semantic.DeepEqual(before.Status, o.Claim.Status) {
+		return false, nil
+	}
+	return true, c.config.Client.Status().Patch(ctx, o.Claim, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 }
 
 // asKarpenter returns a logger with the fields of Karpenter's log lines besides ours: alerts match on them (its

@@ -40,6 +40,8 @@ type Observed struct {
 	Duplicate string
 	// Instance is the state that EC2 returned; empty if EC2 was not asked, or did not return the instance.
 	Instance cloud.InstanceState
+	// LeaseRenewed is when this process renewed the node's Lease last; zero if it did not.
+	LeaseRenewed time.Time
 	// NetworkAtStart means that the NodePool's nodes have their network ready when their kubelet starts.
 	NetworkAtStart bool
 	// SwitchedOff is why the launcher binds no pods in the NodePool; empty if it does.
@@ -100,7 +102,7 @@ type Decision struct {
 	Bind []bind.Binding
 	// Refused are pods that the actual Node would not run, with the reason: they are left to the scheduler.
 	Refused map[types.UID]string
-	// RenewLease means that the kubelet has not posted a status yet.
+	// RenewLease means that the kubelet has not posted a status yet, and that the last renewal is some time ago.
 	RenewLease bool
 	// Register means that the kubelet has joined and that the claim does not show it yet.
 	Register bool
@@ -140,11 +142,14 @@ func Decide(o Observed) Decision {
 	}
 	d := Decision{Refused: map[types.UID]string{}, After: left, RemovePlaceholder: o.Placeholder != nil, Plan: plan(o)}
 	joined := conditions.Posted(o.Node) != nil
-	d.RenewLease = !joined
 	d.Register = joined && !registered
-	if d.RenewLease {
+	if !joined {
 		d.Unregistered = notFound
-		d.After = min(d.After, leaseEvery)
+		left := leaseEvery - o.Now.Sub(o.LeaseRenewed)
+		if d.RenewLease = left <= 0; d.RenewLease {
+			left = leaseEvery
+		}
+		d.After = min(d.After, left)
 	}
 	d.bindings(o, ready)
 	d.taint(o, ready)
@@ -280,8 +285,8 @@ func (d *Decision) initialize(o Observed, ready, registered bool) {
 		// It is being registered: the next round follows at once.
 	case startup(o) != "":
 		d.Waiting, d.Message = "StartupTaintsExist", fmt.Sprintf("StartupTaint %q still exists", startup(o))
-	case ephemeral(o.Node) != "":
-		d.Waiting, d.Message = "KnownEphemeralTaintsExist", fmt.Sprintf("KnownEphemeralTaint %q still exists", ephemeral(o.Node))
+	case ephemeral(o.Node, d.Untaint) != "":
+		d.Waiting, d.Message = "KnownEphemeralTaintsExist", fmt.Sprintf("KnownEphemeralTaint %q still exists", ephemeral(o.Node, d.Untaint))
 	case missing(o) != "":
 		d.Waiting, d.Message = "ResourceNotRegistered", fmt.Sprintf("Resource %q was requested but not registered", missing(o))
 	case lacksDriver(o) != "":
@@ -304,11 +309,15 @@ func startup(o Observed) string {
 	return ""
 }
 
-// ephemeral returns a temporary taint that is still on the node.
-func ephemeral(node *corev1.Node) string {
+// ephemeral returns a temporary taint that is still on the node. The launcher's own does not count where it is removed now.
+func ephemeral(node *corev1.Node, untainted bool) string {
 	for _, have := range node.Spec.Taints {
 		switch have.Key {
-		case catalog.StartingTaintKey, karpv1.UnregisteredTaintKey,
+		case catalog.StartingTaintKey:
+			if !untainted {
+				return have.ToString()
+			}
+		case karpv1.UnregisteredTaintKey,
 			corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable, "node.cloudprovider.kubernetes.io/uninitialized":
 			return have.ToString()
 		}

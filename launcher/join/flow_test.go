@@ -1,7 +1,9 @@
 package join_test
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -12,10 +14,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
+	"github.com/slipway-k8s/slipway/launcher/join"
 )
 
 func (w *world) current() *karpv1.NodeClaim {
@@ -267,5 +271,44 @@ func TestDaemonSetsThatAreKeptOff(t *testing.T) {
 	}
 	if after := w.looks(c, 1); after < time.Minute {
 		t.Errorf("kept off by another, again after %s", after)
+	}
+}
+
+// A node that boots and joins needs few writes, however often it is looked at: the Lease is renewed when that is due, and the Node is patched once
+// for all that it has become.
+func TestWritesOfANode(t *testing.T) {
+	w := newWorld(t)
+	w.claim(time.Minute)
+	counted := map[string]int{}
+	config := w.config()
+	config.Client = interceptor.NewClient(w.api, interceptor.Funcs{
+		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, patch client.Patch, opts ...client.PatchOption) error {
+			counted[fmt.Sprintf("patch %T", o)]++
+			return c.Patch(ctx, o, patch, opts...)
+		},
+		SubResourcePatch: func(ctx context.Context, c client.Client, _ string, o client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
+			counted[fmt.Sprintf("status %T", o)]++
+			return c.Status().Patch(ctx, o, patch, opts...)
+		},
+	})
+	c, err := join.New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.looks(c, 8)
+	if n := counted["patch *v1.Lease"]; n != 0 {
+		t.Errorf("the Lease was renewed %d times within seconds of its creation", n)
+	}
+	w.kubelet("node-1", corev1.ConditionTrue)
+	w.looks(c, 8)
+	if !w.current().StatusConditions().Get(karpv1.ConditionTypeInitialized).IsTrue() {
+		t.Fatal("the node is not initialized")
+	}
+	// Registered, then started and initialized.
+	if n := counted["patch *v1.Node"]; n != 2 {
+		t.Errorf("the Node was patched %d times, want 2: %v", n, counted)
+	}
+	if n := counted["status *v1.NodeClaim"]; n != 3 {
+		t.Errorf("the NodeClaim's status was patched %d times, want 3: %v", n, counted)
 	}
 }

@@ -2,6 +2,7 @@ package join
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"time"
 
@@ -18,35 +19,63 @@ import (
 // leaseSeconds is the kubelet's default nodeLeaseDurationSeconds (KubeletConfiguration v1beta1).
 const leaseSeconds = 40
 
+// renewal is what the launcher wrote of a Lease last.
+type renewal struct {
+	// at is when; zero if this process did not.
+	at time.Time
+	// version is the Lease's resourceVersion after that; empty if it has to be read.
+	version string
+	// kubelets means that the kubelet writes the Lease.
+	kubelets bool
+}
+
 // renew renews a booting node's Lease in the name of its kubelet: the node lifecycle controller considers a Node without status healthy as
 // long as its Lease is renewed (pkg/controller/nodelifecycle/node_lifecycle_controller.go). The kubelet adopts the Lease when it starts, with
 // its labels; to give up the node, the launcher stops renewing.
-func (c *Controller) renew(ctx context.Context, of *corev1.Node) error {
-	lease := &coordinationv1.Lease{}
-	err := c.config.Reader.Get(ctx, types.NamespacedName{Namespace: corev1.NamespaceNodeLease, Name: of.Name}, lease)
+func (c *Controller) renew(ctx context.Context, claim types.UID, of *corev1.Node) error {
+	last := c.memory.renewal(claim)
+	if last.kubelets {
+		return nil
+	}
 	now := metav1.NewMicroTime(time.Now())
+	lease, err := c.write(ctx, of, last.version, now)
 	switch {
+	case apierrors.IsAlreadyExists(err), apierrors.IsConflict(err), err == nil && lease == nil:
+		c.memory.renewed(claim, renewal{at: now.Time, kubelets: true}) // The kubelet wrote it first: from now on the Lease is its own.
+		return nil
 	case apierrors.IsNotFound(err):
-		lease.Namespace, lease.Name = corev1.NamespaceNodeLease, of.Name
-		lease.Labels = node.Marks(of.Labels)
-		lease.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: of.Name, UID: of.UID}}
-		lease.Spec = coordinationv1.LeaseSpec{HolderIdentity: &of.Name, LeaseDurationSeconds: new(int32(leaseSeconds)), RenewTime: &now}
-		err = c.config.Client.Create(ctx, lease)
-		if apierrors.IsAlreadyExists(err) {
-			return nil // The kubelet wrote it first: from now on the Lease is its own.
-		}
-	case err == nil && !node.Marked(lease.Labels):
-		return nil // The kubelet wrote it first.
+		c.memory.renewed(claim, renewal{}) // It was deleted since: the next round creates it again.
 	case err == nil:
-		before := lease.DeepCopy()
-		lease.Spec.RenewTime = &now
-		err = c.config.Client.Patch(ctx, lease, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
-		if apierrors.IsConflict(err) {
-			return nil // The same holds for a Lease that was renewed at this moment.
+		c.memory.renewed(claim, renewal{at: now.Time, version: lease.ResourceVersion})
+		return nil
+	}
+	return fmt.Errorf("renewing the Lease of Node %s: %w", of.Name, err)
+}
+
+// write writes the time of renewal over a version of the Lease. It reads the Lease, or creates it, where the version is not known. It returns no
+// Lease if the kubelet has written it.
+func (c *Controller) write(ctx context.Context, of *corev1.Node, version string, now metav1.MicroTime) (*coordinationv1.Lease, error) {
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: corev1.NamespaceNodeLease, Name: of.Name}}
+	if version == "" {
+		err := c.config.Reader.Get(ctx, types.NamespacedName{Namespace: lease.Namespace, Name: lease.Name}, lease)
+		switch {
+		case apierrors.IsNotFound(err):
+			lease.Labels = node.Marks(of.Labels)
+			lease.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: of.Name, UID: of.UID}}
+			lease.Spec = coordinationv1.LeaseSpec{HolderIdentity: &of.Name, LeaseDurationSeconds: new(int32(leaseSeconds)), RenewTime: &now}
+			return lease, c.config.Client.Create(ctx, lease)
+		case err != nil:
+			return nil, err
+		case !node.Marked(lease.Labels):
+			return nil, nil
 		}
+		version = lease.ResourceVersion
 	}
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"resourceVersion": version}, "spec": map[string]any{"renewTime": now},
+	})
 	if err != nil {
-		return fmt.Errorf("renewing the Lease of Node %s: %w", of.Name, err)
+		return nil, err
 	}
-	return nil
+	return lease, c.config.Client.Patch(ctx, lease, client.RawPatch(types.MergePatchType, patch))
 }

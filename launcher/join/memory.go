@@ -29,6 +29,11 @@ type remembered struct {
 	asked      time.Time
 	state      cloud.InstanceState
 	readySince time.Time
+	// renewal is that of the Lease.
+	renewal renewal
+	// waiting is why the node is not initialized, and waitingSince since when it is that.
+	waiting      string
+	waitingSince time.Time
 	// known is since when each adopted pod is nominated or bound to the node.
 	known    map[types.UID]time.Time
 	answered map[types.UID]bool
@@ -94,6 +99,31 @@ func (m *memory) recordState(claim types.UID, state cloud.InstanceState) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.entry(claim).state = state
+}
+
+// renewal returns what the launcher wrote of the Lease of the claim's node last.
+func (m *memory) renewal(claim types.UID) renewal {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.entry(claim).renewal
+}
+
+// renewed records what the launcher wrote of the Lease.
+func (m *memory) renewed(claim types.UID, r renewal) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.entry(claim).renewal = r
+}
+
+// waits records why the claim's node is not initialized, and returns since when it is that.
+func (m *memory) waits(claim types.UID, why string, now time.Time) time.Time {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r := m.entry(claim)
+	if r.waiting != why {
+		r.waiting, r.waitingSince = why, now
+	}
+	return r.waitingSince
 }
 
 // network records the state of a node's network while it joins.

@@ -48,6 +48,7 @@ func (c *Controller) observe(ctx context.Context, claim *karpv1.NodeClaim) (Obse
 		}
 	}
 	o.Known = c.memory.known(claim.UID, o.Node.Name, o.Slots, o.Now)
+	o.LeaseRenewed = c.memory.renewal(claim.UID).at
 	o.ReadySince, o.Answered = c.memory.ready(claim.UID, conditions.NodeReady(o.Node), o.Now)
 	pool := claim.Labels[karpv1.NodePoolLabelKey]
 	c.memory.network(claim.UID, conditions.Posted(o.Node) != nil, networkLate(o.Node))

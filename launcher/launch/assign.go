@@ -177,6 +177,7 @@ func (g *group) launched(ctx context.Context, c *karpv1.NodeClaim, instance clou
 			c.Status.Allocatable = catalog.WithRequested(t.Allocatable, c.Spec.Resources.Requests)
 		}
 		c.StatusConditions().SetTrue(karpv1.ConditionTypeLaunched)
+		awaitNode(c)
 		return g.config.Client.Status().Patch(ctx, c, patch)
 	})
 	if err != nil {
@@ -189,19 +190,34 @@ func (g *group) launched(ctx context.Context, c *karpv1.NodeClaim, instance clou
 	return nil
 }
 
-// write reads a claim, applies change and writes it, and repeats this after a conflict: promises are written at the same time.
+// awaitNode writes what package join writes of a claim whose node does not exist yet: it needs no write of its own then.
+func awaitNode(c *karpv1.NodeClaim) {
+	set := c.StatusConditions()
+	if !set.Get(karpv1.ConditionTypeRegistered).IsTrue() {
+		set.SetUnknownWithReason(karpv1.ConditionTypeRegistered, "NodeNotFound", "Node not registered with cluster")
+	}
+	if !set.Get(karpv1.ConditionTypeInitialized).IsTrue() {
+		set.SetUnknownWithReason(karpv1.ConditionTypeInitialized, "NodeNotReady", "Node status is NotReady")
+	}
+}
+
+// write applies change to a claim and writes it. After a conflict it reads the claim and repeats this: promises are written at the same time.
 func (g *group) write(ctx context.Context, c *karpv1.NodeClaim, change func(patch client.Patch) error) error {
-	uid := c.UID
+	uid, current := c.UID, c.DeepCopy()
 	err := leadership.RetryOnConflict(func() error {
-		current := &karpv1.NodeClaim{}
-		if err := g.config.Reader.Get(ctx, client.ObjectKeyFromObject(c), current); err != nil {
-			return err
+		if current == nil || current.ResourceVersion == "" {
+			current = &karpv1.NodeClaim{}
+			if err := g.config.Reader.Get(ctx, client.ObjectKeyFromObject(c), current); err != nil {
+				return err
+			}
 		}
 		if current.UID != uid || !current.DeletionTimestamp.IsZero() {
 			return errGone
 		}
 		current.DeepCopyInto(c)
-		return change(client.MergeFromWithOptions(current, client.MergeFromWithOptimisticLock{}))
+		patch := client.MergeFromWithOptions(current, client.MergeFromWithOptimisticLock{})
+		current = nil
+		return change(patch)
 	})
 	if apierrors.IsNotFound(err) {
 		return errGone

@@ -277,7 +277,7 @@ func TestEC2WithoutClientTokens(t *testing.T) {
 			t.Fatalf("%d instances: this test needs the two of the lost answer and two more", n)
 		}
 		ender := &noEnd{}
-		garbage, err := collect.New(collect.Config{Reader: w.api, Cloud: w.ec2, Guard: w, Ender: ender})
+		garbage, err := collect.New(collect.Config{Reader: w.api, Cache: w.api, Cloud: w.ec2, Guard: w, Ender: ender})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -96,12 +97,36 @@ func (c *Controller) SetupWithManager(mgr manager.Manager) error {
 	return builder.ControllerManagedBy(mgr).Named("nodepool").
 		For(&karpv1.NodePool{}).
 		Watches(&awsv1.EC2NodeClass{}, handler.EnqueueRequestsFromMapFunc(c.poolsOfClass)).
-		Watches(&karpv1.NodeClaim{}, handler.EnqueueRequestsFromMapFunc(poolOfClaim)).
+		Watches(&karpv1.NodeClaim{}, later(poolOfClaim)).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: workers,
 			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](100*time.Millisecond, 10*time.Second),
 		}).
 		Complete(reconcile.Func(c.Reconcile))
+}
+
+// claimsWithin is how long changes of NodeClaims are gathered: each look at a NodePool sums up all of its NodeClaims, and a node that starts changes
+// its NodeClaim a dozen times.
+const claimsWithin = time.Second
+
+// later has a pool reconciled once for all changes of its NodeClaims within claimsWithin.
+func later(poolOf handler.MapFunc) handler.EventHandler {
+	add := func(ctx context.Context, o client.Object, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+		for _, request := range poolOf(ctx, o) {
+			q.AddAfter(request, claimsWithin)
+		}
+	}
+	return handler.Funcs{
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+			add(ctx, e.Object, q)
+		},
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+			add(ctx, e.ObjectNew, q)
+		},
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+			add(ctx, e.Object, q)
+		},
+	}
 }
 
 func (c *Controller) poolsOfClass(ctx context.Context, o client.Object) []reconcile.Request {

@@ -36,6 +36,10 @@ type event struct {
 	RequestURI  string
 	User        struct{ Username string }
 	ObjectRef   struct{ Resource, Subresource, Namespace, Name string }
+	// RequestObject is an Event.
+	RequestObject struct {
+		InvolvedObject, Regarding struct{ Kind string }
+	}
 }
 
 // Read adds the requests of complete lines to the counts, and returns how many bytes these lines have. What follows the last line break is for
@@ -77,6 +81,9 @@ func (e event) call() (call Call, counts bool) {
 	if e.ObjectRef.Subresource != "" {
 		call.Resource += "/" + e.ObjectRef.Subresource
 	}
+	if kind := cmp.Or(e.RequestObject.InvolvedObject.Kind, e.RequestObject.Regarding.Kind); kind != "" && e.ObjectRef.Resource == "events" {
+		call.Resource += " of " + kind
+	}
 	if e.whole() {
 		call.Verb = Whole
 	}
@@ -112,9 +119,19 @@ func writes(verb string) bool {
 	return slices.Contains([]string{"create", "update", "patch", "delete", "deletecollection"}, verb)
 }
 
-// Writes is the number of requests of a user that change something.
+// aboutPods reports whether there are as many of the requests as there are pods.
+func aboutPods(resource string) bool {
+	return resource == "pods" || strings.HasPrefix(resource, "pods/") || resource == "events of Pod"
+}
+
+// Writes is the number of requests of a user that change something, but for those about pods.
 func (c Counts) Writes(who string) int {
-	return c.sum(func(call Call) bool { return call.Who == who && writes(call.Verb) })
+	return c.sum(func(call Call) bool { return call.Who == who && writes(call.Verb) && !aboutPods(call.Resource) })
+}
+
+// PodWrites is the number of requests of a user that change pods, bind or evict them, or write Events about them.
+func (c Counts) PodWrites(who string) int {
+	return c.sum(func(call Call) bool { return call.Who == who && writes(call.Verb) && aboutPods(call.Resource) })
 }
 
 // Wholes is the number of requests of a user that read all pods, Nodes or NodeClaims.

@@ -29,6 +29,7 @@ func TestRead(t *testing.T) {
 		entry(started, "watch", "/api/v1/pods?resourceVersion=7", launcher, pods) +
 		entry(complete, "patch", "/api/v1/nodes/a/status", "system:node:a", `"resource":"nodes","name":"a","subresource":"status"`) +
 		entry(complete, "create", "/api/v1/nodes", launcher, `"resource":"nodes","name":"a"`) +
+		strings.Replace(entry(complete, "create", "/api/v1/namespaces/a/events", launcher, `"resource":"events","namespace":"a"`), "}}", `},"requestObject":{"involvedObject":{"kind":"Pod"}}}`, 1) +
 		entry(complete, "get", "/version", "admin", "") + "\n"
 	counts := calls.Counts{}
 	read, err := counts.Read(strings.NewReader(log + `{"half`))
@@ -36,16 +37,17 @@ func TestRead(t *testing.T) {
 		t.Errorf("read %d bytes of %d, %v", read, len(log), err)
 	}
 	want := calls.Counts{
-		{Who: "slipway-launcher", Verb: calls.Whole, Resource: "pods"}: 2,
-		{Who: "slipway-launcher", Verb: "list", Resource: "pods"}:      3,
-		{Who: "slipway-launcher", Verb: "watch", Resource: "pods"}:     1,
-		{Who: "slipway-launcher", Verb: "create", Resource: "nodes"}:   1,
-		{Who: "kubelets", Verb: "patch", Resource: "nodes/status"}:     1,
+		{Who: "slipway-launcher", Verb: calls.Whole, Resource: "pods"}:       2,
+		{Who: "slipway-launcher", Verb: "list", Resource: "pods"}:            3,
+		{Who: "slipway-launcher", Verb: "watch", Resource: "pods"}:           1,
+		{Who: "slipway-launcher", Verb: "create", Resource: "nodes"}:         1,
+		{Who: "slipway-launcher", Verb: "create", Resource: "events of Pod"}: 1,
+		{Who: "kubelets", Verb: "patch", Resource: "nodes/status"}:           1,
 	}
 	if !maps.Equal(counts, want) {
 		t.Errorf("counted %v, want %v", counts, want)
 	}
-	if counts.Writes(calls.Launcher) != 1 || counts.Wholes(calls.Launcher) != 2 {
+	if counts.Writes(calls.Launcher) != 1 || counts.PodWrites(calls.Launcher) != 1 || counts.Wholes(calls.Launcher) != 2 {
 		t.Errorf("%d writes and %d reads of all pods, want 1 and 2", counts.Writes(calls.Launcher), counts.Wholes(calls.Launcher))
 	}
 	if less := counts.Less(want); len(less) != 0 {

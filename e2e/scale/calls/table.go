@@ -19,7 +19,7 @@ const (
 const (
 	// goalCPU is the launcher's CPU time for a node, in seconds.
 	goalCPU = 0.05
-	// goalWrites is how many requests of the launcher for a node change something.
+	// goalWrites is how many requests of the launcher for a node change something, those about pods left out.
 	goalWrites = 12
 	// goalIdle is how many cores both processes use at rest.
 	goalIdle = 0.05
@@ -65,14 +65,15 @@ func goal(format string, figure, goal float64) string {
 
 // Table lays the stages out, a row each. A figure above its goal has the goal beside it.
 func Table(stages []Stage) string {
-	return table("stage|took|nodes|pods|launched|ended|scheduler CPU s|launcher CPU s|launcher CPU s a node|cores|launcher writes a node|reads of all|memory MiB|largest object", func(row func(...any)) {
+	return table("stage|took|nodes|pods|launched|ended|scheduler CPU s|launcher CPU s|launcher CPU s a node|cores|launcher writes a node|and about its pods|reads of all|memory MiB|largest object", func(row func(...any)) {
 		for _, s := range stages {
-			perNode, writes, cores := "", "", fmt.Sprintf("%.3f", s.cores())
+			perNode, writes, aboutPods, cores := "", "", "", fmt.Sprintf("%.3f", s.cores())
 			if s.Rest {
 				cores = goal("%.3f", s.cores(), goalIdle)
 			} else {
 				perNode = goal("%.3f", s.LauncherCPU/s.changed(), goalCPU)
 				writes = goal("%.1f", float64(s.Calls.Writes(Launcher))/s.changed(), goalWrites)
+				aboutPods = fmt.Sprintf("%.1f", float64(s.Calls.PodWrites(Launcher))/s.changed())
 			}
 			wholes := float64(s.Calls.Wholes(Launcher) + s.Calls.Wholes(Scheduler))
 			reads := goal("%.0f", wholes, 0)
@@ -80,7 +81,7 @@ func Table(stages []Stage) string {
 				reads = fmt.Sprintf("%.0f, of two starts", wholes)
 			}
 			row(s.Name, s.Took.Round(time.Second), s.Nodes, s.Pods, s.Launched, s.Ended, fmt.Sprintf("%.1f", s.SchedulerCPU), fmt.Sprintf("%.1f", s.LauncherCPU),
-				perNode, cores, writes, reads, goal("%.0f", s.SchedulerMemory+s.LauncherMemory, goalMemory), s.Largest)
+				perNode, cores, writes, aboutPods, reads, goal("%.0f", s.SchedulerMemory+s.LauncherMemory, goalMemory), s.Largest)
 		}
 	})
 }
