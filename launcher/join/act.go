@@ -20,6 +20,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 	"github.com/slipway-k8s/slipway/launcher/index"
 	"github.com/slipway-k8s/slipway/launcher/node"
+	"github.com/slipway-k8s/slipway/launcher/record"
 )
 
 const (
@@ -296,7 +297,7 @@ func setConditions(o Observed, d Decision) (leftOut int) {
 	case d.Unregistered == multipleNodes:
 		set.SetFalse(karpv1.ConditionTypeRegistered, d.Unregistered, d.Message)
 	case d.Unregistered != "":
-		set.SetUnknownWithReason(karpv1.ConditionTypeRegistered, d.Unregistered, "Node not registered with cluster")
+		set.SetUnknownWithReason(karpv1.ConditionTypeRegistered, d.Unregistered, record.NotRegistered)
 	}
 	switch {
 	case d.Initialize:

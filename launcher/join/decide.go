@@ -136,7 +136,7 @@ func Decide(o Observed) Decision {
 	case o.Node == nil && registered:
 		return Decision{After: left} // A user deleted it: the end of its NodeClaim follows.
 	case o.Node == nil:
-		return Decision{CreateNode: true, Unregistered: notFound, After: left}
+		return Decision{CreateNode: true, Unregistered: record.NodeNotFound, After: left}
 	case o.Duplicate != "" && !registered:
 		return Decision{Unregistered: multipleNodes, Message: "Node " + o.Duplicate + " has the same providerID", After: left}
 	}
@@ -144,7 +144,7 @@ func Decide(o Observed) Decision {
 	joined := conditions.Posted(o.Node) != nil
 	d.Register = joined && !registered
 	if !joined {
-		d.Unregistered = notFound
+		d.Unregistered = record.NodeNotFound
 		left := leaseEvery - o.Now.Sub(o.LeaseRenewed)
 		if d.RenewLease = left <= 0; d.RenewLease {
 			left = leaseEvery
@@ -277,7 +277,7 @@ func (d *Decision) taint(o Observed, ready bool) {
 func (d *Decision) initialize(o Observed, ready, registered bool) {
 	switch {
 	case !ready:
-		d.Waiting, d.Message = "NodeNotReady", "Node status is NotReady"
+		d.Waiting, d.Message = record.NodeNotReady, record.NotReady
 		if c := conditions.Ready(o.Node); c != nil && c.Message != "" {
 			d.Message += ": " + c.Message
 		}

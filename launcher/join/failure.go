@@ -17,11 +17,8 @@ const (
 	instanceTerminated  = "instance_terminated"
 )
 
-// Karpenter's reasons of the condition Registered while it is not True: no kubelet has joined, or two have.
-const (
-	notFound      = "NodeNotFound"
-	multipleNodes = "MultipleNodesFound"
-)
+// multipleNodes is Karpenter's reason of the condition Registered if two kubelets have joined.
+const multipleNodes = "MultipleNodesFound"
 
 // failure returns why a claim's node will not join, and what to check; "" if it still may. left is the time to the deadline.
 func failure(o Observed, left time.Duration) (reason, message string) {

@@ -177,7 +177,7 @@ func (g *group) launched(ctx context.Context, c *karpv1.NodeClaim, instance clou
 			c.Status.Allocatable = catalog.WithRequested(t.Allocatable, c.Spec.Resources.Requests)
 		}
 		c.StatusConditions().SetTrue(karpv1.ConditionTypeLaunched)
-		awaitNode(c)
+		record.AwaitNode(c)
 		return g.config.Client.Status().Patch(ctx, c, patch)
 	})
 	if err != nil {
@@ -188,17 +188,6 @@ func (g *group) launched(ctx context.Context, c *karpv1.NodeClaim, instance clou
 	g.metrics.launched.WithLabelValues(c.Labels[karpv1.NodePoolLabelKey]).Inc()
 	g.tags.add(tag{instance.ID, map[string]string{"karpenter.sh/nodeclaim": c.Name, "Name": instance.PrivateDNSName}})
 	return nil
-}
-
-// awaitNode writes what package join writes of a claim whose node does not exist yet: it needs no write of its own then.
-func awaitNode(c *karpv1.NodeClaim) {
-	set := c.StatusConditions()
-	if !set.Get(karpv1.ConditionTypeRegistered).IsTrue() {
-		set.SetUnknownWithReason(karpv1.ConditionTypeRegistered, "NodeNotFound", "Node not registered with cluster")
-	}
-	if !set.Get(karpv1.ConditionTypeInitialized).IsTrue() {
-		set.SetUnknownWithReason(karpv1.ConditionTypeInitialized, "NodeNotReady", "Node status is NotReady")
-	}
 }
 
 // write applies change to a claim and writes it. After a conflict it reads the claim and repeats this: promises are written at the same time.
