@@ -48,7 +48,7 @@ func (c *Controller) act(ctx context.Context, o Observed, d Decision) (time.Dura
 	}
 	after := c.bind(ctx, o, d)
 	if d.RenewLease {
-		if err := c.renew(ctx, o.Claim.UID, o.Node); err != nil {
+		if err := c.leases.renew(ctx, o.Claim.UID, o.Node); err != nil {
 			return 0, err
 		}
 	}
@@ -99,7 +99,7 @@ func (c *Controller) createNode(ctx context.Context, claim *karpv1.NodeClaim) er
 		return fmt.Errorf("creating Node %s: %w", want.Name, err)
 	}
 	klog.FromContext(ctx).V(2).Info("Created Node", "node", want.Name, "nodeClaim", klog.KObj(claim), "instanceID", id)
-	return c.renew(ctx, claim.UID, want)
+	return c.leases.renew(ctx, claim.UID, want)
 }
 
 // removeStale deletes a Node of the same name that belongs to another instance: addresses are reused, Nodes are not.

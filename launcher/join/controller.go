@@ -106,6 +106,7 @@ type Controller struct {
 	config  Config
 	metrics *metrics
 	memory  *memory
+	leases  leases
 }
 
 // New returns a Controller; SetupWithManager starts it with the manager.
@@ -124,7 +125,8 @@ func New(c Config) (*Controller, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Controller{config: c, metrics: m, memory: newMemory()}, nil
+	memory := newMemory()
+	return &Controller{config: c, metrics: m, memory: memory, leases: leases{client: c.Client, reader: c.Reader, memory: memory}}, nil
 }
 
 // SetupWithManager adds the reconciler to a manager.

@@ -29,24 +29,31 @@ type renewal struct {
 	kubelets bool
 }
 
+// leases writes the Leases of nodes that boot.
+type leases struct {
+	client client.Client
+	reader client.Reader
+	memory *memory
+}
+
 // renew renews a booting node's Lease in the name of its kubelet: the node lifecycle controller considers a Node without status healthy as
 // long as its Lease is renewed (pkg/controller/nodelifecycle/node_lifecycle_controller.go). The kubelet adopts the Lease when it starts, with
 // its labels; to give up the node, the launcher stops renewing.
-func (c *Controller) renew(ctx context.Context, claim types.UID, of *corev1.Node) error {
-	last := c.memory.renewal(claim)
+func (l leases) renew(ctx context.Context, claim types.UID, of *corev1.Node) error {
+	last := l.memory.renewal(claim)
 	if last.kubelets {
 		return nil
 	}
 	now := metav1.NewMicroTime(time.Now())
-	lease, err := c.write(ctx, of, last.version, now)
+	lease, err := l.write(ctx, of, last.version, now)
 	switch {
 	case apierrors.IsAlreadyExists(err), apierrors.IsConflict(err), err == nil && lease == nil:
-		c.memory.renewed(claim, renewal{at: now.Time, kubelets: true}) // The kubelet wrote it first: from now on the Lease is its own.
+		l.memory.renewed(claim, renewal{at: now.Time, kubelets: true}) // The kubelet wrote it first: from now on the Lease is its own.
 		return nil
 	case apierrors.IsNotFound(err):
-		c.memory.renewed(claim, renewal{}) // It was deleted since: the next round creates it again.
+		l.memory.renewed(claim, renewal{}) // It was deleted since: the next round creates it again.
 	case err == nil:
-		c.memory.renewed(claim, renewal{at: now.Time, version: lease.ResourceVersion})
+		l.memory.renewed(claim, renewal{at: now.Time, version: lease.ResourceVersion})
 		return nil
 	}
 	return fmt.Errorf("renewing the Lease of Node %s: %w", of.Name, err)
@@ -54,16 +61,16 @@ func (c *Controller) renew(ctx context.Context, claim types.UID, of *corev1.Node
 
 // write writes the time of renewal over a version of the Lease. It reads the Lease, or creates it, where the version is not known. It returns no
 // Lease if the kubelet has written it.
-func (c *Controller) write(ctx context.Context, of *corev1.Node, version string, now metav1.MicroTime) (*coordinationv1.Lease, error) {
+func (l leases) write(ctx context.Context, of *corev1.Node, version string, now metav1.MicroTime) (*coordinationv1.Lease, error) {
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: corev1.NamespaceNodeLease, Name: of.Name}}
 	if version == "" {
-		err := c.config.Reader.Get(ctx, types.NamespacedName{Namespace: lease.Namespace, Name: lease.Name}, lease)
+		err := l.reader.Get(ctx, types.NamespacedName{Namespace: lease.Namespace, Name: lease.Name}, lease)
 		switch {
 		case apierrors.IsNotFound(err):
 			lease.Labels = node.Marks(of.Labels)
 			lease.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: of.Name, UID: of.UID}}
 			lease.Spec = coordinationv1.LeaseSpec{HolderIdentity: &of.Name, LeaseDurationSeconds: new(int32(leaseSeconds)), RenewTime: &now}
-			return lease, c.config.Client.Create(ctx, lease)
+			return lease, l.client.Create(ctx, lease)
 		case err != nil:
 			return nil, err
 		case !node.Marked(lease.Labels):
@@ -77,5 +84,5 @@ func (c *Controller) write(ctx context.Context, of *corev1.Node, version string,
 	if err != nil {
 		return nil, err
 	}
-	return lease, c.config.Client.Patch(ctx, lease, client.RawPatch(types.MergePatchType, patch))
+	return lease, l.client.Patch(ctx, lease, client.RawPatch(types.MergePatchType, patch))
 }
