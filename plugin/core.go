@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -70,7 +71,7 @@ func newCore(ctx context.Context, c coreConfig) (*core, error) {
 		Needs:   podclass.Needs{Spreads: podclass.NewSpreads(s.Profiles, s.Informers), Volumes: podclass.NewVolumes(s.Informers)},
 		objects: c.objects, profiles: served,
 	}
-	status := podstatus.New(podstatus.Config{Client: s.Client, Pods: c.objects.pods, Recorder: s.Recorder, Adopts: served.adopts})
+	status := podstatus.New(podstatus.Config{Client: s.Client, Pods: c.objects.pods, Recorder: s.Recorder, Karpenter: cmp.Or(s.Karpenter, s.Recorder), Adopts: served.adopts})
 	consolidator := newConsolidator(consolidatorConfig{queue: q, needs: needs, planning: beside, link: to, metrics: c.metrics})
 	parts := plannerParts{
 		coreConfig: c, queue: q, link: to, planning: planning, needs: needs, status: status, consolidator: consolidator,

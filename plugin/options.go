@@ -32,6 +32,8 @@ type Scheduler struct {
 	Client clientset.Interface
 	// Recorder of events, in slipway's name. Required.
 	Recorder events.EventRecorderLogger
+	// Karpenter is the recorder of Events that Karpenter writes too, in its name; nil for Recorder.
+	Karpenter events.EventRecorderLogger
 	// Extenders it was built with; nil for none.
 	Extenders []config.Extender
 	// OutOfTree are the plugins that it was built with besides slipway's; nil for none.

@@ -64,10 +64,18 @@ type Config struct {
 	Client clientset.Interface
 	// Pods are the pods as an informer shows them.
 	Pods corelisters.PodLister
-	// Recorder sends the Events.
-	Recorder events.EventRecorderLogger
+	// Recorder sends the Events that slipway alone writes, and Karpenter those that Karpenter writes too.
+	Recorder, Karpenter events.EventRecorderLogger
 	// Adopts reports whether pods of the named scheduler are adopted: that scheduler writes their condition itself.
 	Adopts func(scheduler string) bool
+}
+
+// recorder returns what sends Events of the reason. Tools that look for Karpenter's Events ask for its source as well.
+func (c Config) recorder(reason string) events.EventRecorderLogger {
+	if reason == "Nominated" || reason == "FailedScheduling" {
+		return c.Karpenter
+	}
+	return c.Recorder
 }
 
 // Writer writes conditions and Events of pods in the background. It writes the newest note of each pod only. The namespaces
@@ -298,7 +306,7 @@ func (w *Writer) event(pod *corev1.Pod, n Note, now time.Time) {
 	if n.Warning {
 		kind = corev1.EventTypeWarning
 	}
-	w.Recorder.Eventf(pod, nil, kind, n.EventReason, "Scheduling", "%s", clipped(n.Message.String()))
+	w.recorder(n.EventReason).Eventf(pod, nil, kind, n.EventReason, "Scheduling", "%s", clipped(n.Message.String()))
 }
 
 // Warn sends a warning about the pod at once. The caller bounds how many there are.

@@ -37,7 +37,7 @@ func newReporter(t *testing.T, pod *corev1.Pod) *reporter {
 	w := &reporter{t: t, client: fake.NewClientset(pod), recorder: events.NewFakeRecorder(100), pod: pod}
 	w.informer = informers.NewSharedInformerFactory(w.client, 0)
 	w.Writer = New(Config{
-		Client: w.client, Pods: w.informer.Core().V1().Pods().Lister(), Recorder: w.recorder,
+		Client: w.client, Pods: w.informer.Core().V1().Pods().Lister(), Recorder: w.recorder, Karpenter: w.recorder,
 		Adopts: func(string) bool { return false },
 	})
 	w.informer.Start(ctx.Done())

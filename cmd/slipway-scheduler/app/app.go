@@ -118,7 +118,7 @@ func parts(cc *schedulerconfig.CompletedConfig, s plugin.Scheduler) plugin.Sched
 	s.Profiles, s.Extenders = cc.ComponentConfig.Profiles, cc.ComponentConfig.Extenders
 	s.Informers = cc.InformerFactory
 	s.Client = cc.Client
-	s.Recorder = cc.EventBroadcaster.NewRecorder("slipway")
+	s.Recorder, s.Karpenter = cc.EventBroadcaster.NewRecorder("slipway"), cc.EventBroadcaster.NewRecorder("karpenter")
 	if cc.LeaderElection != nil {
 		s.Identity = cc.LeaderElection.Lock.Identity()
 		s.LeaseNamespace = cc.ComponentConfig.LeaderElection.ResourceNamespace
