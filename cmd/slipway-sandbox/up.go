@@ -108,9 +108,12 @@ func up(ctx context.Context, cfg sandbox.Config, out io.Writer) error {
 	return errors.Join(failure, sb.Stop())
 }
 
+// slipway returns the path of the command line beside this program.
+func slipway() string { return filepath.Join(filepath.Dir(os.Args[0]), "slipway") }
+
 // pageCommand returns the command that serves the page of the sandbox's launcher.
 func pageCommand(sb *sandbox.Sandbox) string {
-	return fmt.Sprintf("%s ui --kubeconfig %s --api %s --open", filepath.Join(filepath.Dir(os.Args[0]), "slipway"), sb.KubeconfigPath(), strings.TrimSuffix(sb.LauncherURL(ui.Path), ui.Path))
+	return fmt.Sprintf("%s ui --kubeconfig %s --api %s --open", slipway(), sb.KubeconfigPath(), strings.TrimSuffix(sb.LauncherURL(ui.Path), ui.Path))
 }
 
 // usage returns the lines to paste.
@@ -126,7 +129,8 @@ func usage(sb *sandbox.Sandbox) string {
 	line("  export KUBECONFIG=%s", sb.KubeconfigPath())
 	line("  kubectl apply -f %s", sb.SamplesPath())
 	line("  kubectl scale deployment inflate --replicas 20")
-	line("  kubectl get pods,nodes,nodeclaims -o wide")
+	line("  %s top", slipway())
+	line("  %s explain pod NAME", slipway())
 	line("  %s", pageCommand(sb))
 	line("")
 	line("  export %s", strings.Join(sb.AWSVariables(), " "))

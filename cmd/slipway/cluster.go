@@ -20,18 +20,7 @@ import (
 	autoscalingv1beta1 "sigs.k8s.io/karpenter/pkg/apis/autoscaling/v1beta1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 	"sigs.k8s.io/karpenter/pkg/apis/v1alpha1"
-
-	"github.com/slipway-k8s/slipway/plugin/simulate/input"
 )
-
-// readCluster adds the objects that a simulation needs from the cluster.
-func (o *options) readCluster(ctx context.Context, r *input.Reader) error {
-	objects, err := o.clusterObjects(ctx)
-	for _, object := range objects {
-		r.Add(object)
-	}
-	return err
-}
 
 // clusterObjects returns the objects that a simulation needs. Kinds that the cluster does not have are left out.
 func (o *options) clusterObjects(ctx context.Context) ([]runtime.Object, error) {

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/slipway-k8s/slipway/internal/progress"
 	"github.com/slipway-k8s/slipway/plugin/consolidate"
 	"github.com/slipway-k8s/slipway/plugin/simulate"
 	"github.com/slipway-k8s/slipway/plugin/simulate/input"
@@ -60,9 +61,11 @@ func (c *consolidation) run(cmd *cobra.Command, o *options, s *simulation, forma
 	if err != nil {
 		return err
 	}
-	saving, err := simulate.Consolidate(cmd.Context(), objects, m, simulate.ConsolidateOptions{
-		Options: s.options, Consolidate: c.options, PodAge: c.podAge, PodAgeOfAll: cmd.Flags().Changed("pod-age"),
-		DisruptBare: c.disruptBare, Now: time.Now(),
+	saving, err := progress.During(reporting(cmd), fmt.Sprintf("deciding about %d nodes", len(objects.Nodes)), func() (*simulate.Saving, error) {
+		return simulate.Consolidate(cmd.Context(), objects, m, simulate.ConsolidateOptions{
+			Options: s.options, Consolidate: c.options, PodAge: c.podAge, PodAgeOfAll: cmd.Flags().Changed("pod-age"),
+			DisruptBare: c.disruptBare, Now: time.Now(),
+		})
 	})
 	if err != nil {
 		return err

@@ -16,8 +16,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
+	"github.com/slipway-k8s/slipway/internal/progress"
 	"github.com/slipway-k8s/slipway/launcher/view"
 	"github.com/slipway-k8s/slipway/plugin/explain"
+	"github.com/slipway-k8s/slipway/plugin/simulate"
 	"github.com/slipway-k8s/slipway/plugin/simulate/edits"
 	"github.com/slipway-k8s/slipway/plugin/simulate/input"
 )
@@ -109,7 +111,15 @@ func (s *simulation) explain(cmd *cobra.Command, o *options, pod string) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(outcome.Explain(cmd.Context(), cmd.OutOrStdout(), pod), edits.Write(cmd.Context(), cmd.OutOrStdout(), w, outcome, pod), input.Refused(outcome.Problems))
+	return errors.Join(outcome.Explain(cmd.Context(), cmd.OutOrStdout(), pod), writeEdits(cmd, w, outcome, pod), input.Refused(outcome.Problems))
+}
+
+// writeEdits prints the smallest edits that help the pod, or all pods if it is empty.
+func writeEdits(cmd *cobra.Command, w edits.World, outcome *simulate.Outcome, pod string) error {
+	_, err := progress.During(reporting(cmd), "looking for edits that help", func() (any, error) {
+		return nil, edits.Write(cmd.Context(), cmd.OutOrStdout(), w, outcome, pod)
+	})
+	return err
 }
 
 // explainLive explains a pod of the cluster: its condition, its events and its NodeClaim and, while it has no node, what each NodePool would
@@ -141,7 +151,7 @@ func (s *simulation) explainLive(cmd *cobra.Command, o *options, arg string) err
 			return err
 		}
 	}
-	return edits.Write(cmd.Context(), out, w, outcome, name)
+	return writeEdits(cmd, w, outcome, name)
 }
 
 // perPool prints the scheduler's reason for each NodePool; false if there is none yet.

@@ -12,8 +12,10 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/klog/v2"
 
+	"github.com/slipway-k8s/slipway/internal/progress"
 	"github.com/slipway-k8s/slipway/launcher/aws"
 	"github.com/slipway-k8s/slipway/plugin/simulate"
 	"github.com/slipway-k8s/slipway/plugin/simulate/edits"
@@ -84,11 +86,12 @@ func newSimulate(o *options) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if format == formatHTML {
-				err = report.Plan(cmd.Context(), cmd.OutOrStdout(), outcome, w.Objects.Ignored)
-			} else {
-				err = outcome.Write(cmd.Context(), cmd.OutOrStdout(), format)
-			}
+			_, err = progress.During(reporting(cmd), "computing the lower bound", func() (any, error) {
+				if format == formatHTML {
+					return nil, report.Plan(cmd.Context(), cmd.OutOrStdout(), outcome, w.Objects.Ignored)
+				}
+				return nil, outcome.Write(cmd.Context(), cmd.OutOrStdout(), format)
+			})
 			return errors.Join(err, input.Refused(outcome.Problems))
 		},
 	}
@@ -96,6 +99,11 @@ func newSimulate(o *options) *cobra.Command {
 	moves.addFlags(cmd.Flags())
 	cmd.Flags().StringVarP(&format, "output", "o", format, "table, json, yaml or html: one file for a browser, with nothing outside of it")
 	return cmd
+}
+
+// reporting returns what writes a line about work that goes on, to standard error.
+func reporting(cmd *cobra.Command) func(string) {
+	return func(line string) { cmd.PrintErrln(line) }
 }
 
 // validate returns an error that names a share outside of 0 to 1.
@@ -117,7 +125,9 @@ func (s *simulation) run(cmd *cobra.Command, o *options) (edits.World, *simulate
 	if err != nil {
 		return edits.World{}, nil, err
 	}
-	outcome, err := simulate.Run(cmd.Context(), objects, m, s.options)
+	outcome, err := progress.During(reporting(cmd), fmt.Sprintf("planning %d pods", len(objects.Pods)), func() (*simulate.Outcome, error) {
+		return simulate.Run(cmd.Context(), objects, m, s.options)
+	})
 	if err != nil {
 		return edits.World{}, nil, err
 	}
@@ -139,8 +149,12 @@ func (s *simulation) load(cmd *cobra.Command, o *options) (*input.Objects, *mark
 		return nil, nil, err
 	}
 	if s.fromCluster {
-		if err := o.readCluster(cmd.Context(), r); err != nil {
+		objects, err := progress.During(reporting(cmd), "reading the cluster", func() ([]runtime.Object, error) { return o.clusterObjects(cmd.Context()) })
+		if err != nil {
 			return nil, nil, err
+		}
+		for _, object := range objects {
+			r.Add(object)
 		}
 	}
 	return r.Finish(), m, nil
@@ -169,18 +183,9 @@ func (s *simulation) planner(ctx context.Context) (*market.Market, error) {
 
 // market returns what can be bought: as EC2 describes it, as the files do, or the built-in catalog.
 func (s *simulation) market(ctx context.Context) (*market.Market, error) {
-	from := market.Files{Now: time.Now(), InterruptionCost: s.interruptionCost}
-	for _, f := range []struct {
-		path string
-		text *[]byte
-	}{{s.instanceTypes, &from.InstanceTypes}, {s.prices, &from.Prices}, {s.zones, &from.Zones}, {s.commitments, &from.Commitments}, {s.interruptions, &from.Interruptions}} {
-		if f.path == "" {
-			continue
-		}
-		var err error
-		if *f.text, err = os.ReadFile(f.path); err != nil {
-			return nil, err
-		}
+	from, err := s.marketFiles()
+	if err != nil {
+		return nil, err
 	}
 	if s.fromAWS {
 		if s.instanceTypes != "" || s.prices != "" || s.zones != "" {
@@ -197,6 +202,24 @@ func (s *simulation) market(ctx context.Context) (*market.Market, error) {
 		from.Offer = &offer
 	}
 	return market.Read(from)
+}
+
+// marketFiles returns the texts of the files that flags name.
+func (s *simulation) marketFiles() (market.Files, error) {
+	from := market.Files{Now: time.Now(), InterruptionCost: s.interruptionCost}
+	for _, f := range []struct {
+		path string
+		text *[]byte
+	}{{s.instanceTypes, &from.InstanceTypes}, {s.prices, &from.Prices}, {s.zones, &from.Zones}, {s.commitments, &from.Commitments}, {s.interruptions, &from.Interruptions}} {
+		if f.path == "" {
+			continue
+		}
+		var err error
+		if *f.text, err = os.ReadFile(f.path); err != nil {
+			return market.Files{}, err
+		}
+	}
+	return from, nil
 }
 
 // thrifty trades memory for CPU while there is plenty: a simulation takes a second and leaves much garbage. A user who sets GOGC or

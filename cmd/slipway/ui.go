@@ -15,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/slipway-k8s/slipway/plugin/simulate/market"
 	"github.com/slipway-k8s/slipway/ui"
 	"github.com/slipway-k8s/slipway/ui/forward"
 	"github.com/slipway-k8s/slipway/ui/local"
@@ -46,8 +47,8 @@ func newUI(o *options) *cobra.Command {
 The page asks the launcher's API (helm value controller.api.enabled) through a port-forward, with your kubeconfig's identity: it shows what your rights
 in the cluster allow. It listens on 127.0.0.1 alone.
 
-Edits that help pending pods, what-if questions and the lower bound are planned by this command, as slipway simulate --from-cluster does. The flags of
-prices and of the planner are those of slipway simulate.`,
+Edits that help pending pods, what-if questions and the lower bound are planned by this command, as slipway simulate --from-cluster does, at the
+launcher's prices unless --aws or --prices names others. These flags and those of the planner are those of slipway simulate.`,
 		Example: `  slipway ui
   slipway ui --open --port 9000`,
 		Args: cobra.NoArgs,
@@ -72,7 +73,7 @@ func (o *options) serveUI(cmd *cobra.Command, f *uiFlags) error {
 	if err != nil {
 		return err
 	}
-	if config.Own, err = o.ownAnswers(ctx, f); err != nil {
+	if config.Own, err = o.ownAnswers(ctx, config, f); err != nil {
 		return err
 	}
 	listener, err := listen(ctx, f.port)
@@ -89,13 +90,17 @@ func (o *options) serveUI(cmd *cobra.Command, f *uiFlags) error {
 	return local.Serve(ctx, listener, config)
 }
 
-// ownAnswers returns what the command itself answers, with the user's kubeconfig.
-func (o *options) ownAnswers(ctx context.Context, f *uiFlags) (http.Handler, error) {
-	market, err := f.plans.planner(ctx)
+// ownAnswers returns what the command itself answers, with the user's kubeconfig. Plans are made at the prices of flags, or else at the launcher's.
+func (o *options) ownAnswers(ctx context.Context, launcher local.Config, f *uiFlags) (http.Handler, error) {
+	fixed, err := f.plans.planner(ctx)
 	if err != nil {
 		return nil, err
 	}
-	plans, err := planner.New(planner.Config{Objects: o.clusterObjects, Market: market, Options: f.plans.options})
+	prices := f.plans.launcherMarket(launcher, fixed)
+	if f.plans.fromAWS || f.plans.prices != "" {
+		prices = func(context.Context) (*market.Market, error) { return fixed, nil }
+	}
+	plans, err := planner.New(planner.Config{Objects: o.clusterObjects, Market: prices, Options: f.plans.options})
 	if err != nil {
 		return nil, err
 	}

@@ -106,7 +106,7 @@ type Config struct {
 	AuditLog string
 	// RestartBackoff is the delay before the second restart in a row of a process; 0 means a kubelet's, divided by Speed.
 	RestartBackoff time.Duration
-	// Progress is called during the start with each started part and its duration; nil means no call.
+	// Progress is called during the start with each started part and its duration, and meanwhile with one that takes long; nil means no call.
 	Progress func(text string)
 	// Notice is called after the start with what happened by itself, such as a process that ended and was restarted. The
 	// calls come from goroutines of the sandbox; nil means no call.

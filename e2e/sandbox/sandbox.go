@@ -20,6 +20,7 @@ import (
 	"github.com/slipway-k8s/slipway/e2e/sandbox/control"
 	"github.com/slipway-k8s/slipway/e2e/sandbox/supervise"
 	"github.com/slipway-k8s/slipway/e2e/tap"
+	"github.com/slipway-k8s/slipway/internal/progress"
 )
 
 // Sandbox is a running sandbox. Its methods may be called concurrently.
@@ -101,7 +102,7 @@ func (s *Sandbox) start(ctx context.Context) error {
 		{"control socket", s.startControl},
 	} {
 		begin := time.Now()
-		detail, err := step.run(ctx)
+		detail, err := progress.During(s.cfg.Progress, "starting the "+step.name, func() (string, error) { return step.run(ctx) })
 		if err != nil {
 			if cause := context.Cause(ctx); cause != nil && !errors.Is(err, cause) {
 				err = errors.Join(cause, err)

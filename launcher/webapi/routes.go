@@ -48,6 +48,7 @@ func (s *Server) routes() []route {
 		},
 		{path: "/api/v1/namespaces/{namespace}/pods/{name}", summary: "A pod, and what has happened to it; for who may get it", needs: pods("get"), answer: s.getPod, body: Pod{}},
 		{path: "/api/v1/faults", summary: "What EC2 refuses now, and until when; for who may list NodeClaims", needs: claims("list"), answer: s.listFaults, body: Faults{}},
+		{path: "/api/v1/prices", summary: "What launches are planned with, as slipway simulate --prices reads it; for who may list NodeClaims", needs: claims("list"), answer: s.listPrices, body: view.Prices{}},
 		{
 			path: "/api/v1/decisions", summary: "What was decided about nodes in the last 24 hours, and why; for who may list NodeClaims", needs: claims("list"),
 			answer: func(*http.Request) (document, error) { return encoded(Decisions{Decisions: s.config.Decisions()}) }, body: Decisions{},
@@ -170,5 +171,12 @@ func (s *Server) listFaults(r *http.Request) (document, error) {
 		out := faultsOf(view.Faults(s.config.Types(ctx), in.Now), view.Troubles(in))
 		out.Standby = !s.config.Leading()
 		return encoded(out)
+	})
+}
+
+func (s *Server) listPrices(r *http.Request) (document, error) {
+	ctx := context.WithoutCancel(r.Context()) // The answer may be computed for others.
+	return s.prices.get("", s.now, func() (document, error) {
+		return encoded(view.PricesOf(s.config.Types(ctx)))
 	})
 }

@@ -60,6 +60,7 @@ type Server struct {
 	nodes   memo[document]
 	pods    memo[document]
 	faults  memo[document]
+	prices  memo[document]
 	now     func() time.Time
 	// page is that of package ui.
 	page http.Handler

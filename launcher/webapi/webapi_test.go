@@ -163,6 +163,7 @@ func TestWhoSeesWhat(t *testing.T) {
 		{"/api/v1/namespaces/c/pods/d", 401, 403, 200},
 		{"/api/v1/namespaces/a/pods/..%2F..%2Fc%2Fpods%2Fd", 401, 404, 404},
 		{"/api/v1/faults", 401, 403, 200},
+		{"/api/v1/prices", 401, 403, 200},
 		{"/api/v1/decisions", 401, 403, 200},
 		{"/api/v1/consolidation", 401, 403, 200},
 		{"/metrics", 404, 404, 404},
@@ -197,8 +198,8 @@ func TestWhoSeesWhat(t *testing.T) {
 func TestAnswers(t *testing.T) {
 	w := newWorld(t, claim("default-a", "n1"), pendingPod("a", "b", ""), pendingPod("c", "d", "no room"), pendingPod("c", "e", "no room"),
 		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}, &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "default"}})
-	w.types = []catalog.InstanceType{{Name: "m7g.large", Offerings: []catalog.Offering{{
-		Zone: "a", CapacityType: "spot", UnavailableUntil: w.now().Add(time.Minute), Refusal: ec2error.Refusal{Code: ec2error.InsufficientInstanceCapacity, Since: w.now(), Attempts: 1},
+	w.types = []catalog.InstanceType{{Name: "m7g.large", Charges: catalog.Charges{Volumes: 0.002}, Offerings: []catalog.Offering{{
+		Zone: "a", CapacityType: "spot", Price: 0.032, UnavailableUntil: w.now().Add(time.Minute), Refusal: ec2error.Refusal{Code: ec2error.InsufficientInstanceCapacity, Since: w.now(), Attempts: 1},
 	}}}}
 	for path, want := range map[string][]string{
 		"/api/v1/nodes":               {`"nodeClaim":"default-a"`, `"usdPerHour":0.03`, `"launched":1`, `"promised":1`, `"nodePoolsNotReady":[{`, `"nodePool":"default"`},
@@ -207,6 +208,7 @@ func TestAnswers(t *testing.T) {
 		"/api/v1/decisions":           {`"what":"consolidation"`, `"nodeClaims":["default-a"]`, `"why":"replaced by m7g.large spot"`, `"usdPerHour":0.03`},
 		"/api/v1/consolidation":       {`"nodes":["n1"]`, `"savedUSDPerHour":0.25`, `"node":"n2"`, `"why":"pod a/b may not be disrupted"`},
 		"/api/v1/faults":              {`"code":"InsufficientInstanceCapacity"`, `"zone":"a"`, `"instanceTypes":["m7g.large"]`, `"launches":[]`},
+		"/api/v1/prices":              {`"on-demand":{}`, `"spot":{"a":{"m7g.large":0.03}}`},
 		"/api/v1/pods?namespace=a":    {`"pending":0`, `"promised":1`},
 		"/api/v1/namespaces/a/pods/b": {`"nodeClaim":"default-a"`, `"what":"node planned"`, `"phase":"Pending"`},
 		"/api/v1/namespaces/c/pods/d": {`"why":"no room"`, `"timeline":[]`},

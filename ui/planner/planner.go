@@ -28,15 +28,17 @@ const (
 	// fresh is how long objects and edits are used again at least, and rests how many times as long as they took to get.
 	fresh, rests = 5 * time.Second, 10
 	// boundFresh and boundRests are those of the lower bound, which takes as long as planning all pods.
-	boundFresh, boundRests = 5 * time.Minute, 100
+	boundFresh, boundRests = 30 * time.Second, 100
+	// marketFresh is how long prices are used again.
+	marketFresh = time.Minute
 )
 
 // Config is what a Server needs. All fields but Options are required.
 type Config struct {
 	// Objects reads the cluster.
 	Objects func(ctx context.Context) ([]runtime.Object, error)
-	// Market returns what can be bought.
-	Market *market.Market
+	// Market returns what can be bought now.
+	Market func(ctx context.Context) (*market.Market, error)
 	// Options of the planner.
 	Options simulate.Options
 }
@@ -48,6 +50,7 @@ type Server struct {
 
 	// The following are used while running is held.
 	objects kept[[]runtime.Object]
+	market  kept[*market.Market]
 	edits   kept[Edits]
 	bound   kept[Bound]
 }
@@ -130,7 +133,11 @@ func (s *Server) world(ctx context.Context, text string) (edits.World, error) {
 	if err := input.Edit(r, "edit", []byte(text)); err != nil {
 		return edits.World{}, apierrors.NewBadRequest("reading the edit: " + err.Error())
 	}
-	m := *s.config.Market // A simulation notes what it assumes.
+	prices, err := s.market.get(marketFresh, rests, func() (*market.Market, error) { return s.config.Market(ctx) })
+	if err != nil {
+		return edits.World{}, err
+	}
+	m := *prices // A simulation notes what it assumes.
 	return edits.World{Objects: r.Finish(), Market: &m, Options: s.config.Options}, nil
 }
 

@@ -59,7 +59,7 @@ func served(t *testing.T, objects ...runtime.Object) (http.Handler, *int) {
 		t.Fatal(err)
 	}
 	reads := 0
-	s, err := New(Config{Market: m, Objects: func(context.Context) ([]runtime.Object, error) { reads++; return objects, nil }})
+	s, err := New(Config{Market: func(context.Context) (*market.Market, error) { return m, nil }, Objects: func(context.Context) ([]runtime.Object, error) { reads++; return objects, nil }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,7 +181,7 @@ func TestRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", errors.New("no"))
-	s, err := New(Config{Market: m, Objects: func(context.Context) ([]runtime.Object, error) { return nil, forbidden }})
+	s, err := New(Config{Market: func(context.Context) (*market.Market, error) { return m, nil }, Objects: func(context.Context) ([]runtime.Object, error) { return nil, forbidden }})
 	if err != nil {
 		t.Fatal(err)
 	}
