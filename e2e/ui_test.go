@@ -29,12 +29,14 @@ import (
 	"github.com/slipway-k8s/slipway/ui/planner"
 )
 
-// page starts `slipway ui` on the sandbox's launcher, with an administrator's kubeconfig, and returns the URL that the command prints, without
-// the page's path.
-func (w *world) page() string {
+// page starts `slipway ui` with an administrator's kubeconfig.
+func (w *world) page() string { return w.pageOf(w.KubeconfigPath()) }
+
+// pageOf starts `slipway ui` on the sandbox's launcher, with a kubeconfig, and returns the URL that the command prints, without the page's path.
+func (w *world) pageOf(kubeconfig string) string {
 	w.t.Helper()
 	ctx, cancel := context.WithCancel(w.t.Context())
-	cmd := exec.CommandContext(ctx, filepath.Join(testbed.BinDir(".."), "slipway"), "ui", "--kubeconfig", w.KubeconfigPath(), "--api", strings.TrimSuffix(w.LauncherURL(ui.Path), ui.Path))
+	cmd := exec.CommandContext(ctx, filepath.Join(testbed.BinDir(".."), "slipway"), "ui", "--kubeconfig", kubeconfig, "--api", strings.TrimSuffix(w.LauncherURL(ui.Path), ui.Path))
 	cmd.Stderr = w.t.Output()
 	out, err := cmd.StdoutPipe()
 	if err != nil {
