@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -29,6 +30,8 @@ import (
 const (
 	// portName is that of the container's port which serves the API, as the chart has it.
 	portName = "https-api"
+	// lease is the name of the scheduler's Lease in slipway's namespace, as the chart has it.
+	lease = "slipway-scheduler"
 	// opens bounds how long it takes to find a pod and to open a port-forward to it.
 	opens = 20 * time.Second
 )
@@ -112,12 +115,32 @@ func (f *Forwarder) find(ctx context.Context) (string, int32, error) {
 	if err != nil {
 		return "", 0, fmt.Errorf("looking for slipway's pods in namespace %s: %w", f.config.Namespace, err)
 	}
-	return choose(list.Items, f.config)
+	return choose(list.Items, f.config, f.leader(ctx))
 }
 
-// choose returns the first pod by name whose launcher runs and serves the API, and the port. Every replica answers.
-func choose(pods []corev1.Pod, c Config) (string, int32, error) {
-	slices.SortFunc(pods, func(a, b corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
+// leader returns the identity that holds the scheduler's Lease; empty if there is none, or if the user may not read it.
+func (f *Forwarder) leader(ctx context.Context) string {
+	held, err := f.clients.CoordinationV1().Leases(f.config.Namespace).Get(ctx, lease, metav1.GetOptions{})
+	if err != nil || held.Spec.HolderIdentity == nil {
+		return ""
+	}
+	return *held.Spec.HolderIdentity
+}
+
+// leads reports whether an identity is that of a pod's scheduler: its host's name, which is the pod's or its node's, and what makes it unique.
+func leads(pod corev1.Pod, identity string) bool {
+	return strings.HasPrefix(identity, pod.Name+"_") || pod.Spec.HostNetwork && strings.HasPrefix(identity, pod.Spec.NodeName+"_")
+}
+
+// choose returns a pod whose launcher runs and serves the API, and the port: the one that leads, or else the first by name. Every replica answers, but
+// only that one knows what EC2 refuses and what consolidation decides.
+func choose(pods []corev1.Pod, c Config, leader string) (string, int32, error) {
+	slices.SortFunc(pods, func(a, b corev1.Pod) int {
+		if x, y := leads(a, leader), leads(b, leader); x != y {
+			return map[bool]int{true: -1, false: 1}[x]
+		}
+		return cmp.Compare(a.Name, b.Name)
+	})
 	runs := false
 	for _, pod := range pods {
 		if pod.Status.Phase != corev1.PodRunning || pod.DeletionTimestamp != nil {

@@ -175,3 +175,26 @@ func TestNoLauncher(t *testing.T) {
 		}
 	}
 }
+
+// Of several replicas the one that leads is chosen, by the name of its pod or of its node, and the first one where none is known to lead.
+func TestTheLeaderIsChosen(t *testing.T) {
+	host := pod("slipway-c", corev1.PodRunning, 8443)
+	host.Spec.HostNetwork, host.Spec.NodeName = true, "ip-1"
+	away := pod("slipway-d", corev1.PodRunning, 8443)
+	away.Spec.NodeName = "ip-2"
+	for identity, want := range map[string]string{
+		"":                 "slipway-a",
+		"slipway-b_9f0a":   "slipway-b",
+		"ip-1_9f0a":        "slipway-c",
+		"ip-2_9f0a":        "slipway-a", // Its name is not its node's.
+		"slipway-e_9f0a":   "slipway-a", // It runs no more.
+		"slipway-bc_9f0a":  "slipway-a",
+		"slipway-e":        "slipway-a",
+		"some other thing": "slipway-a",
+	} {
+		pods := []corev1.Pod{away, pod("slipway-b", corev1.PodRunning, 8443), host, pod("slipway-a", corev1.PodRunning, 8443), pod("slipway-e", corev1.PodSucceeded, 8443)}
+		if got, _, err := choose(pods, Config{}, identity); err != nil || got != want {
+			t.Errorf("%q leads: %s (%v), want %s", identity, got, err, want)
+		}
+	}
+}
