@@ -23,6 +23,7 @@ require (
 	github.com/awslabs/goformation/v7 v7.14.9
 	github.com/awslabs/operatorpkg v0.0.0-20260708223819-4da4c353c5fa
 	github.com/charmbracelet/x/ansi v0.11.7
+	github.com/charmbracelet/x/vt v0.1.0
 	github.com/cockroachdb/datadriven v1.0.2
 	github.com/creack/pty v1.1.24
 	github.com/distribution/reference v0.6.0
@@ -82,6 +83,8 @@ require (
 	sigs.k8s.io/kustomize/kyaml v0.21.1
 	sigs.k8s.io/yaml v1.6.0
 )
+
+require github.com/charmbracelet/x/exp/ordered v0.1.0 // indirect
 
 require (
 	cel.dev/expr v0.25.1 // indirect
