@@ -18,9 +18,11 @@ KUBELETS := ./e2e/kubelets
 KIND := ./e2e/kind
 # What runs Karpenter's own controller has a target of its own: it is built first, which takes minutes.
 KARPENTER := ./e2e/karpenter
+# What needs a browser has a target of its own: make ui-browser.
+BROWSER := ./e2e/page
 PURE += ./e2e/spottrace ./launcher/catalog/interruption ./launcher/finalizer ./plugin/ondemand
 # All others are tested with the race detector.
-OTHERS = $(filter-out $(patsubst ./%,github.com/slipway-k8s/slipway/%,$(APISERVER) $(PURE) $(KUBELETS) $(KIND) $(KARPENTER)),$(shell go list ./...))
+OTHERS = $(filter-out $(patsubst ./%,github.com/slipway-k8s/slipway/%,$(APISERVER) $(PURE) $(KUBELETS) $(KIND) $(KARPENTER) $(BROWSER)),$(shell go list ./...))
 
 # Many tests wait more than they compute: twice as many packages as processors run beside each other, and eight tests of one.
 BESIDE = -p $(shell expr 2 '*' $$(getconf _NPROCESSORS_ONLN)) -parallel 8
@@ -227,9 +229,9 @@ ui-check: ## Check the types of ui/page, test it, build it, and compare with wha
 	diff -r $(PAGE)/dist ui/dist && cmp $(PAGE)/node_modules/preact/LICENSE ui/LICENSE.preact && \
 	echo "ui/dist is what ui/page builds: $$(cat ui/dist/* | wc -c) bytes"
 
-.PHONY: ui-axe
-ui-axe: ui-build ## Look at each view of a running page in Chromium (apt: chromium) for what axe-core finds; URL=http://127.0.0.1:8844/ui/ SCREENSHOT=file.png
-	cd $(PAGE) && node axe.mjs '$(or $(URL),http://127.0.0.1:8844/ui/)' $(if $(SCREENSHOT),'$(abspath $(SCREENSHOT))')
+.PHONY: ui-browser
+ui-browser: build ui-install ## Look at each view of the page in Chromium (apt: chromium; Node.js, npm), on a sandbox of 200 nodes and while AWS fails: two minutes; LONG=true (each width, both schemes, and faults that take minutes) SCREENSHOTS=folder
+	SLIPWAY_BIN_DIR=$(CURDIR)/bin go test -count 1 -timeout 60m -v -run '^TestPage$$' $(BROWSER) $(if $(LONG),-page.long) $(if $(SCREENSHOTS),-page.screenshots='$(abspath $(SCREENSHOTS))')
 
 .PHONY: darwin
 darwin: ## Show that the commands build for macOS

@@ -32,8 +32,8 @@ const interval = 2000;
 /** rests is how many times as long as an answer took, the page waits at least: a large cluster is asked less often. */
 const rests = 10;
 const slowest = 30000;
-/** timeout bounds one request, in milliseconds. */
-const timeout = 40000;
+/** timeout bounds one request, in milliseconds, and planning that of a plan: the command itself ends one before. */
+const timeout = 40000, planning = 60000;
 
 // A token that a viewer pastes lives in this variable alone: it ends with the page.
 let token = "";
@@ -89,14 +89,15 @@ export function useAnswer<T>(path: string): Answer<T> {
       asking = true;
       const begin = performance.now();
       try {
-        const got = await fetchAnswer<T>(path, tag, AbortSignal.any([stop.signal, AbortSignal.timeout(timeout)]));
+        const got = await fetchAnswer<T>(path, tag, AbortSignal.any([stop.signal, AbortSignal.timeout(path.startsWith("local/") ? planning : timeout)]));
         failures = got?.answer.error ? failures + 1 : 0;
         if (got) tag = got.tag;
         set((old) => (got ? (got.answer.error && !got.answer.absent && old.path === path ? { ...old, ...got.answer } : { ...got.answer, path }) : { ...old, error: undefined, status: undefined, at: new Date() }));
       } catch (e) {
         if (stop.signal.aborted) return;
         failures++;
-        set((old) => ({ ...(old.path === path ? old : { path }), error: "The launcher cannot be reached. Does the command slipway ui still run?", status: undefined }));
+        const error = e instanceof Error && e.name === "TimeoutError" ? "There is no answer yet. It is asked for again." : "The launcher cannot be reached. Does the command slipway ui still run?";
+        set((old) => ({ ...(old.path === path ? old : { path }), error, status: undefined }));
       } finally {
         asking = false;
       }

@@ -14,9 +14,9 @@ export function matches(n: NodeRow, filter: string): boolean {
 
 export function columns(now: Date): Column<NodeRow>[] {
   return [
-    { key: "name", title: "Node", value: (n) => n.node || n.nodeClaim, cell: (n) => <a href={link("nodes", [n.nodeClaim])}>{n.node || n.nodeClaim}</a> },
-    { key: "type", title: "Type", value: (n) => n.instanceType, cell: (n) => n.instanceType || "–" },
-    { key: "zone", title: "Zone", value: (n) => n.zone, cell: (n) => n.zone || "–" },
+    { key: "name", title: "Node", keep: true, value: (n) => n.node || n.nodeClaim, cell: (n) => <a href={link("nodes", [n.nodeClaim])}>{n.node || n.nodeClaim}</a> },
+    { key: "type", title: "Type", keep: true, value: (n) => n.instanceType, cell: (n) => n.instanceType || "–" },
+    { key: "zone", title: "Zone", keep: true, value: (n) => n.zone, cell: (n) => n.zone || "–" },
     { key: "capacity", title: "Capacity", value: (n) => n.capacityType, cell: (n) => (n.coveredBy ? `${n.capacityType} (${n.coveredBy})` : n.capacityType || "–") },
     { key: "pool", title: "NodePool", value: (n) => n.nodePool, cell: (n) => n.nodePool || "–" },
     { key: "price", title: "USD/h", number: true, value: (n) => n.usdPerHour, cell: (n) => (n.launched ? usd(n.usdPerHour) : n.usdPerHour ? `(${usd(n.usdPerHour)})` : "–") },
@@ -82,7 +82,7 @@ function Summary({ nodes, pods }: { nodes: Nodes; pods?: Pods }) {
     <dl class="cards">
       <div><dt>Cost per hour</dt><dd>{usd(nodes.usdPerHour)}</dd></div>
       <div><dt>Cost per month</dt><dd>{nodes.usdPerHour ? perMonth(nodes.usdPerHour) : "–"}</dd></div>
-      <div><dt>Of it spot</dt><dd>{nodes.usdPerHour ? percent(nodes.spotShare) : "–"}</dd></div>
+      <div><dt>Spot share</dt><dd>{nodes.usdPerHour ? percent(nodes.spotShare) : "–"}</dd></div>
       <div><dt>Nodes</dt><dd>{nodes.launched}<small>{waiting ? ` + ${waiting} being launched` : ""}{nodes.otherNodes ? `, ${nodes.otherNodes} of others` : ""}</small></dd></div>
       {p && <div><dt>Pods running</dt><dd>{p.running}<small>{p.bound ? ` + ${p.bound} starting` : ""}{p.promised ? ` + ${p.promised} promised a node` : ""}</small></dd></div>}
       {p && <div class={p.pending ? "warns" : ""}><dt>Pods pending</dt><dd>{p.pending ? <a href={link("pending")}>{p.pending}</a> : 0}</dd></div>}
@@ -102,8 +102,9 @@ export function Distance({ bound, want }: { bound?: Answer<Bound>; want?: () => 
   if (!b.lowerBoundUSDPerHour) return null;
   return (
     <p class="distance">
-      No set of nodes for the pods that run costs less than <strong>{usd(b.lowerBoundUSDPerHour)} per hour</strong>. The nodes cost {usd(b.usdPerHour)} at the planner's prices,{" "}
-      <strong>{percent(Math.max(0, b.usdPerHour / b.lowerBoundUSDPerHour - 1))} more</strong>. Planned from scratch, they would cost {usd(b.plannedUSDPerHour)}.
+      At today's prices no set of nodes for the pods that run costs less than <strong>{usd(b.lowerBoundUSDPerHour)} per hour</strong>.{" "}
+      {b.usdPerHour > 0 && <>The nodes cost {usd(b.usdPerHour)}, <strong>{percent(Math.max(0, b.usdPerHour / b.lowerBoundUSDPerHour - 1))} more</strong>. </>}
+      Planned from scratch, they would cost {usd(b.plannedUSDPerHour)}.
       {b.unplaced ? ` ${count(b.unplaced, "pod")} would have no node then.` : ""}
     </p>
   );

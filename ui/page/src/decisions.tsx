@@ -11,15 +11,45 @@ function columns(now: Date): Column<Decision>[] {
     { key: "what", title: "What", value: (d) => d.what, cell: (d) => d.what },
     { key: "nodes", title: "NodeClaims", cell: (d) => <Names names={d.nodeClaims} more={d.more ?? 0} /> },
     { key: "pool", title: "NodePool", value: (d) => d.nodePool, cell: (d) => d.nodePool ?? "" },
-    { key: "offering", title: "Offering", value: (d) => d.instanceType, cell: (d) => [d.instanceType, d.zone, d.capacityType].filter(Boolean).join(" ") },
+    { key: "offering", title: "Offering", value: (d) => d.instanceType, cell: (d) => `${d.instanceType && sizeOf(d) > 1 ? `${sizeOf(d)} × ` : ""}${[d.instanceType, d.zone, d.capacityType].filter(Boolean).join(" ")}` },
     { key: "price", title: "Price/h", number: true, value: (d) => d.usdPerHour, cell: (d) => (d.usdPerHour ? usd(d.usdPerHour) : "") },
     { key: "saved", title: "Saved/h", number: true, value: (d) => d.savedUSDPerHour, cell: (d) => (d.savedUSDPerHour ? usd(d.savedUSDPerHour) : "") },
     { key: "why", title: "Why", cell: (d) => d.why ?? "" },
   ];
 }
 
+/** sizeOf returns how many NodeClaims a decision is about. */
+function sizeOf(d: Decision): number {
+  return d.nodeClaims.length + (d.more ?? 0);
+}
+
+/** mostNamed is how many NodeClaims a row names before the others are a click away. */
+const mostNamed = 3;
+
 function Names({ names, more }: { names: string[]; more: number }) {
-  return <>{names.map((name, i) => <span key={name}>{i > 0 && ", "}<a href={link("nodes", [name])}>{name}</a></span>)}{more > 0 && ` and ${more} more`}</>;
+  const list = (some: string[]) => some.map((name, i) => <span key={name}>{i > 0 && ", "}<a href={link("nodes", [name])}>{name}</a></span>);
+  if (names.length <= mostNamed) return <>{list(names)}{more > 0 && ` and ${more} more`}</>;
+  return <>{list(names.slice(0, mostNamed))}<details><summary>{names.length - mostNamed + more} more</summary>{list(names.slice(mostNamed))}{more > 0 && ` and ${more} not listed`}</details></>;
+}
+
+/** together is how far apart decisions of one row are at most, in milliseconds. */
+const together = 60000;
+
+/** grouped returns decisions, the latest first, those of the same kind, NodePool, offering and reason within a minute as one: what is launched for a large Deployment is a few rows. Pure. */
+export function grouped(decisions: Decision[]): Decision[] {
+  const out: Decision[] = [], open = new Map<string, number>();
+  for (const d of decisions) {
+    const key = JSON.stringify([d.what, d.nodePool, d.instanceType, d.zone, d.capacityType, d.why]);
+    const at = open.get(key), into = at === undefined ? undefined : out[at];
+    // What a move saves is that of all its nodes: it stays a row of its own.
+    if (at === undefined || !into || d.savedUSDPerHour || into.savedUSDPerHour || Date.parse(into.at) - Date.parse(d.at) > together) {
+      open.set(key, out.push(d) - 1);
+      continue;
+    }
+    const more = (into.more ?? 0) + (d.more ?? 0);
+    out[at] = { ...into, nodeClaims: [...into.nodeClaims, ...d.nodeClaims], more: more || undefined, usdPerHour: (into.usdPerHour ?? 0) + (d.usdPerHour ?? 0) || undefined };
+  }
+  return out;
 }
 
 /** said returns what a move does and what it waits for, as a sentence. Pure. */
@@ -61,7 +91,7 @@ export function Shown({ decisions, consolidation, now, sort }: { decisions: Deci
       {consolidation?.at && (
         <section aria-labelledby="moves">
           <h2 id="moves">Consolidation</h2>
-          <p>Decided <Since at={consolidation.at} now={now} /> ago: {count(consolidation.moves.length, "move")} {consolidation.moves.length === 1 ? "is" : "are"} worth it, {count(consolidation.stays.length, "node")} {consolidation.stays.length === 1 ? "stays" : "stay"}.</p>
+          <p>Decided <Since at={consolidation.at} now={now} /> ago: {consolidation.moves.length ? count(consolidation.moves.length, "move") : "no move"} {consolidation.moves.length > 1 ? "are" : "is"} worth it, {count(consolidation.stays.length, "node")} {consolidation.stays.length === 1 ? "stays" : "stay"}.</p>
           {consolidation.moves.length > 0 && <Table caption="Moves, the best first" rows={consolidation.moves} columns={moves} id={(m) => m.nodes.join(" ")} />}
           {consolidation.stays.length > 0 && (
             <details>
@@ -74,7 +104,7 @@ export function Shown({ decisions, consolidation, now, sort }: { decisions: Deci
       <section aria-labelledby="day">
         <h2 id="day">The last 24 hours</h2>
         {decisions.decisions.length === 0 ? <p>Nothing was decided.</p> : (
-          <Table caption="Decisions of the last 24 hours" rows={decisions.decisions} columns={columns(now)} id={(d) => [d.at, d.what, ...d.nodeClaims].join(" ")} by={sort}
+          <Table caption="Decisions of the last 24 hours" rows={grouped(decisions.decisions)} columns={columns(now)} id={(d) => [d.at, d.what, ...d.nodeClaims].join(" ")} by={sort}
             sort={(s) => replace(link("decisions", [], { sort: s }))} />
         )}
       </section>

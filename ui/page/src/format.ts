@@ -16,7 +16,7 @@ export function perMonth(hourly: number): string {
 
 /** percent returns a share of 0 to 1; a dash where it is not known. */
 export function percent(share: number | undefined | null): string {
-  return share === undefined || share === null ? "–" : `${Math.round(share * 100)} %`;
+  return share === undefined || share === null ? "–" : `${Math.round(share * 100)}%`;
 }
 
 /** age returns how long ago a time was, in its two largest units, such as 3m12s or 2d4h. */

@@ -41,6 +41,8 @@ export type Column<T> = {
   cell: (row: T) => ComponentChildren;
   value?: (row: T) => number | string | undefined;
   number?: boolean;
+  /** keep keeps a cell in one line on a wide screen. */
+  keep?: boolean;
 };
 
 /** sorted returns rows in the order of a column; "-KEY" is the opposite order. Rows without a value are last. Pure. */
@@ -63,7 +65,7 @@ export function Table<T>(p: { caption: string; rows: T[]; columns: Column<T>[]; 
   const rows = sorted(p.rows, p.columns, by);
   return (
     <>
-      <table role="table">
+      <div class="scroll"><table role="table">
         <caption class="hidden">{p.caption}</caption>
         <thead role="rowgroup">
           <tr role="row">{p.columns.map((c) => <Head key={c.key} column={c} by={by} sort={p.sort} />)}</tr>
@@ -73,12 +75,12 @@ export function Table<T>(p: { caption: string; rows: T[]; columns: Column<T>[]; 
             <tr role="row" key={p.id(row)}>
               {p.columns.map((c, i) =>
                 i === 0
-                  ? <th role="rowheader" scope="row" key={c.key} data-title={c.title}><div>{c.cell(row)}</div></th>
-                  : <td role="cell" key={c.key} data-title={c.title} class={c.number ? "number" : ""}><div>{c.cell(row)}</div></td>)}
+                  ? <th role="rowheader" scope="row" key={c.key} data-title={c.title} class={c.keep ? "keep" : ""}><div>{c.cell(row)}</div></th>
+                  : <td role="cell" key={c.key} data-title={c.title} class={c.number ? "number" : c.keep ? "keep" : ""}><div>{c.cell(row)}</div></td>)}
             </tr>
           ))}
         </tbody>
-      </table>
+      </table></div>
       {rows.length > shown && <p><button type="button" onClick={() => show(shown + 5 * most)}>Show more of {rows.length.toLocaleString("en-US")}</button></p>}
     </>
   );

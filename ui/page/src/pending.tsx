@@ -77,7 +77,7 @@ export function Pending({ pods, edits, now, query }: { pods: Pods; edits?: Answe
   const p = pods.pods;
   return (
     <>
-      <p>{count(p.pending, "pending pod")}.{p.promised > 0 && ` ${count(p.promised, "other pod")} ${p.promised === 1 ? "has its" : "have their"} place on a node that boots.`}</p>
+      <p>{p.pending ? `${count(p.pending, "pending pod")}.` : "No pod is pending."}{p.promised > 0 && ` ${count(p.promised, "other pod")} ${p.promised === 1 ? "has its" : "have their"} place on a node that boots.`}</p>
       {rows.length > 0 && (
         <Table caption="Pending pods by owner and reason" rows={rows} columns={columns(now, edits)} id={(c) => `${c.namespace}/${c.owner}/${c.pod}`} by={sort}
           sort={(s) => replace(link("pending", [], { namespace: query.get("namespace") ?? "", sort: s }))} />

@@ -64,7 +64,7 @@ export function Timeline({ moments, now }: { moments: Moment[]; now: Date }) {
               <th role="rowheader" scope="row" data-title="What">{m.what}</th>
               <td role="cell" data-title="When"><time dateTime={m.at}>{clock(m.at, now)}</time></td>
               <td role="cell" data-title="From the start" class="number">{i ? `+${duration(total)}` : ""}</td>
-              <td role="cell" data-title="Step took"><span class="share"><span class="bar" aria-hidden="true"><span class="fill" style={{ width: `${Math.round((step / longest) * 100)}%` }} /></span><span class="figure">{i ? duration(step) : ""}</span></span></td>
+              <td role="cell" data-title="Step took">{i > 0 && <span class="share"><span class="bar" aria-hidden="true"><span class="fill" style={{ width: `${Math.round((step / longest) * 100)}%` }} /></span><span class="figure">{duration(step)}</span></span>}</td>
               <td role="cell" data-title="Detail" class="detail"><div>{m.detail ?? ""}</div></td>
             </tr>
           ))}

@@ -56,7 +56,7 @@ export function WhatIfView({ route }: { route: Route }) {
   return (
     <>
       <h1 tabIndex={-1}>What if</h1>
-      <p>The planner answers with other objects or fewer nodes. Nothing in the cluster changes.</p>
+      <p>Plan with other objects or fewer nodes: insert what is there, edit it, and plan. Nothing in the cluster changes.</p>
       <Insert add={(more) => setObjects((text) => joined(text, more))} />
       <form class="whatif" onSubmit={plan}>
         <label>Objects, as YAML: each takes the place of the one of its kind and name, or is added

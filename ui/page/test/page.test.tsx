@@ -25,9 +25,9 @@ test("figures and times", () => {
   assert.equal(usd(0.12345), "$0.1235");
   assert.equal(usd(0), "–");
   assert.equal(perMonth(2), "$1,460");
-  assert.equal(percent(0.944), "94 %");
+  assert.equal(percent(0.944), "94%");
   assert.equal(percent(undefined), "–");
-  assert.equal(percent(0), "0 %");
+  assert.equal(percent(0), "0%");
   assert.deepEqual([0, 59, 60, 3723, 90000, -5].map(duration), ["0s", "59s", "1m", "1h2m", "1d1h", "0s"]);
   assert.equal(age("2026-01-02T11:58:30Z", now), "1m30s");
   assert.equal(age(undefined, now), "–");
@@ -83,7 +83,7 @@ test("the cluster shows nodes, the bill and what fails", () => {
     nodes={nodes([node({}), node({ nodeClaim: "default-b", node: undefined, launched: false, state: "recorded", pods: 0, promised: 2, cpuRequested: undefined })], {
       nodePoolsNotReady: [{ nodePool: "gpu", message: "no subnet" }], troubles: [{ waiting: true, reason: "AWSUnavailable", message: "CreateFleet failed", nodeClaims: ["default-b"] }],
     })} />);
-  for (const part of ["$0.0500", "60 %", "94 %", "EBS volumes", "0 + 2 promised", "NodePool gpu is not ready: no subnet", "AWSUnavailable", "href=\"#/pending\"", "href=\"#/nodes/default-b\""]) {
+  for (const part of ["$0.0500", "60%", "94%", "EBS volumes", "0 + 2 promised", "NodePool gpu is not ready: no subnet", "AWSUnavailable", "href=\"#/pending\"", "href=\"#/nodes/default-b\""]) {
     assert.ok(html.includes(part), `${part} is missing in ${html}`);
   }
 });

@@ -5,7 +5,7 @@ import { render } from "preact-render-to-string";
 import type { Class, Consolidation, Decisions, Node } from "../src/api";
 import { urlOf } from "../src/api";
 import { Distance } from "../src/cluster";
-import { Shown, said } from "../src/decisions";
+import { Shown, grouped, said } from "../src/decisions";
 import { bytes, cores } from "../src/format";
 import { NodeFacts, PodsOf } from "../src/node";
 import { Pending, textOf } from "../src/pending";
@@ -56,7 +56,7 @@ test("a node shows its parts of the price, its pods and its timeline", () => {
     nodeClaim: "default-a", node: "ip-1", nodePool: "default", instanceType: "m7g.large", zone: "us-east-1a", capacityType: "spot", usdPerHour: 0.05, cost: { instance: 0.04, volumes: 0.01 },
     cpuRequested: 0.5, pods: 1, state: "terminating", why: "Drifted", launched: true, timeline: [{ at: "2026-01-02T11:00:00Z", what: "planned" }],
   };
-  has(render(<NodeFacts now={now} node={node} />), "$0.0500 per hour", "$37 per month", "$0.0100 EBS volumes", "50 %", "Drifted", "planned");
+  has(render(<NodeFacts now={now} node={node} />), "$0.0500 per hour", "$37 per month", "$0.0100 EBS volumes", "50%", "Drifted", "planned");
   has(render(<PodsOf now={now} sort="" name="ip-1" pods={{ pods: [{ namespace: "a", name: "b", state: "running", milliCPU: 1500, bytes: 1.5 * 2 ** 30 }], more: 3 }} />), "#/pods/a/b", "1500m", "1.5Gi", "3 more pods");
   has(render(<PodsOf now={now} sort="" name="ip-1" pods={{ pods: [] }} />), "no pods");
   assert.deepEqual([cores(2000), bytes(512), bytes(2 ** 20)], ["2", "512B", "1Mi"]);
@@ -110,7 +110,7 @@ test("what if shows both plans", () => {
 });
 
 test("the cluster shows how far its cost is from the lower bound", () => {
-  has(render(<Distance bound={{ value: { usdPerHour: 1.2, plannedUSDPerHour: 1.1, lowerBoundUSDPerHour: 1, unplaced: 2, notes: [] } }} />), "$1.0000 per hour", "20 % more", "$1.1000", "2 pods would have no node");
+  has(render(<Distance bound={{ value: { usdPerHour: 1.2, plannedUSDPerHour: 1.1, lowerBoundUSDPerHour: 1, unplaced: 2, notes: [] } }} />), "$1.0000 per hour", "20% more", "$1.1000", "2 pods would have no node");
   has(render(<Distance want={() => {}} />), "Compute the lower bound");
   assert.equal(render(<Distance bound={{ absent: true }} want={() => {}} />), "");
 });
@@ -126,4 +126,18 @@ test("disruption is paused and resumed after a confirmation, where the viewer ma
   has(stranger, "You may not patch NodePools");
   assert.ok(!stranger.includes("<button"));
   assert.deepEqual([standing({ nodePools: [a], mayChange: true }), standing({ nodePools: [b], mayChange: true })], ["Nodes are disrupted as the budgets of their NodePools allow.", "Disruption is paused for NodePool b, the only one."]);
+});
+
+test("what is launched for many pods at once is a few rows", () => {
+  const launch = (name: string, at: string, more: Partial<Decisions["decisions"][number]> = {}) => ({ at: `2026-01-02T11:${at}Z`, what: "launch", nodeClaims: [name], nodePool: "default", instanceType: "m7g.large", zone: "us-east-1a", capacityType: "spot", usdPerHour: 0.5, why: "for 1 pod", ...more });
+  const rows = grouped([launch("e", "59:30"), launch("x", "59:29", { zone: "us-east-1b" }), launch("d", "59:20"), launch("c", "59:10", { nodeClaims: ["c", "b"], more: 4 }), launch("a", "50:00"),
+    launch("f", "49:00", { what: "consolidation", savedUSDPerHour: 1 }), launch("g", "49:00", { what: "consolidation", savedUSDPerHour: 1 })]);
+  assert.deepEqual(rows.map((r) => [r.nodeClaims.join(""), r.more, r.usdPerHour]), [["edcb", 4, 1.5], ["x", undefined, 0.5], ["a", undefined, 0.5], ["f", undefined, 0.5], ["g", undefined, 0.5]]);
+  has(render(<Shown now={now} sort="" decisions={{ decisions: [launch("e", "59:30"), launch("d", "59:20"), launch("c", "59:10"), launch("b", "59:00")] }} />), "4 × m7g.large us-east-1a spot", "$2.0000", "<summary>1 more");
+});
+
+test("a price that the planner does not know is no figure of the bound", () => {
+  const html = render(<Distance bound={{ value: { usdPerHour: 0, plannedUSDPerHour: 1.1, lowerBoundUSDPerHour: 1, notes: [] } }} />);
+  has(html, "$1.0000 per hour");
+  assert.ok(!html.includes("more</strong>"), html);
 });

@@ -1,0 +1,272 @@
+package page
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Each view of the page shows a cluster of 200 nodes, in a real browser: axe-core finds nothing serious in it, in no scheme and at no width, and the
+// browser reports no error, such as of the Content-Security-Policy. Then AWS fails in each way that the sandbox knows, and the page says so.
+func TestPage(t *testing.T) {
+	w := newWorld(t)
+	w.apply(w.file("cluster.yaml"))
+	w.ready(201)
+	w.page.open("#/cluster?filter=fleet+ready")
+	w.page.sees("200 of 201 nodes", "Pods pending 3")
+	for _, view := range []struct {
+		name string
+		look func(t *testing.T)
+	}{
+		{"cluster", w.cluster}, {"pending", w.pending}, {"pod", w.pod}, {"node", w.node}, {"decisions", w.decisions}, {"pause", w.pause}, {"what if", w.whatIf}, {"not there", w.notThere},
+	} {
+		w.run(t, view.name, view.look)
+	}
+	for _, fault := range w.faults() {
+		w.run(t, fault.name, func(t *testing.T) { w.fails(t, fault) })
+	}
+	if !long() {
+		return
+	}
+	w.run(t, "nodes that do not join", w.failJoin)
+	w.run(t, "a new AMI", w.release)
+}
+
+// run runs a part of the test, whose failures are those of the page.
+func (w *world) run(t *testing.T, name string, part func(t *testing.T)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) {
+		outer := w.t
+		w.t, w.page.t = t, t
+		defer func() { w.t, w.page.t = outer, outer }()
+		begin := time.Now()
+		part(t)
+		t.Logf("took %s", time.Since(begin).Round(100*time.Millisecond))
+	})
+}
+
+func (w *world) cluster(t *testing.T) {
+	p := w.page
+	p.open("#/cluster")
+	p.sees("Cost per month", "The bill", "By zone", "us-east-1b", "fleet", "EBS volumes", "no set of nodes for the pods that run costs less than", "Planned from scratch")
+	p.axe("cluster")
+	p.shot("ui")
+	// Sorted by price and filtered by zone, and the address has both.
+	p.click("USD/h")
+	p.fill("Filter", "us-east-1a")
+	p.sees("USD/h ▼", " of 201 nodes")
+	p.axe("cluster, filtered")
+	p.fill("Filter", "no such node")
+	p.sees("No node has all these words")
+}
+
+func (w *world) pending(t *testing.T) {
+	p := w.page
+	p.open("#/pending")
+	p.sees("shop ReplicaSet payments", "requires example.com/team in [payments]", "Remove node selector example.com/team=payments of Deployment shop/payments", "/h more")
+	p.settled()
+	p.axe("pending")
+	p.shot("ui-pending")
+	p.click("1 other edit")
+	p.sees("Add label example.com/team=payments to the nodes of NodePool default")
+	p.open("#/pending?namespace=default")
+	p.sees("No pod is pending")
+}
+
+// pods and nodeClaims are kinds of objects that are looked for.
+func pods() schema.GroupVersionKind { return corev1.SchemeGroupVersion.WithKind("PodList") }
+
+func (w *world) pod(t *testing.T) {
+	p := w.page
+	p.open("#/cluster")
+	p.fill("Pod, as NAMESPACE/NAME", "shop/"+w.first(pods(), "payments"))
+	p.click("Find pod")
+	p.sees("none, and none is on its way", "requires example.com/team", "Smallest edit that helps", "Remove node selector", "created")
+	p.axe("a pending pod")
+	p.open("#/pods/shop/" + w.first(pods(), "fleet"))
+	p.sees("Phase Running", "What has happened", "created", "node planned", "bound", "ready", "Step took")
+	p.axe("a running pod")
+	p.shot("ui-pod")
+}
+
+func (w *world) node(t *testing.T) {
+	p := w.page
+	p.open("#/cluster?filter=fleet&sort=-price")
+	p.settled()
+	claim := w.first(schema.GroupVersionKind{Group: "karpenter.sh", Version: "v1", Kind: "NodeClaimList"}, "")
+	p.open("#/nodes/" + claim)
+	p.sees("NodeClaim "+claim, "per month", "EBS volumes", "CPU requested", "What has happened", "launched", "Pods", "shop ")
+	p.axe("a node")
+}
+
+func (w *world) decisions(t *testing.T) {
+	p := w.page
+	p.open("#/decisions")
+	p.sees("Pause all disruption", "The last 24 hours", "launch", " × ", "for 1 pod")
+	p.sees("Consolidation", "Why 20")
+	p.axe("decisions")
+	p.shot("ui-decisions")
+}
+
+// pause pauses all disruption and resumes it, as a user who may.
+func (w *world) pause(t *testing.T) {
+	p := w.page
+	p.open("#/decisions")
+	p.sees("Nodes are disrupted as the budgets of their NodePools allow")
+	p.click("Pause all disruption…")
+	p.sees("No node will be consolidated")
+	p.axe("the question whether to pause")
+	p.click("Pause 2 NodePools")
+	p.sees("Disruption is paused for all 2 NodePools")
+	p.open("#/cluster")
+	p.sees("Disruption is paused for NodePools default, fleet")
+	p.axe("cluster, paused")
+	p.click("Resume")
+	p.sees("Resume all disruption…")
+	p.click("Resume all disruption…")
+	p.click("Resume 2 NodePools")
+	p.sees("Nodes are disrupted as the budgets of their NodePools allow")
+}
+
+// whatIf asks for a cluster without the node selector's obstacle, and with a node less.
+func (w *world) whatIf(t *testing.T) {
+	p := w.page
+	p.open("#/what-if")
+	p.fill("Kind", "Deployment")
+	p.fill("Name", "shop/payments")
+	p.click("Insert what is there")
+	p.click("Insert a buffer")
+	p.fill("Nodes to remove", "no-such-node")
+	p.click("Plan")
+	p.sees("no-such-node")
+	p.fill("Nodes to remove", "")
+	p.click("Plan")
+	p.sees("What slipway would do", "As it is, with what is launched now", "With the change", "Launched", "default/capacity-buffer:what-if-", "Without a node")
+	p.settled()
+	p.axe("what if")
+	p.shot("ui-what-if")
+}
+
+func (w *world) notThere(t *testing.T) {
+	p := w.page
+	p.open("#/nodes/none")
+	p.sees("none", "not found")
+	p.axe("a node that is not there")
+	p.open("#/none")
+	p.sees("There is no view of this name")
+	p.axe("no view")
+	// The launcher serves the page too. It asks who does not say who they are for a token.
+	command := p.url
+	defer func() { p.url = command }()
+	p.url = w.api + "/ui/"
+	p.open("#/cluster")
+	p.sees("The launcher does not know who asks", "Token")
+	p.axe("the launcher's own page")
+}
+
+// fault is something that AWS does.
+type fault struct {
+	name string
+	// does it, and ends it; no words end what ends by itself.
+	does, ends []string
+	// pinned is the node selector of a pod that meets it.
+	pinned string
+	// cluster is what the cluster's view says, and pending what the view of pending pods does; empty for nothing.
+	cluster, pending []string
+}
+
+// faults returns what AWS does at once.
+func (w *world) faults() []fault {
+	return []fault{
+		{
+			name: "no capacity", does: []string{"ice", "m6a.4xlarge", "all", "all", "--for", "20s"}, pinned: "node.kubernetes.io/instance-type: m6a.4xlarge",
+			cluster: []string{"What EC2 refuses now", "InsufficientInstanceCapacity", "m6a.4xlarge"}, pending: []string{"EC2 has no capacity"},
+		},
+		{
+			name: "a quota", does: []string{"quota", "on-demand", "1"}, ends: []string{"quota", "on-demand", "none"}, pinned: "karpenter.sh/capacity-type: on-demand",
+			cluster: []string{"What EC2 refuses now", "VcpuLimitExceeded"}, pending: []string{"quota"},
+		},
+		{
+			name: "no Spot role", does: []string{"spot-role", "missing"}, ends: []string{"spot-role", "present"}, pinned: "node.kubernetes.io/instance-type: r6i.4xlarge, karpenter.sh/capacity-type: spot",
+			cluster: []string{"What EC2 refuses now", "AuthFailure.ServiceLinkedRoleCreationNotPermitted"}, pending: []string{"role"},
+		},
+		{
+			name: "AWS is down", does: []string{"down", "--for", "20s"}, pinned: "node.kubernetes.io/instance-type: m6i.4xlarge",
+			cluster: []string{"What fails now", "InternalError", "tried again"},
+		},
+		{
+			name: "AWS throttles", does: []string{"throttle", "--for", "20s"}, pinned: "node.kubernetes.io/instance-type: c6i.4xlarge",
+			cluster: []string{"What fails now", "RequestLimitExceeded", "tried again"},
+		},
+		{name: "a spot interruption", does: []string{"interrupt", "--one-spot"}},
+	}
+}
+
+// fails has AWS fail, and looks at what the page says about it. Afterwards the pod that met the fault runs, where the fault ends.
+func (w *world) fails(t *testing.T, f fault) {
+	p := w.page
+	said := w.aws(f.does...)
+	if f.pinned == "" {
+		p.open("#/decisions")
+		p.sees("termination", "SpotInterrupted")
+		return
+	}
+	name := strings.ToLower(strings.ReplaceAll(f.name, " ", "-"))
+	w.apply(fmt.Sprintf(`
+apiVersion: v1
+kind: Pod
+metadata: {namespace: shop, name: %s, labels: {app: %s}}
+spec:
+  nodeSelector: {%s}
+  containers: [{name: main, image: web:1, resources: {requests: {cpu: "9"}}}]
+`, name, name, f.pinned))
+	p.open("#/cluster")
+	p.sees(f.cluster...)
+	if f.name == "no capacity" {
+		p.axe("cluster, with what EC2 refuses")
+	}
+	if len(f.pending) > 0 {
+		p.open("#/pending")
+		p.sees(append([]string{"Pod " + name}, f.pending...)...)
+	}
+	if len(f.ends) > 0 {
+		w.aws(f.ends...)
+		return
+	}
+	t.Logf("%s", strings.TrimSpace(said))
+	if len(f.pending) == 0 {
+		p.open("#/pods/shop/" + name)
+		p.sees("Phase Running")
+	}
+}
+
+// failJoin has an instance boot that never joins. The launcher gives up after five real minutes.
+func (w *world) failJoin(t *testing.T) {
+	p := w.page
+	w.aws("fail-join", "--next", "1")
+	w.apply(`
+apiVersion: v1
+kind: Pod
+metadata: {namespace: shop, name: joins-late, labels: {app: joins-late}}
+spec:
+  nodeSelector: {node.kubernetes.io/instance-type: c7g.4xlarge}
+  containers: [{name: main, image: web:1, resources: {requests: {cpu: "9"}}}]
+`)
+	p.open("#/pods/shop/joins-late")
+	p.sees("promised a place on")
+	p.must(command{See: []string{"Phase Running"}, Within: (15 * time.Minute).Milliseconds()})
+	p.open("#/decisions")
+	p.sees("refusal", "did not register within")
+}
+
+// release has AWS publish a new AMI, which the launcher sees when it starts: nodes drift and are replaced.
+func (w *world) release(t *testing.T) {
+	w.aws("release", "--al2023", "v20990101")
+	w.sandbox("kill", "launcher")
+	w.page.open("#/decisions")
+	w.page.sees("termination", "Drifted")
+}
