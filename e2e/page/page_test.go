@@ -20,14 +20,14 @@ func TestPage(t *testing.T) {
 	w.page.sees("200 of 201 nodes", "Pods pending 3")
 	for _, view := range []struct {
 		name string
-		look func(t *testing.T)
+		look func()
 	}{
 		{"cluster", w.cluster}, {"pending", w.pending}, {"pod", w.pod}, {"node", w.node}, {"decisions", w.decisions}, {"pause", w.pause}, {"what if", w.whatIf}, {"not there", w.notThere},
 	} {
 		w.run(t, view.name, view.look)
 	}
 	for _, fault := range w.faults() {
-		w.run(t, fault.name, func(t *testing.T) { w.fails(t, fault) })
+		w.run(t, fault.name, func() { w.fails(fault) })
 	}
 	if !long() {
 		return
@@ -37,19 +37,19 @@ func TestPage(t *testing.T) {
 }
 
 // run runs a part of the test, whose failures are those of the page.
-func (w *world) run(t *testing.T, name string, part func(t *testing.T)) {
+func (w *world) run(t *testing.T, name string, part func()) {
 	t.Helper()
 	t.Run(name, func(t *testing.T) {
 		outer := w.t
 		w.t, w.page.t = t, t
 		defer func() { w.t, w.page.t = outer, outer }()
 		begin := time.Now()
-		part(t)
+		part()
 		t.Logf("took %s", time.Since(begin).Round(100*time.Millisecond))
 	})
 }
 
-func (w *world) cluster(t *testing.T) {
+func (w *world) cluster() {
 	p := w.page
 	p.open("#/cluster")
 	p.sees("Cost per month", "The bill", "By zone", "us-east-1b", "fleet", "EBS volumes", "no set of nodes for the pods that run costs less than", "Planned from scratch")
@@ -64,7 +64,7 @@ func (w *world) cluster(t *testing.T) {
 	p.sees("No node has all these words")
 }
 
-func (w *world) pending(t *testing.T) {
+func (w *world) pending() {
 	p := w.page
 	p.open("#/pending")
 	p.sees("shop ReplicaSet payments", "requires example.com/team in [payments]", "Remove node selector example.com/team=payments of Deployment shop/payments", "/h more")
@@ -80,7 +80,7 @@ func (w *world) pending(t *testing.T) {
 // pods and nodeClaims are kinds of objects that are looked for.
 func pods() schema.GroupVersionKind { return corev1.SchemeGroupVersion.WithKind("PodList") }
 
-func (w *world) pod(t *testing.T) {
+func (w *world) pod() {
 	p := w.page
 	p.open("#/cluster")
 	p.fill("Pod, as NAMESPACE/NAME", "shop/"+w.first(pods(), "payments"))
@@ -93,7 +93,7 @@ func (w *world) pod(t *testing.T) {
 	p.shot("ui-pod")
 }
 
-func (w *world) node(t *testing.T) {
+func (w *world) node() {
 	p := w.page
 	p.open("#/cluster?filter=fleet&sort=-price")
 	p.settled()
@@ -103,7 +103,7 @@ func (w *world) node(t *testing.T) {
 	p.axe("a node")
 }
 
-func (w *world) decisions(t *testing.T) {
+func (w *world) decisions() {
 	p := w.page
 	p.open("#/decisions")
 	p.sees("Pause all disruption", "The last 24 hours", "launch", " × ", "for 1 pod")
@@ -113,7 +113,7 @@ func (w *world) decisions(t *testing.T) {
 }
 
 // pause pauses all disruption and resumes it, as a user who may.
-func (w *world) pause(t *testing.T) {
+func (w *world) pause() {
 	p := w.page
 	p.open("#/decisions")
 	p.sees("Nodes are disrupted as the budgets of their NodePools allow")
@@ -133,7 +133,7 @@ func (w *world) pause(t *testing.T) {
 }
 
 // whatIf asks for a cluster without the node selector's obstacle, and with a node less.
-func (w *world) whatIf(t *testing.T) {
+func (w *world) whatIf() {
 	p := w.page
 	p.open("#/what-if")
 	p.fill("Kind", "Deployment")
@@ -151,7 +151,7 @@ func (w *world) whatIf(t *testing.T) {
 	p.shot("ui-what-if")
 }
 
-func (w *world) notThere(t *testing.T) {
+func (w *world) notThere() {
 	p := w.page
 	p.open("#/nodes/none")
 	p.sees("none", "not found")
@@ -207,7 +207,7 @@ func (w *world) faults() []fault {
 }
 
 // fails has AWS fail, and looks at what the page says about it. Afterwards the pod that met the fault runs, where the fault ends.
-func (w *world) fails(t *testing.T, f fault) {
+func (w *world) fails(f fault) {
 	p := w.page
 	said := w.aws(f.does...)
 	if f.pinned == "" {
@@ -237,7 +237,7 @@ spec:
 		w.aws(f.ends...)
 		return
 	}
-	t.Logf("%s", strings.TrimSpace(said))
+	w.t.Logf("%s", strings.TrimSpace(said))
 	if len(f.pending) == 0 {
 		p.open("#/pods/shop/" + name)
 		p.sees("Phase Running")
@@ -245,7 +245,7 @@ spec:
 }
 
 // failJoin has an instance boot that never joins. The launcher gives up after five real minutes.
-func (w *world) failJoin(t *testing.T) {
+func (w *world) failJoin() {
 	p := w.page
 	w.aws("fail-join", "--next", "1")
 	w.apply(`
@@ -264,7 +264,7 @@ spec:
 }
 
 // release has AWS publish a new AMI, which the launcher sees when it starts: nodes drift and are replaced.
-func (w *world) release(t *testing.T) {
+func (w *world) release() {
 	w.aws("release", "--al2023", "v20990101")
 	w.sandbox("kill", "launcher")
 	w.page.open("#/decisions")

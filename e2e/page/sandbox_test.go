@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"os"
@@ -153,7 +154,7 @@ func (w *world) apply(text string) {
 	for {
 		o := &unstructured.Unstructured{}
 		err := documents.Decode(&o.Object)
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return
 		}
 		if err != nil {
