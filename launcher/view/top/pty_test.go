@@ -37,7 +37,9 @@ func attach(t *testing.T, s top.Snapshot) *attached {
 	go func() {
 		a.ended <- top.Run(ctx, top.Config{
 			Interval: time.Hour, Load: func() (top.Snapshot, error) { return s, nil },
-			Explain: func(pod string) (string, error) { return "Pod " + pod + ": pending\n  Unschedulable, for 2s:\n    because", nil },
+			Explain: func(pod string) (string, error) {
+				return "Pod " + pod + ": pending\n  Unschedulable, for 2s:\n    because", nil
+			},
 		}, slave, slave)
 	}()
 	copied := make(chan struct{}, 2)
