@@ -64,7 +64,7 @@ func (c *consolidation) run(cmd *cobra.Command, o *options, s *simulation, forma
 	saving, err := progress.During(reporting(cmd), fmt.Sprintf("deciding about %d nodes", len(objects.Nodes)), func() (*simulate.Saving, error) {
 		return simulate.Consolidate(cmd.Context(), objects, m, simulate.ConsolidateOptions{
 			Options: s.options, Consolidate: c.options, PodAge: c.podAge, PodAgeOfAll: cmd.Flags().Changed("pod-age"),
-			DisruptBare: c.disruptBare, Now: time.Now(),
+			DisruptBare: c.disruptBare,
 		})
 	})
 	if err != nil {

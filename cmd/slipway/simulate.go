@@ -166,7 +166,7 @@ func (s *simulation) planner(ctx context.Context) (*market.Market, error) {
 		return nil, err
 	}
 	thrifty()
-	s.options.Log = klog.Background()
+	s.options.Log, s.options.Now = klog.Background(), time.Now()
 	m, err := s.market(ctx)
 	if err != nil || s.config == "" {
 		return m, err

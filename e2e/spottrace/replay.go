@@ -14,7 +14,6 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/catalog/interruption"
 	"github.com/slipway-k8s/slipway/plugin/consolidate"
-	"github.com/slipway-k8s/slipway/plugin/simulate"
 )
 
 // Minutes: how long a node boots, is paid after its end was decided, and runs after EC2 has announced that it takes it back; how often
@@ -25,6 +24,8 @@ const (
 	notice   = 2
 	decide   = 5
 	youngest = 10
+	// mostOff bounds how long a node is left alone after its move was called off.
+	mostOff = 15
 	// mostTries bounds the plans of a minute: each refusal rules at least one offering out.
 	mostTries = 200
 )
@@ -44,10 +45,13 @@ type Config struct {
 type Result struct {
 	// Dollars were paid, Oracle is what the oracle pays.
 	Dollars, Oracle float64
+	// WithMoves is Dollars and an eviction's cost for each pod that lost its node. OracleMoves is what the oracle pays that has the same cost for
+	// each pod that it moves.
+	WithMoves, OracleMoves float64
 	// Below is how many minutes fewer pods ran than the share demands, BelowPlaced how many fewer pods had a place that is not on spot.
 	Below, BelowPlaced int
-	// Interrupted nodes, Evictions by consolidation, Launched nodes, and Refused launches.
-	Interrupted, Evictions, Launched, Refused int
+	// Interrupted nodes and pods on them, Evictions by consolidation, Launched nodes, and Refused launches.
+	Interrupted, InterruptedPods, Evictions, Launched, Refused int
 	// SpotShare is the share of pod minutes on spot.
 	SpotShare float64
 	// Minutes of the replay.
@@ -56,7 +60,7 @@ type Result struct {
 
 // Replay replays the trace, from the minute when the first nodes are ready.
 func Replay(ctx context.Context, cfg Config) (Result, error) {
-	base, err := Market(cfg.Zones)
+	base, err := cfg.market()
 	if err != nil {
 		return Result{}, err
 	}
@@ -66,9 +70,11 @@ func Replay(ctx context.Context, cfg Config) (Result, error) {
 		return Result{}, err
 	}
 	cat, _ := base.Catalog(ctx, w.objects(nil, nil))
-	for _, types := range cat.InstanceTypes {
-		w.volumes = types[0].Charges.Volumes
+	var types []catalog.InstanceType
+	for _, list := range cat.InstanceTypes {
+		types = list
 	}
+	w.volumes = types[0].Charges.Volumes
 	floor := int(math.Ceil(share*float64(cfg.Pods) - 1e-9))
 	oracle, spot := 0.0, 0
 	w.result.Minutes = len(cfg.Trace) * int(step.Minutes())
@@ -85,6 +91,8 @@ func Replay(ctx context.Context, cfg Config) (Result, error) {
 		spot += w.count(floor)
 		w.pay()
 	}
+	w.result.WithMoves = w.result.Dollars + float64(w.result.Evictions+w.result.InterruptedPods)*consolidate.DefaultOptions().EvictionCost
+	w.result.OracleMoves = max(w.result.Oracle, payingOracle(cfg, types, base.OnDemand, floor))
 	w.result.SpotShare = float64(spot) / float64(w.result.Minutes*cfg.Pods)
 	return w.result, nil
 }
@@ -100,13 +108,13 @@ func (w *world) minute(ctx context.Context) error {
 		o := interruption.Offering{InstanceType: n.offer.InstanceType, Zone: n.offer.Zone}
 		if !n.interrupted && n.gone == 0 && !w.quotes()[o].Available {
 			n.interrupted = true
-			w.leave(name, w.now+notice)
+			w.result.InterruptedPods += w.leave(name, w.now+notice)
 			w.result.Interrupted++
 		}
 		seen = append(seen, interruption.Node{ID: name, Offering: o, Since: n.object.CreationTimestamp.Time, Interrupted: n.interrupted})
 	}
 	w.known.Observe(w.clock(), seen)
-	if w.now%decide == decide-1 && !w.waiting() {
+	if (w.now%decide == decide-1 || w.now == w.soon) && !w.waiting() {
 		if err := w.consolidate(ctx); err != nil {
 			return err
 		}
@@ -143,11 +151,12 @@ func (w *world) consolidate(ctx context.Context) error {
 		}
 	}
 	o.Allowed = map[string]consolidate.Allowance{w.pool.Name: {Empty: (all + 9) / 10, Underutilized: (all + 9) / 10}}
-	fleet, err := w.fleet(ctx)
-	if err != nil {
-		return err
+	cat, problems := w.everything().Catalog(ctx, w.objects(nil, nil))
+	if len(problems) > 0 {
+		return fmt.Errorf("making the catalog: %v", problems)
 	}
-	o.Troubled = w.troubled()
+	fleet := w.fleet(cat)
+	o.Troubled = w.troubled(cat)
 	decision, err := consolidate.Decide(ctx, fleet, o, w.ask)
 	if err != nil {
 		return err
@@ -163,7 +172,9 @@ func (w *world) consolidate(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
+			w.soon = w.now + 1
 			if len(out.Plan.Unplaced) > 0 || w.refuses(&out.Plan) {
+				w.callOff(names)
 				continue
 			}
 			for _, name := range names {
@@ -179,38 +190,31 @@ func (w *world) consolidate(ctx context.Context) error {
 	return nil
 }
 
+// callOff leaves the nodes alone for a minute, the next time for two and so on, as launcher/disrupt does.
+func (w *world) callOff(names []string) {
+	for _, name := range names {
+		n := w.nodes[name]
+		if w.now-n.off > mostOff {
+			n.next = 1
+		}
+		n.off, n.next = w.now+n.next, min(2*n.next, mostOff)
+	}
+}
+
 // troubled returns the spot offerings that have not settled.
-func (w *world) troubled() map[consolidate.SpotOffering]time.Time {
-	types := map[string]*catalog.InstanceType{}
-	for o, r := range w.refused {
-		if types[o.InstanceType] == nil {
-			types[o.InstanceType] = &catalog.InstanceType{Name: o.InstanceType}
+func (w *world) troubled(cat catalog.State) map[consolidate.SpotOffering]time.Time {
+	out := consolidate.Troubled(cat, w.clock())
+	for o, until := range w.refused {
+		of, at := consolidate.SpotOffering(o), epoch().Add(time.Duration(until)*time.Minute)
+		if until > w.now && at.After(out[of]) {
+			out[of] = at
 		}
-		at := catalog.Offering{Zone: o.Zone, CapacityType: karpv1.CapacityTypeSpot, Probation: r.until > w.now}
-		types[o.InstanceType].Offerings = append(types[o.InstanceType].Offerings, at)
 	}
-	for o, seen := range w.known.Seen {
-		if types[o.InstanceType] == nil {
-			types[o.InstanceType] = &catalog.InstanceType{Name: o.InstanceType}
-		}
-		at := catalog.Offering{Zone: o.Zone, CapacityType: karpv1.CapacityTypeSpot, SettlesAt: seen.SettlesAt()}
-		types[o.InstanceType].Offerings = append(types[o.InstanceType].Offerings, at)
-	}
-	cat := catalog.State{InstanceTypes: map[string][]catalog.InstanceType{}}
-	for name, t := range types {
-		cat.InstanceTypes[name] = []catalog.InstanceType{*t}
-	}
-	return consolidate.Troubled(cat, w.clock())
+	return out
 }
 
 // fleet returns the nodes as consolidation looks at them.
-func (w *world) fleet(ctx context.Context) ([]consolidate.Node, error) {
-	all := w.at(func(interruption.Offering, Quote) bool { return true })
-	all.Interruptions, all.InterruptionCost = &w.known, consolidate.DefaultOptions().EvictionCost
-	cat, problems := all.Catalog(ctx, w.objects(nil, nil))
-	if len(problems) > 0 {
-		return nil, fmt.Errorf("making the catalog: %v", problems)
-	}
+func (w *world) fleet(cat catalog.State) []consolidate.Node {
 	var out []consolidate.Node
 	for _, name := range slices.Sorted(maps.Keys(w.nodes)) {
 		n := w.nodes[name]
@@ -233,9 +237,12 @@ func (w *world) fleet(ctx context.Context) ([]consolidate.Node, error) {
 		if w.now-n.born < youngest && len(on) > 0 {
 			one.Blocked = "it is young"
 		}
+		if w.now < n.off {
+			one.Blocked = "its move was called off"
+		}
 		out = append(out, one)
 	}
-	return out, nil
+	return out
 }
 
 // ask implements consolidate.Ask.
@@ -286,16 +293,4 @@ func (w *world) count(floor int) (spot int) {
 		w.result.BelowPlaced++
 	}
 	return spot
-}
-
-// oracle returns what no nodes for the pods cost less than, in USD per hour, with the spot offerings that are available in the step.
-func (w *world) oracle(ctx context.Context) (float64, error) {
-	fresh := newWorld(w.cfg, w.base)
-	fresh.now = w.now
-	m := fresh.at(func(_ interruption.Offering, q Quote) bool { return q.Available })
-	out, err := simulate.Run(ctx, fresh.objects(nil, nil), m, simulate.Options{PreferenceShare: 0.1})
-	if err != nil {
-		return 0, err
-	}
-	return out.LowerBound(ctx), nil
 }

@@ -119,6 +119,17 @@ func (t Trace) Zones() []string {
 	return slices.Sorted(maps.Keys(found))
 }
 
+// Types returns the instance types of the trace, sorted.
+func (t Trace) Types() []string {
+	found := map[string]bool{}
+	for _, s := range t {
+		for o := range s {
+			found[o.InstanceType] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(found))
+}
+
 // offerings of the step, in order.
 func offerings(s Step) []interruption.Offering {
 	return slices.SortedFunc(maps.Keys(s), func(a, b interruption.Offering) int { return strings.Compare(a.String(), b.String()) })

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -31,6 +30,8 @@ type node struct {
 	// born and ready are minutes; gone is the minute from which on it is paid no longer, 0 while it stays.
 	born, ready, gone int
 	interrupted       bool
+	// off is the minute until which the node is left alone after its move was called off, next for how long it is the next time.
+	off, next int
 }
 
 // pod is one of the workload's.
@@ -49,30 +50,44 @@ type world struct {
 	pods  []*pod
 	// base has the types and prices on demand.
 	base *market.Market
-	// refused has, by offering, how often launches were refused in a row, and until when it is not tried.
-	refused map[interruption.Offering]refusal
+	// refused has the minutes until which offerings have not settled after a refusal.
+	refused map[interruption.Offering]int
 	known   interruption.Known
 	bought  int
+	// soon is when consolidation decides again because the last decision changed something.
+	soon int
 	// volumes is what the volumes of each node cost, in USD per hour.
 	volumes float64
 	result  Result
 }
 
-type refusal struct{ times, until int }
-
 // families that are bought.
 func families() []string { return []string{"c6i", "m6i", "r6i", "m7i", "c6a", "m6a"} }
 
-// Market returns the types that are bought, with the on-demand prices of the built-in catalog, in the zones.
+// Market returns the types of generated traces, with the on-demand prices of the built-in catalog, in the zones.
 func Market(zones []string) (*market.Market, error) {
+	return marketOf(zones, func(name string) bool {
+		family, size, _ := strings.Cut(name, ".")
+		return slices.Contains(families(), family) && slices.Contains([]string{"large", "xlarge", "2xlarge", "4xlarge"}, size)
+	})
+}
+
+// market returns the market of a trace: its types and zones.
+func (c Config) market() (*market.Market, error) {
+	named := c.Trace.Types()
+	m, err := marketOf(c.Zones, func(name string) bool { return slices.Contains(named, name) })
+	if err == nil && len(m.Types) != len(named) {
+		return nil, fmt.Errorf("the built-in catalog has %d of the trace's instance types %v", len(m.Types), named)
+	}
+	return m, err
+}
+
+func marketOf(zones []string, bought func(instanceType string) bool) (*market.Market, error) {
 	m, err := market.Read(market.Files{})
 	if err != nil {
 		return nil, err
 	}
-	m.Types = slices.DeleteFunc(slices.Clone(m.Types), func(f catalog.Facts) bool {
-		family, size, _ := strings.Cut(f.Name, ".")
-		return !slices.Contains(families(), family) || !slices.Contains([]string{"large", "xlarge", "2xlarge", "4xlarge"}, size)
-	})
+	m.Types = slices.DeleteFunc(slices.Clone(m.Types), func(f catalog.Facts) bool { return !bought(f.Name) })
 	m.Zones = zones
 	prices := map[string]float64{}
 	for i := range m.Types {
@@ -87,9 +102,8 @@ func newWorld(cfg Config, base *market.Market) *world {
 	p.Spec.Template.Spec.NodeClassRef = &karpv1.NodeClassReference{Group: "karpenter.k8s.aws", Kind: "EC2NodeClass", Name: "default"}
 	p.Spec.Template.Spec.Requirements = []karpv1.NodeSelectorRequirementWithMinValues{
 		{Key: karpv1.CapacityTypeLabelKey, Operator: corev1.NodeSelectorOpIn, Values: []string{"spot", "on-demand"}},
-		{Key: awsv1.LabelInstanceCPU, Operator: corev1.NodeSelectorOpLt, Values: []string{"17"}},
 	}
-	w := &world{cfg: cfg, pool: p, nodes: map[string]*node{}, base: base, refused: map[interruption.Offering]refusal{}}
+	w := &world{cfg: cfg, pool: p, nodes: map[string]*node{}, base: base, refused: map[interruption.Offering]int{}}
 	for i := range cfg.Pods {
 		w.pods = append(w.pods, &pod{object: newPod(i)})
 	}
@@ -110,16 +124,27 @@ func newPod(i int) *corev1.Pod {
 	return p
 }
 
-func (w *world) clock() time.Time {
-	return time.Date(2026, 3, 4, 0, 0, 0, 0, time.UTC).Add(time.Duration(w.now) * time.Minute)
-}
+// epoch is when the replay begins.
+func epoch() time.Time { return time.Date(2026, 3, 4, 0, 0, 0, 0, time.UTC) }
+
+func (w *world) clock() time.Time { return epoch().Add(time.Duration(w.now) * time.Minute) }
 
 // quotes returns the step of the minute.
 func (w *world) quotes() Step { return w.cfg.Trace[w.now/int(step.Minutes())] }
 
-// seen returns the market as the launcher knows it: all prices, without what was refused.
+// seen returns the market as the launcher knows it: all prices, without what was refused and has not settled. Nodes on demand can be had, so the
+// planner would not use that, as in plugin/catalogview.
 func (w *world) seen() *market.Market {
-	m := w.at(func(o interruption.Offering, _ Quote) bool { return w.refused[o].until <= w.now })
+	return w.priced(w.at(func(o interruption.Offering, _ Quote) bool { return w.refused[o] <= w.now }))
+}
+
+// everything returns the market with all prices.
+func (w *world) everything() *market.Market {
+	return w.priced(w.at(func(interruption.Offering, Quote) bool { return true }))
+}
+
+// priced adds what was learned of interruptions.
+func (w *world) priced(m *market.Market) *market.Market {
 	m.Interruptions, m.InterruptionCost = &w.known, consolidate.DefaultOptions().EvictionCost
 	return m
 }
@@ -166,11 +191,10 @@ func (w *world) objects(without, avoid []string) *input.Objects {
 
 // plan asks the planner about the pods that wait, those of the nodes in without included.
 func (w *world) plan(ctx context.Context, without, avoid []string) (*simulate.Outcome, error) {
-	return simulate.Run(ctx, w.objects(without, avoid), w.seen(), simulate.Options{PreferenceShare: 0.1})
+	return simulate.Run(ctx, w.objects(without, avoid), w.seen(), simulate.Options{PreferenceShare: 0.1, Now: w.clock()})
 }
 
-// refuses notes the offerings of the claims that EC2 has no capacity in, and reports whether there is any. As in plugin/catalogview, each refusal in
-// a row doubles for how long the offering is not tried, and two minutes of probation follow.
+// refuses notes the offerings of the claims that EC2 has no capacity in, and reports whether there is any.
 func (w *world) refuses(made *plan.Plan) bool {
 	out := false
 	for i := range made.Claims {
@@ -179,26 +203,11 @@ func (w *world) refuses(made *plan.Plan) bool {
 		if e.CapacityType != karpv1.CapacityTypeSpot || w.quotes()[o].Available {
 			continue
 		}
-		r := w.refused[o]
-		if r.until+forgotten < w.now {
-			r.times = 0
-		}
-		if r.until <= w.now {
-			r.times++
-		}
-		r.until, out = w.now+min(1<<(r.times-1), longestHold)+probation, true
-		w.refused[o] = r
+		w.refused[o], out = w.now+int(interruption.SettleFirst.Minutes()), true
 		w.result.Refused++
 	}
 	return out
 }
-
-// Minutes: the longest hold of an offering that was refused, its probation, and when refusals are forgotten.
-const (
-	longestHold = 10
-	probation   = 2
-	forgotten   = 20
-)
 
 // settle launches what the plan says, and gives every pod its place.
 func (w *world) settle(made *plan.Plan) {
@@ -211,7 +220,7 @@ func (w *world) settle(made *plan.Plan) {
 		object.Status.Allocatable, object.Status.Capacity = c.Allocatable, c.Allocatable
 		object.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
 		e := c.Expected
-		w.nodes[name] = &node{object: object, born: w.now, ready: w.now + boots, offer: consolidate.Offer{
+		w.nodes[name] = &node{object: object, born: w.now, ready: w.now + boots, next: 1, offer: consolidate.Offer{
 			NodePool: c.NodePool, InstanceType: e.InstanceType, Zone: e.Zone, CapacityType: e.CapacityType,
 		}}
 		w.result.Launched++

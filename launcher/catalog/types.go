@@ -109,7 +109,8 @@ type Offering struct {
 	Price float64
 	// LossPerPod is what interruptions are expected to cost for each pod on a node of the offering, in USD per hour.
 	LossPerPod float64
-	// SettlesAt is until when no on-demand node is replaced by one of the offering because EC2 took nodes of it back; zero for no such time.
+	// SettlesAt is until when only pods that no other offering can run get a node of the offering, and no on-demand node is replaced by one, because
+	// EC2 took nodes of it back or, in the plugin's view, refused them; zero for no such time.
 	SettlesAt time.Time
 	// Overlaid means that a NodeOverlay set the price or changed it.
 	Overlaid bool

@@ -231,7 +231,7 @@ func (r *Recorder) publish(news bool) {
 }
 
 func (r *Recorder) publishLocked(priors interruption.Priors) {
-	r.published, r.priors = interruption.Record{Seen: maps.Clone(r.record.Seen)}, priors
+	r.published, r.priors = interruption.Record{Seen: maps.Clone(r.record.Seen), Zones: maps.Clone(r.record.Zones)}, priors
 	r.version++
 }
 

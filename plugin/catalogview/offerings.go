@@ -9,6 +9,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/catalog/ec2error"
+	"github.com/slipway-k8s/slipway/launcher/catalog/interruption"
 	"github.com/slipway-k8s/slipway/plugin/plan"
 	"github.com/slipway-k8s/slipway/plugin/provision/clusterview"
 )
@@ -53,9 +54,20 @@ func (f offeringFailures) probationUntil() time.Time {
 	return tried.Add(retriedWithin)
 }
 
-// forgottenAt returns when a failure counts as the first again.
-func (f offeringFailures) forgottenAt() time.Time {
+// countsUntil returns from when on the next failure is the first again.
+func (f offeringFailures) countsUntil() time.Time {
 	return f.probationUntil().Add(f.probationUntil().Sub(f.last))
+}
+
+// settlesAt returns until when a spot offering has not settled: it is as long as after an interruption.
+func (f offeringFailures) settlesAt() time.Time { return f.last.Add(interruption.SettleFirst) }
+
+// forgottenAt returns when nothing depends on the failures any more.
+func (f offeringFailures) forgottenAt() time.Time {
+	if settles := f.settlesAt(); settles.After(f.countsUntil()) {
+		return settles
+	}
+	return f.countsUntil()
 }
 
 // doubled returns first, doubled for each failure after the first, up to most.
@@ -132,6 +144,9 @@ func (o *failedOfferings) fail(k offering, now time.Time) {
 	f := o.failures[k]
 	if k.instanceType == "" || catalog.CapacityTypeOf(k.capacityType).Counted || f.inARow > 0 && now.Before(f.heldUntil()) {
 		return
+	}
+	if !now.Before(f.countsUntil()) {
+		f.inARow = 0
 	}
 	o.failures[k] = offeringFailures{inARow: f.inARow + 1, last: now, refusal: f.refusal}
 	o.until = time.Time{}
@@ -224,6 +239,9 @@ func (o *failedOfferings) markOfferings(t *catalog.InstanceType, now time.Time) 
 			o.failures[k] = f
 		}
 		of.Probation = now.Before(f.probationUntil())
+		if settles := f.settlesAt(); catalog.CapacityTypeOf(of.CapacityType).Interruptible && settles.After(of.SettlesAt) {
+			of.SettlesAt = settles
+		}
 		if until := f.heldUntil(); now.Before(until) {
 			of.Available = false
 			if of.UnavailableUntil.Before(until) {

@@ -1,6 +1,7 @@
 package catalogview
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -77,6 +78,37 @@ func TestFailedOfferings(t *testing.T) {
 	o.forget(start.Add(2 * time.Hour))
 	if len(o.failures)+len(o.claims) != 0 {
 		t.Errorf("%v and %v are remembered for ever", o.failures, o.claims)
+	}
+}
+
+// A spot offering that was refused settles half an hour later, or when what was learned of interruptions says so; a launch that works settles it.
+// An on-demand offering needs no time.
+func TestRefusedSpotSettles(t *testing.T) {
+	start := time.Date(2026, 3, 1, 0, 0, 1, 0, time.UTC)
+	o, types := newFailedOfferings(), twoTypes()
+	types["default"][0].Offerings[1].SettlesAt = start.Add(time.Hour)
+	types["other"][0].Offerings[0].CapacityType = "on-demand"
+	o.ended(catalog.InFlightNode{NodeClaim: "n", InstanceType: "b", Zone: "z1", CapacityType: "on-demand"}, true, start)
+	o.planned(planOf("m", "a", "z1", "z2"))
+	o.ended(catalog.InFlightNode{NodeClaim: "m"}, true, start)
+	settles := func(at time.Duration) (out []time.Duration) {
+		o.forget(start.Add(at))
+		got := o.mark(types, start.Add(at))
+		for _, of := range append(got["default"][0].Offerings, got["other"][0].Offerings...) {
+			out = append(out, max(of.SettlesAt.Sub(start), 0))
+		}
+		return out
+	}
+	if got, want := settles(20*time.Minute), []time.Duration{30 * time.Minute, time.Hour, 0}; !slices.Equal(got, want) {
+		t.Errorf("offerings settle after %v, want %v", got, want)
+	}
+	o.ended(catalog.InFlightNode{NodeClaim: "k", InstanceType: "a", Zone: "z1", CapacityType: "spot"}, true, start.Add(25*time.Minute))
+	if f := o.failures[offering{"a", "z1", "spot"}]; f.inARow != 1 {
+		t.Errorf("a refusal after a long time is the %d. in a row", f.inARow)
+	}
+	o.launched(catalog.InFlightNode{InstanceType: "a", Zone: "z1", CapacityType: "spot"})
+	if got, want := settles(26*time.Minute), []time.Duration{0, time.Hour, 0}; !slices.Equal(got, want) {
+		t.Errorf("after a launch offerings settle after %v, want %v", got, want)
 	}
 }
 

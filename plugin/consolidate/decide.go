@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/catalog/interruption"
 )
 
 // settleRounds is how often a set of nodes is asked about again, without those that turned out to be worth keeping.
@@ -335,12 +336,8 @@ func (s *search) troubled(m *Move) string {
 // SpotOffering is an instance type in a zone, as spot.
 type SpotOffering struct{ InstanceType, Zone string }
 
-// Settled is for how long EC2 must have refused no spot node of an offering before on-demand nodes are replaced by its nodes. A market that
-// comes and goes would otherwise move the same pods again and again.
-const Settled = 30 * time.Minute
-
 // Troubled returns the spot offerings that have not settled, with the time when they will have if nothing more happens. An offering that EC2
-// refuses now, or that is on probation, has not settled from now on.
+// refuses now, or that is on probation, has not settled from now on. A market that comes and goes would otherwise move the same pods again and again.
 func Troubled(cat catalog.State, now time.Time) map[SpotOffering]time.Time {
 	out := map[SpotOffering]time.Time{}
 	note := func(of SpotOffering, until time.Time) {
@@ -357,7 +354,7 @@ func Troubled(cat catalog.State, now time.Time) map[SpotOffering]time.Time {
 				of := SpotOffering{types[i].Name, o.Zone}
 				note(of, o.SettlesAt)
 				if o.Probation || o.UnavailableUntil.After(now) {
-					note(of, now.Add(Settled))
+					note(of, now.Add(interruption.SettleFirst))
 				}
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/plan/bitset"
@@ -15,6 +16,8 @@ type listPrices struct {
 	market  *market
 	classes []class
 	dims    dims
+	// now is when the plan is made.
+	now time.Time
 	// order has the offers of each pool by list price, once it was asked for.
 	order map[int][]int
 }
@@ -113,6 +116,9 @@ func (l *listPrices) why(n node, oi int) string {
 		return fmt.Sprintf("its node costs %s (%s)", catalog.USD(costs), cost)
 	case !o.Available || o.Probation:
 		return fmt.Sprintf("its node would cost %s, but EC2 has refused it", catalog.USD(costs))
+	case unsettled(o.Offering, l.now):
+		return fmt.Sprintf("its node would cost %s, but EC2 took nodes of it back or refused them: it is used from %s on, if EC2 does not again",
+			catalog.USD(costs), o.SettlesAt.UTC().Format("15:04:05 UTC"))
 	case !l.market.withinLimits(oi):
 		return fmt.Sprintf("its node would cost %s, but is over a limit of NodePool %s", catalog.USD(costs), pool.Name)
 	}

@@ -45,7 +45,7 @@ func compile(in Input, w wants, l *lessons) *model {
 	builder := marketBuilder{in: &m.in, market: &m.market, dims: m.dims}
 	builder.compilePools()
 	builder.prepare()
-	m.market.probation = newProbation(&m.market, in.MinValuesBestEffort)
+	m.market.probation = newProbation(&m.market, in.Now, in.MinValuesBestEffort)
 	m.market.newLabels = newLabels(m.market.pools, m.market.types)
 	m.supplies = supplies{market: &m.market}
 	m.claimForms = claimForms{in: &m.in, market: &m.market, supplies: &m.supplies}
@@ -71,7 +71,7 @@ func compile(in Input, w wants, l *lessons) *model {
 	m.fitter.relations = m.relations
 	m.placer = placer{market: &m.market, relations: m.relations, classes: m.classes, dims: m.dims}
 	m.explainer = explainer{in: &m.in, market: &m.market, relations: m.relations, fitter: &m.fitter, classes: m.classes, dims: m.dims, lessons: l}
-	m.listPrices = listPrices{market: &m.market, classes: m.classes, dims: m.dims}
+	m.listPrices = listPrices{market: &m.market, classes: m.classes, dims: m.dims, now: in.Now}
 	m.spotSpread = spotSpread{in: &m.in, market: &m.market, classes: m.classes}
 	m.compileRooms()
 	m.colocation = colocation{in: &m.in, market: &m.market, relations: m.relations, placer: &m.placer, classes: m.classes, rooms: m.rooms}

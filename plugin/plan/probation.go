@@ -3,6 +3,7 @@ package plan
 import (
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -10,8 +11,8 @@ import (
 	"github.com/slipway-k8s/slipway/plugin/plan/bitset"
 )
 
-// probation is the offers whose launches failed lately. A node of them may never come: it is to hold only pods that can run
-// nowhere else.
+// probation is the offers whose launches failed lately, and spot offers that have not settled since EC2 took their nodes back. A node of them may
+// never come, or not stay: it is to hold only pods that can run nowhere else.
 type probation struct {
 	// offers on probation; nil for none.
 	offers bitset.Set
@@ -25,13 +26,13 @@ type offerName struct{ pool, instanceType, zone, capacityType string }
 
 // newProbation lists the market's offers on probation. Those of a pool with strict minValues are left out: without them the
 // pool might lack the values that it needs for a node of other offers.
-func newProbation(mk *market, minValuesBestEffort bool) probation {
+func newProbation(mk *market, now time.Time, minValuesBestEffort bool) probation {
 	p := probation{names: map[offerName]bool{}, buyable: func(oi int) bool { return mk.available.Has(oi) && mk.withinLimits(oi) }}
 	several := func(r catalog.Requirement) bool { return r.MinValues > 1 }
 	for oi := range mk.offers {
 		o := &mk.offers[oi]
 		in := &mk.pools[o.pool]
-		if !o.Probation || !minValuesBestEffort && slices.ContainsFunc(in.Requirements, several) {
+		if !o.Probation && !unsettled(o.Offering, now) || !minValuesBestEffort && slices.ContainsFunc(in.Requirements, several) {
 			continue
 		}
 		if p.offers == nil {
@@ -41,6 +42,11 @@ func newProbation(mk *market, minValuesBestEffort bool) probation {
 		p.names[offerName{in.Name, mk.types[o.shape].Name, o.Zone, o.CapacityType}] = true
 	}
 	return p
+}
+
+// unsettled says that EC2 took nodes of the offering back, or refused them, not long ago. A plan without a time does not look at that.
+func unsettled(o catalog.Offering, now time.Time) bool {
+	return !now.IsZero() && o.SettlesAt.After(now)
 }
 
 // spared is fits without the offers on probation if others can be bought; else it is fits itself, and false.

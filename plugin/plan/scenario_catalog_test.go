@@ -216,6 +216,9 @@ func offering(tb testing.TB, f [4]string, c catalogYAML) catalog.Offering {
 		return slices.IndexFunc(list, func(s string) bool { return slices.Equal(strings.Fields(s)[:3], f[:3]) })
 	}
 	o.Probation = find(c.Probation) >= 0
+	if find(c.Unsettled) >= 0 {
+		o.SettlesAt = time.Date(2026, 3, 1, 10, 30, 0, 0, time.UTC)
+	}
 	if i := find(c.Unavailable); i >= 0 {
 		o.Available, o.UnavailableUntil = false, time.Date(2026, 3, 1, 10, 3, 0, 0, time.UTC)
 		if fields := strings.Fields(c.Unavailable[i]); len(fields) > 3 {

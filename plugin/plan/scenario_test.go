@@ -52,6 +52,7 @@ type catalogYAML struct {
 	Types       []string   `json:"types"`
 	Unavailable []string   `json:"unavailable"`
 	Probation   []string   `json:"probation"`
+	Unsettled   []string   `json:"unsettled"`
 	Nodes       []nodeYAML `json:"nodes"`
 	DaemonSets  []podYAML  `json:"daemonsets"`
 	// Preferences is the share that they may cost.

@@ -12,7 +12,7 @@ import (
 
 // Input is all that a plan depends on: the same input gives the same plan.
 type Input struct {
-	// Now is when the plan is made.
+	// Now is when the plan is made; zero for a plan that takes each spot offering as settled.
 	Now time.Time
 	// Catalog is what can be launched and what is being launched.
 	Catalog catalog.State

@@ -61,7 +61,7 @@ func New(cfg Config) (*Provisioner, error) {
 
 // Request asks for nodes for some pods in a cluster.
 type Request struct {
-	// Now is when the plan is made.
+	// Now is when the plan is made; zero for a plan that takes each spot offering as settled.
 	Now time.Time
 	// Cluster has the snapshot and the catalog.
 	Cluster clusterview.Source

@@ -33,8 +33,6 @@ type ConsolidateOptions struct {
 	PodAgeOfAll bool
 	// DisruptBare means that pods without a controller do not keep a node.
 	DisruptBare bool
-	// Now is the time of the decision: some nodes are too young, some pods are protected for a while.
-	Now time.Time
 }
 
 // podAge returns that of the pods on a NodePool's nodes.

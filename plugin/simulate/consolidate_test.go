@@ -20,6 +20,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog/commitment"
+	"github.com/slipway-k8s/slipway/launcher/catalog/interruption"
 	"github.com/slipway-k8s/slipway/plugin/consolidate"
 	"github.com/slipway-k8s/slipway/plugin/simulate"
 	"github.com/slipway-k8s/slipway/plugin/simulate/input"
@@ -68,6 +69,7 @@ func TestConsolidateScenarios(t *testing.T) {
 			objects, o, want := consolidation(t, a)
 			m := testMarket(t)
 			m.Commitments = commitments(t, a)
+			m.Interruptions, m.InterruptionCost = interruptions(t, a), o.Consolidate.EvictionCost
 			saving, err := simulate.Consolidate(t.Context(), objects, m, o)
 			if err != nil {
 				t.Fatal(err)
@@ -91,6 +93,21 @@ func TestConsolidateScenarios(t *testing.T) {
 	}
 }
 
+// interruptions are what was learned by the section of that name; nil without one.
+func interruptions(t *testing.T, a *txtar.Archive) *interruption.Known {
+	t.Helper()
+	for _, f := range a.Files {
+		if f.Name == "interruptions" {
+			m, err := market.Read(market.Files{Interruptions: f.Data})
+			if err != nil || len(m.Problems) > 0 {
+				t.Fatalf("%v, %v", m.Problems, err)
+			}
+			return m.Interruptions
+		}
+	}
+	return nil
+}
+
 // commitments are those of the scenario's section of that name.
 func commitments(t *testing.T, a *txtar.Archive) []commitment.Commitment {
 	t.Helper()
@@ -111,7 +128,7 @@ func commitments(t *testing.T, a *txtar.Archive) []commitment.Commitment {
 func consolidation(t *testing.T, a *txtar.Archive) (objects *input.Objects, o simulate.ConsolidateOptions, want *txtar.File) {
 	t.Helper()
 	reader := input.NewReader()
-	o = simulate.ConsolidateOptions{Consolidate: consolidate.DefaultOptions(), PodAge: consolidate.DefaultPodAge, Now: noon()}
+	o = simulate.ConsolidateOptions{Options: simulate.Options{Now: noon()}, Consolidate: consolidate.DefaultOptions(), PodAge: consolidate.DefaultPodAge}
 	for i, f := range a.Files {
 		switch f.Name {
 		case "want":
@@ -120,7 +137,7 @@ func consolidation(t *testing.T, a *txtar.Archive) (objects *input.Objects, o si
 			o.Consolidate.SpotToSpot = true
 		case "pod-age":
 			o.PodAge, o.PodAgeOfAll = parseAge(t, string(f.Data)), true
-		case "commitments":
+		case "commitments", "interruptions":
 		case "fleet":
 			for line := range strings.Lines(string(f.Data)) {
 				addNode(t, reader, strings.Fields(line))

@@ -24,11 +24,10 @@ func (o *observed) fleet(cat catalog.State, podAge func(*karpv1.NodePool) time.D
 	for i := range o.candidates {
 		c := &o.candidates[i]
 		kept := o.buffers[c.Node.Name]
-		node := priced(cat, c.Node, slices.Concat(c.Pods, kept))
-		node.Policy = consolidate.Policy(cmp.Or(c.Pool.Spec.Disruption.ConsolidationPolicy, karpv1.ConsolidationPolicyWhenEmptyOrUnderutilized))
+		var moving []consolidate.Pod
 		for _, p := range c.Pods {
 			if disruption.Occupies(p) {
-				node.Pods = append(node.Pods, consolidate.Pod{
+				moving = append(moving, consolidate.Pod{
 					Name: p.Namespace + "/" + p.Name, Weight: consolidate.Weight(p), CPU: consolidate.RequestedCPU(p),
 					Fresh: consolidate.Fresh(p, o.now, podAge(c.Pool)),
 				})
@@ -36,8 +35,10 @@ func (o *observed) fleet(cat catalog.State, podAge func(*karpv1.NodePool) time.D
 		}
 		// As in the scheduler: the pods of a buffer move with their node.
 		for _, p := range kept {
-			node.Pods = append(node.Pods, consolidate.Pod{Name: p.Namespace + "/" + p.Name, Weight: consolidate.Weight(p), CPU: consolidate.RequestedCPU(p), Fresh: 1})
+			moving = append(moving, consolidate.Pod{Name: p.Namespace + "/" + p.Name, Weight: consolidate.Weight(p), CPU: consolidate.RequestedCPU(p), Fresh: 1})
 		}
+		node := priced(cat, c.Node, slices.Concat(c.Pods, kept), moving)
+		node.Policy = consolidate.Policy(cmp.Or(c.Pool.Spec.Disruption.ConsolidationPolicy, karpv1.ConsolidationPolicyWhenEmptyOrUnderutilized))
 		if len(node.Pods) == 0 {
 			node.Disrupted = disruption.BudgetNodeOf(c.Claim, c.Node).Disrupted
 			node.Blocked = o.emptyBlocked(*c, node.Disrupted)
@@ -50,10 +51,10 @@ func (o *observed) fleet(cat catalog.State, podAge func(*karpv1.NodePool) time.D
 	return out
 }
 
-// priced returns a node of a NodePool with its price by the catalog.
-func priced(cat catalog.State, node *corev1.Node, pods []*corev1.Pod) consolidate.Node {
+// priced returns a node of a NodePool with its price by the catalog. Of its pods, moving are those that an interruption ends.
+func priced(cat catalog.State, node *corev1.Node, pods []*corev1.Pod, moving []consolidate.Pod) consolidate.Node {
 	out := consolidate.Node{
-		Name: node.Name, Used: consolidate.Used(node, pods),
+		Name: node.Name, Used: consolidate.Used(node, pods), Pods: moving,
 		Offer: consolidate.Offer{
 			NodePool: node.Labels[karpv1.NodePoolLabelKey], InstanceType: node.Labels[corev1.LabelInstanceTypeStable],
 			Zone: node.Labels[corev1.LabelTopologyZone], CapacityType: node.Labels[karpv1.CapacityTypeLabelKey],

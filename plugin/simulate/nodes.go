@@ -174,7 +174,13 @@ func usesOf(ctx context.Context, objects *input.Objects, cat catalog.State) []No
 	for _, n := range objects.Nodes {
 		labels[n.Name] = n.Labels
 		if pools[n.Labels[karpv1.NodePoolLabelKey]] {
-			of, fleet = append(of, n), append(fleet, priced(cat, n, pods[n.Name]))
+			var moving []consolidate.Pod
+			for _, p := range pods[n.Name] {
+				if disruption.Occupies(p) {
+					moving = append(moving, consolidate.Pod{Name: p.Namespace + "/" + p.Name})
+				}
+			}
+			of, fleet = append(of, n), append(fleet, priced(cat, n, pods[n.Name], moving))
 		}
 	}
 	lower(cat, fleet, labels)

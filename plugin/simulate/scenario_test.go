@@ -79,7 +79,7 @@ func TestScenarios(t *testing.T) {
 func simulated(t *testing.T, a *txtar.Archive) run {
 	t.Helper()
 	dir := t.TempDir()
-	options := simulate.Options{PreferenceShare: 0.1}
+	options := simulate.Options{PreferenceShare: 0.1, Now: noon()}
 	files := marketFiles(t)
 	for _, f := range a.Files {
 		switch {

@@ -33,6 +33,9 @@ type Options struct {
 	MinValuesBestEffort bool
 	// Scheduler has the profiles for the filters; nil for kube-scheduler's default one.
 	Scheduler *Scheduler
+	// Now is the time of the decision: some nodes are too young, some pods are protected for a while, spot offerings settle. Zero plans with each
+	// offering as settled.
+	Now time.Time
 	// Log receives what the planner and the filters log; the zero value drops it.
 	Log logr.Logger
 	// taken are names that no new node may have, besides those of existing nodes.
@@ -129,8 +132,7 @@ func place(ctx context.Context, objects *input.Objects, cat catalog.State, o Opt
 	classes := w.classes(objects.Pods, cat.InFlight, out)
 	start := time.Now()
 	result, err := provisioner.Provision(ctx, provision.Request{
-		// Now is zero: it matters only for offerings that are sold out for a while, and there are none here.
-		Cluster: w.source(cat), Classes: classes, Namespaces: labelsOf(objects),
+		Now: o.Now, Cluster: w.source(cat), Classes: classes, Namespaces: labelsOf(objects),
 		NewNames: func() func(string) string { return names(objects.Nodes, o.taken) },
 	})
 	if err != nil {

@@ -20,20 +20,10 @@ const (
 	PriorHours = 100
 	// mostOfferings bounds a record: about 60 KiB.
 	mostOfferings = 1000
+	// mostZones bounds the zones of a record.
+	mostZones = 100
 	// forgotten is the weight, in hours, below which an offering is dropped: it is as good as never seen.
 	forgotten = 0.01
-)
-
-const (
-	// SettleFirst is how long after an interruption no on-demand node is replaced by one of the offering. It doubles with each outage in a row, up to
-	// SettleMost.
-	SettleFirst = 30 * time.Minute
-	// SettleMost bounds that time.
-	SettleMost = 8 * time.Hour
-	// Memory is how long an outage counts as one of a row.
-	Memory = 12 * time.Hour
-	// sameOutage is within what time interruptions belong to one outage.
-	sameOutage = 10 * time.Minute
 )
 
 // Offering is what EC2 interrupts together: an instance type in a zone.
@@ -53,34 +43,8 @@ type Seen struct {
 	Hours float64 `json:"hours"`
 	// Interruptions of them.
 	Interruptions float64 `json:"interruptions"`
-	// Last is when the last one was; zero for none.
-	Last time.Time `json:"last,omitzero"`
-	// Row counts the outages in a row: those of which each began within Memory of the one before.
-	Row int `json:"row,omitempty"`
-}
-
-// outage notes an interruption.
-func (s *Seen) outage(now time.Time) {
-	switch since := now.Sub(s.Last); {
-	case s.Row > 0 && since < sameOutage:
-	case s.Row > 0 && since < Memory:
-		s.Row = min(s.Row+1, 30)
-	default:
-		s.Row = 1
-	}
-	s.Last = now
-}
-
-// SettlesAt returns until when no on-demand node is replaced by one of the offering; zero if it was never interrupted.
-func (s Seen) SettlesAt() time.Time {
-	if s.Row == 0 {
-		return time.Time{}
-	}
-	hold := SettleFirst
-	for range s.Row - 1 {
-		hold = min(2*hold, SettleMost)
-	}
-	return s.Last.Add(hold)
+	// Outages of the offering.
+	Outages
 }
 
 // weight is how much the offering's entry says, in hours.
@@ -92,6 +56,8 @@ type Record struct {
 	Through time.Time
 	// Seen is by offering, weighted as of Through.
 	Seen map[Offering]Seen
+	// Zones are the outages of whole zones, by zone: EC2 took back nodes of more offerings than it left alone.
+	Zones map[string]Outages
 	// Counted are the IDs of interrupted nodes that exist still.
 	Counted map[string]bool
 }
@@ -131,12 +97,13 @@ func (r *Record) Observe(now time.Time, nodes []Node) (interrupted bool) {
 			counted[n.ID] = true
 		default:
 			seen.Interruptions++
-			seen.outage(now)
+			seen.note(now)
 			counted[n.ID], interrupted = true, true
 		}
 		r.Seen[n.Offering] = seen
 	}
 	r.Through, r.Counted = now, counted
+	r.zoneOutages(now, nodes)
 	r.bound()
 	return interrupted
 }
@@ -145,13 +112,16 @@ func (r *Record) Observe(now time.Time, nodes []Node) (interrupted bool) {
 func (r *Record) age(passed time.Duration) {
 	factor := math.Exp2(-passed.Hours() / HalfLife.Hours())
 	for o, s := range r.Seen {
-		r.Seen[o] = Seen{s.Hours * factor, s.Interruptions * factor, s.Last, s.Row}
+		r.Seen[o] = Seen{s.Hours * factor, s.Interruptions * factor, s.Outages}
 	}
 }
 
 // bound drops what says nothing any more, and beyond the bound what says least.
 func (r *Record) bound() {
 	maps.DeleteFunc(r.Seen, func(_ Offering, s Seen) bool { return s.weight() < forgotten && s.Interruptions < forgotten })
+	maps.DeleteFunc(r.Zones, func(_ string, z Outages) bool {
+		return r.Through.Sub(z.Last) > Memory && r.Through.After(z.SettlesAt())
+	})
 	if len(r.Seen) <= mostOfferings {
 		return
 	}
@@ -171,16 +141,20 @@ func (r *Record) PerHour(o Offering, priors Priors) float64 {
 
 // encoded is a Record as JSON, with its offerings in order.
 type encoded struct {
-	Through time.Time       `json:"through"`
-	Seen    map[string]Seen `json:"seen"`
-	Counted []string        `json:"counted,omitempty"`
+	Through time.Time          `json:"through"`
+	Seen    map[string]Seen    `json:"seen"`
+	Zones   map[string]Outages `json:"zones,omitempty"`
+	Counted []string           `json:"counted,omitempty"`
 }
 
 // Encode returns the record as JSON; equal records have equal texts.
 func (r *Record) Encode() (string, error) {
-	e := encoded{Through: r.Through.UTC().Truncate(time.Second), Seen: map[string]Seen{}, Counted: slices.Sorted(maps.Keys(r.Counted))}
+	e := encoded{Through: r.Through.UTC().Truncate(time.Second), Seen: map[string]Seen{}, Zones: map[string]Outages{}, Counted: slices.Sorted(maps.Keys(r.Counted))}
 	for o, s := range r.Seen {
-		e.Seen[o.String()] = Seen{rounded(s.Hours), rounded(s.Interruptions), s.Last.UTC().Truncate(time.Second), s.Row}
+		e.Seen[o.String()] = Seen{rounded(s.Hours), rounded(s.Interruptions), s.rounded()}
+	}
+	for zone, outages := range r.Zones {
+		e.Zones[zone] = outages.rounded()
 	}
 	text, err := json.Marshal(e)
 	if err != nil {
@@ -208,6 +182,14 @@ func Decode(text string) (Record, error) {
 		}
 		out.Seen[Offering{instanceType, zone}] = s
 	}
+	for _, zone := range slices.Sorted(maps.Keys(e.Zones)) {
+		if out.Zones == nil {
+			out.Zones = map[string]Outages{}
+		}
+		if len(out.Zones) < mostZones {
+			out.Zones[zone] = e.Zones[zone]
+		}
+	}
 	for _, id := range e.Counted {
 		out.Counted[id] = true
 	}
@@ -224,7 +206,7 @@ func (k *Known) Apply(list []catalog.InstanceType, perPod float64) []catalog.Ins
 		for j := range out[i].Offerings {
 			if o := &out[i].Offerings[j]; catalog.CapacityTypeOf(o.CapacityType).Interruptible {
 				of := Offering{out[i].Name, o.Zone}
-				o.LossPerPod, o.SettlesAt = k.PerHour(of)*perPod, k.Seen[of].SettlesAt()
+				o.LossPerPod, o.SettlesAt = k.PerHour(of)*perPod, k.SettlesAt(of)
 			}
 		}
 	}

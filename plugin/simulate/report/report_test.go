@@ -65,7 +65,8 @@ func consolidated(t *testing.T, text string) string {
 	t.Helper()
 	objects, m := read(t, text)
 	saving, err := simulate.Consolidate(t.Context(), objects, m, simulate.ConsolidateOptions{
-		Consolidate: consolidate.DefaultOptions(), PodAge: consolidate.DefaultPodAge, Now: time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC),
+		Options:     simulate.Options{Now: time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)},
+		Consolidate: consolidate.DefaultOptions(), PodAge: consolidate.DefaultPodAge,
 	})
 	if err != nil {
 		t.Fatal(err)
