@@ -53,9 +53,11 @@ func attach(t *testing.T, s top.Snapshot) *attached {
 		cancel()
 		_ = slave.Close()
 		_ = master.Close()
+		// The emulator's Close races with a Read that waits: an answer that cannot be written any more ends it.
+		_, _ = a.emulator.Write([]byte("\x1b[c"))
+		<-copied
+		<-copied
 		_ = a.emulator.Close()
-		<-copied
-		<-copied
 	})
 	return a
 }
