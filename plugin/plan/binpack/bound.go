@@ -1,7 +1,7 @@
 package binpack
 
 // proofTables is how many bin types are looked at as hard as possible for the bound.
-const proofTables = 8
+const proofTables = 64
 
 // boundOf returns the bound that values of the item types prove.
 func boundOf(k *packer, values []float64) float64 {

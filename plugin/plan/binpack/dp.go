@@ -31,21 +31,15 @@ type table struct {
 	last []piece
 }
 
-// axis is one dimension of a table: a number of cells of one step each, and how far they are apart in the table.
-type axis struct {
-	dim    int
-	step   int64
-	cells  int
-	stride int
-}
-
 // piece is n of a knapsack item, by its index in the list.
 type piece struct{ item, n int32 }
 
-// dpLimits is the value from which on a content counts, and the most work of a table, in cells times items.
+// dpLimits is the value from which on a content counts, and the most work of a table, in cells times items. With round, a table that would be
+// more work has larger steps.
 type dpLimits struct {
 	floor float64
 	cells int
+	round bool
 }
 
 // packer also finds the most valuable content of a single bin by dynamic programming, or bounds it.
@@ -53,17 +47,30 @@ type packer struct {
 	*filler
 	// classes is the eligibility class of each item type; nil until asked for.
 	classes []int
+	// implied are the dimensions of which the items at hand cannot take more than the bin at hand has, as none of them may be in it more often.
+	implied []bool
 	// scratch
 	tableMost []float64
 	tableLast []piece
 }
 
 func newPacker(p *problem, work meter) *packer {
-	return &packer{filler: &filler{relaxer: newRelaxer(p, work), sum: make(Vec, p.dims)}}
+	return &packer{filler: &filler{relaxer: newRelaxer(p, work), sum: make(Vec, p.dims)}, implied: make([]bool, p.dims)}
+}
+
+// findImplied sets k.implied. A rule by which a bin holds one pod of a Deployment is a dimension to rows: for each a table would be twice as large.
+func (k *packer) findImplied(bi int, list []knapItem) {
+	for d, free := range k.bins[bi].free {
+		most := 0.0
+		for i := range list {
+			most += float64(list[i].most) * k.needOf(list[i].unit)[d]
+		}
+		k.implied[d] = most <= float64(free)
+	}
 }
 
 // byDP hands contents worth more than the floor to found, which is nil where the bound alone counts, and returns an upper bound of the value of any. The list has
-// the bin type's weights. It returns false where the table would be more work than the limit.
+// the bin type's weights. It returns false where the table would be more work than the limit, or is rounded.
 func (k *packer) byDP(bi int, list []knapItem, l dpLimits, found func([]Item)) (float64, bool) {
 	floor := l.floor
 	most, y := k.useOf(bi, list), critical(list)
@@ -72,8 +79,12 @@ func (k *packer) byDP(bi int, list []knapItem, l dpLimits, found func([]Item)) (
 	if len(list) == 0 {
 		return floor, true
 	}
+	k.findImplied(bi, list)
 	g, ok := k.newTable(bi, list, l.cells)
-	if !ok {
+	if !ok && l.round {
+		g = k.roundedTable(bi, list, l.cells)
+	}
+	if g == nil {
 		return most, false
 	}
 	k.work.add(len(g.most) * len(list) / tableSpeed)
@@ -89,14 +100,14 @@ func (k *packer) byDP(bi int, list []knapItem, l dpLimits, found func([]Item)) (
 		case g.offset(need) == 0:
 			rest += float64(w.most) * value
 		default:
-			g.add(i, w, need, value, w.most < k.bins[bi].free.times(need))
+			g.add(i, w, need, value, w.most < g.times(need))
 		}
 	}
 	upper := max((g.most[len(g.most)-1]+rest)*(1+1e-9), floor)
 	if found != nil && upper > floor*(1+1e-9) {
 		k.readAll(bi, g, list, floor-rest, found)
 	}
-	return min(upper, most), true
+	return min(upper, most), ok
 }
 
 // readAll hands over the best content, and, for each item that is in none so far, the best one with it that is worth
@@ -122,6 +133,67 @@ func (k *packer) readAll(bi int, g *table, list []knapItem, floor float64, found
 // newTable chooses the dimensions that matter most in the relaxation, those first of which it takes more than there is:
 // two, and more as far as the work allows.
 func (k *packer) newTable(bi int, list []knapItem, limit int) (*table, bool) {
+	order := k.byUse(bi)
+	g, size := &table{}, 1
+	for _, d := range order {
+		x := k.axis(bi, list, d)
+		if k.implied[d] {
+			continue
+		}
+		if work := size * x.cells * len(list); len(g.axes) >= 2 && work > extraLimit && (work > limit || k.used[d] <= slack) {
+			continue
+		}
+		size *= x.cells
+		g.axes = append(g.axes, x)
+		if size*len(list) > limit {
+			return nil, false
+		}
+	}
+	// The longest one last: it is the inner loop.
+	slices.SortStableFunc(g.axes, func(a, b axis) int { return cmp.Compare(a.cells, b.cells) })
+	g.setStrides()
+	g.most, g.last = k.cells(size)
+	return g, true
+}
+
+// roundedTable has the dimensions that decide, those with few steps exactly and the others in steps so large that the work is within the limit:
+// needs are rounded down to them, so that it bounds what a bin can hold still. It is nil where that leaves next to no steps.
+func (k *packer) roundedTable(bi int, list []knapItem, limit int) *table {
+	var axes []axis
+	for i, d := range k.byUse(bi) {
+		if x := k.axis(bi, list, d); x.step > 0 && !k.implied[d] && (i < 2 || k.used[d] > slack) {
+			axes = append(axes, x)
+		}
+	}
+	g, size := k.withSteps(bi, axes, limit/len(list))
+	if len(g.axes) == 0 {
+		return nil
+	}
+	g.most, g.last = k.cells(size)
+	return g
+}
+
+// withSteps returns a table of as many of the axes as the limit of cells permits, those with the fewest steps first, the last of them in larger
+// ones, and how many cells that is.
+func (k *packer) withSteps(bi int, axes []axis, limit int) (*table, int) {
+	slices.SortStableFunc(axes, func(a, b axis) int { return cmp.Compare(a.cells, b.cells) })
+	g, size := &table{}, 1
+	for _, x := range axes {
+		if most := limit / size; x.cells > most {
+			if most < fewestCells {
+				break
+			}
+			x.coarsen(k.bins[bi].free[x.dim], most)
+		}
+		size *= x.cells
+		g.axes = append(g.axes, x)
+	}
+	g.setStrides()
+	return g, size
+}
+
+// byUse orders the dimensions: those first of which the relaxation takes more than there is, then by their part in it.
+func (k *packer) byUse(bi int) []int {
 	order := make([]int, len(k.used))
 	for d := range order {
 		order[d] = d
@@ -134,46 +206,7 @@ func (k *packer) newTable(bi int, list []knapItem, limit int) (*table, bool) {
 		return k.used[d] * by[d]
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(matters(b), matters(a)) })
-	g, size := &table{}, 1
-	for _, d := range order {
-		x := k.axis(bi, list, d)
-		if work := size * x.cells * len(list); len(g.axes) >= 2 && work > extraLimit && (work > limit || k.used[d] <= slack) {
-			continue
-		}
-		size *= x.cells
-		g.axes = append(g.axes, x)
-		if size*len(list) > limit {
-			return nil, false
-		}
-	}
-	// The longest one last: it is the inner loop.
-	slices.SortStableFunc(g.axes, func(a, b axis) int { return cmp.Compare(a.cells, b.cells) })
-	stride := 1
-	for i := range slices.Backward(g.axes) {
-		g.axes[i].stride = stride
-		stride *= g.axes[i].cells
-	}
-	g.most, g.last = k.cells(size)
-	return g, true
-}
-
-// axis returns the dimension with as few cells as the needs of the items allow.
-func (k *packer) axis(bi int, list []knapItem, d int) axis {
-	x := axis{dim: d, cells: 1}
-	for i := range list {
-		x.step = gcd(x.step, k.types[list[i].unit].need[d])
-	}
-	if x.step > 0 {
-		x.cells = int(max(k.bins[bi].free[d], 0)/x.step) + 1
-	}
-	return x
-}
-
-func gcd(a, b int64) int64 {
-	for b != 0 {
-		a, b = b, a%b
-	}
-	return a
+	return order
 }
 
 // cells returns the cleared memory of a table.
@@ -185,23 +218,6 @@ func (k *packer) cells(n int) ([]float64, []piece) {
 	clear(most)
 	clear(last)
 	return most, last
-}
-
-// of returns how many cells the need takes.
-func (x *axis) of(need Vec) int {
-	if x.step == 0 {
-		return 0
-	}
-	return int(need[x.dim] / x.step)
-}
-
-// offset returns how far apart two contents are that differ by the need.
-func (g *table) offset(need Vec) int {
-	sum := 0
-	for i := range g.axes {
-		sum += g.axes[i].of(need) * g.axes[i].stride
-	}
-	return sum
 }
 
 // useOf returns the relaxed value of the sorted items, with the share of each dimension that it takes in k.used.
@@ -246,7 +262,7 @@ func (k *packer) tablePrices(bi int, g *table, y float64) float64 {
 	by, free, rest := k.weights(bi), k.bins[bi].free, 0.0
 	for d := range free {
 		k.try[d] = 0
-		if !slices.ContainsFunc(g.axes, func(x axis) bool { return x.dim == d }) {
+		if !k.implied[d] && !slices.ContainsFunc(g.axes, func(x axis) bool { return x.dim == d }) {
 			k.try[d] = y * by[d] / float64(max(free[d], 1))
 			rest += k.try[d] * float64(max(free[d], 0))
 		}

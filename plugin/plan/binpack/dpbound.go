@@ -1,28 +1,31 @@
 package binpack
 
 import (
-	"cmp"
 	"math"
 	"slices"
 )
 
-// What a coarse table may cost, in cells times items, and how often the prices of what is not in it are set again.
+// What a coarse table may cost, in cells times items, how often the prices of what is not in it are set again, and how few cells of a
+// dimension are worth it.
 const (
 	coarseLimit  = 300_000
+	refineLimit  = 3_000_000
 	coarseRounds = 4
+	fewestCells  = 12
 )
 
 // boundByDP returns an upper bound of the value of any content, from a table of the dimensions that have the fewest
-// steps: those decide where a bin holds few items. For the others it looks for the prices at which the bound is least,
-// by subgradient steps. It looks no further once the bound is floor. It returns false where no dimension has few enough
-// steps.
-func (k *packer) boundByDP(bi int, list []knapItem, floor float64) (float64, bool) {
+// steps: those decide where a bin holds few items. Dimensions with too many steps for the limit are in larger ones, to which needs
+// are rounded down. For those and for the others it looks for the prices at which the bound is least, by subgradient steps. It looks no
+// further once the bound is floor. It returns false where no dimension has few enough steps.
+func (k *packer) boundByDP(bi int, list []knapItem, floor float64, limit int) (float64, bool) {
 	most, y := k.useOf(bi, list), critical(list)
 	list = slices.DeleteFunc(list, func(w knapItem) bool { return most-(y*w.size-w.value) <= floor })
 	if len(list) == 0 {
 		return floor, true
 	}
-	g, size := k.coarseTable(bi, list)
+	k.findImplied(bi, list)
+	g, size := k.coarseTable(bi, list, limit)
 	if len(g.axes) == 0 {
 		return most, false
 	}
@@ -44,7 +47,7 @@ func (k *packer) boundByDP(bi int, list []knapItem, floor float64) (float64, boo
 		k.useOfTable(g, list, used)
 		moved := false
 		for d, x := range free {
-			if slices.ContainsFunc(g.axes, func(a axis) bool { return a.dim == d }) {
+			if k.implied[d] || slices.ContainsFunc(g.axes, func(a axis) bool { return a.dim == d && !a.rounded }) {
 				continue
 			}
 			over := used[d]/float64(max(x, 1)) - 1
@@ -63,29 +66,15 @@ func (k *packer) boundByDP(bi int, list []knapItem, floor float64) (float64, boo
 	return most, true
 }
 
-// coarseTable chooses the dimensions with the fewest steps, as many as the limit permits.
-func (k *packer) coarseTable(bi int, list []knapItem) (*table, int) {
-	g, size := &table{}, 1
+// coarseTable chooses the dimensions with the fewest steps, as many as the limit permits, the last of them in larger steps.
+func (k *packer) coarseTable(bi int, list []knapItem, limit int) (*table, int) {
 	var axes []axis
 	for d := range k.bins[bi].free {
-		if x := k.axis(bi, list, d); x.step > 0 {
+		if x := k.axis(bi, list, d); x.step > 0 && !k.implied[d] {
 			axes = append(axes, x)
 		}
 	}
-	slices.SortStableFunc(axes, func(a, b axis) int { return cmp.Compare(a.cells, b.cells) })
-	for _, x := range axes {
-		if size*x.cells*len(list) > coarseLimit {
-			break
-		}
-		size *= x.cells
-		g.axes = append(g.axes, x)
-	}
-	stride := 1
-	for i := range slices.Backward(g.axes) {
-		g.axes[i].stride = stride
-		stride *= g.axes[i].cells
-	}
-	return g, size
+	return k.withSteps(bi, axes, limit/len(list))
 }
 
 // fillTable fills the table at the prices, and returns the bound.
@@ -106,7 +95,7 @@ func (k *packer) fillTable(bi int, g *table, list []knapItem, prices []float64) 
 		case g.offset(need) == 0:
 			rest += float64(w.most) * value
 		default:
-			g.add(i, w, need, value, w.most < free.times(need))
+			g.add(i, w, need, value, w.most < g.times(need))
 		}
 	}
 	return (g.most[len(g.most)-1] + rest) * (1 + 1e-9)

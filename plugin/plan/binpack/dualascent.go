@@ -247,7 +247,7 @@ func (s *dualAscent) correct() {
 		s.by[bi] = nil
 		at := stock{types: s.all, counts: s.counts, values: s.pi}
 		most := s.upperBound(bi, at, price*0.9, tightMoves)
-		if tight, ok := s.boundByDP(bi, s.byDensity(bi, at), price*0.9); ok {
+		if tight, ok := s.boundByDP(bi, s.byDensity(bi, at), price*0.9, coarseLimit); ok {
 			most = min(most, tight)
 		}
 		s.price[bi] = max(price, min(s.price[bi]*price/max(most, price/2), price*correctedMost))

@@ -8,18 +8,19 @@ import (
 
 // What packing may cost, in steps of work. Budgets count work, not time, so that the same input gives the same plan.
 const (
-	valuesWork  = 9_000_000
-	improveWork = 6_000_000
+	valuesWork  = 24_000_000
+	improveWork = 12_000_000
 	// manyTypes is how many item types the search improves with improveWork; more have more in proportion.
 	manyTypes = 5000
-	// A batch of fullBatch pods gets all of it, one of few pods leastWork of it.
-	fullBatch = 2000
-	leastWork = 0.2
+	// A batch of fullBatch pods gets all of it, one of few pods leastWork of it, and leastValues of that for values.
+	fullBatch   = 2000
+	leastWork   = 0.2
+	leastValues = 0.4
 )
 
-// inProportion is the share of the work that a batch of so many pods is worth: fewer pods are a smaller bill.
-func inProportion(pods int) float64 {
-	return min(leastWork+(1-leastWork)*float64(pods)/fullBatch, 1)
+// inProportion is the share of the work that a batch of so many pods is worth, at least so much: fewer pods are a smaller bill.
+func inProportion(pods int, least float64) float64 {
+	return min(least+(1-least)*float64(pods)/fullBatch, 1)
 }
 
 // Options say how hard to look for a packing.
@@ -65,12 +66,12 @@ func Solve(in *Problem, o Options) Result {
 	}
 	out := Result{FirstFit: p.bill(best.boxes)}
 	if len(k.bins) > 0 && len(k.all) > 0 {
-		worth := inProportion(p.pods(p.counts()))
+		worth, values := inProportion(p.pods(p.counts()), leastWork), inProportion(p.pods(p.counts()), leastValues)
 		for _, share := range o.Efforts {
 			if k.work.spent() && !o.Sketch {
 				break
 			}
-			s := attempt{packer: k, share: share * worth, goal: goal{bound: o.Bound}}
+			s := attempt{packer: k, share: share * worth, valuesShare: share * values, goal: goal{bound: o.Bound}}
 			found, bound := s.pack()
 			if p.better(found, best) {
 				best = found
@@ -96,6 +97,12 @@ type Known struct {
 	Bound, Cost float64
 }
 
+// fewBoxes is how many boxes are tried to be packed into other whole bins.
+const fewBoxes = 16
+
+// provenEnough is what may be open between a bound and a packing where the bound was found by resource prices, to leave it at that.
+const provenEnough = 0.005
+
 // LowerBound returns what no bins for all items can cost less than, in USD per hour. It returns what is known where the
 // budget ends before.
 func LowerBound(in *Problem, known Known, b *budget.Budget) float64 {
@@ -103,15 +110,25 @@ func LowerBound(in *Problem, known Known, b *budget.Budget) float64 {
 	if len(k.bins) == 0 {
 		return 0
 	}
-	s := attempt{packer: k, share: 1, goal: goal{bound: true, proof: true, start: known.Values}}
-	return atLeast(k, max(s.program(newRows(k)).bound, known.Bound), known.Cost)
+	s := attempt{packer: k, valuesShare: 1, goal: goal{bound: true, proof: true, start: known.Values}}
+	best := known.Bound
+	first := resourceRows(k, fewAscent)
+	if first != nil {
+		best = max(best, s.program(first).bound)
+		s.goal.start = s.values
+	}
+	if r := newRows(k); first == nil || !r.byResources && best < known.Cost*(1-provenEnough) {
+		best = max(best, s.program(r).bound)
+	}
+	return atLeast(k, best, known.Cost)
 }
 
 // attempt packs with a share of the default work.
 type attempt struct {
 	*packer
-	share float64
-	goal  goal
+	// share is that of improving the packing, valuesShare that of finding values.
+	share, valuesShare float64
+	goal               goal
 	// values are those of the item types that the last program ended with.
 	values []float64
 }
@@ -137,21 +154,27 @@ func (s *attempt) pack() (outcome, float64) {
 
 func (s *attempt) packRows(r *rows) (outcome, float64) {
 	c := s.program(r)
-	return s.round(r, c), c.bound
+	out := s.round(r, c)
+	if bill := s.p.bill(out.boxes); len(out.boxes) <= fewBoxes && s.p.pods(out.left) == 0 && bill > c.bound*goodEnough && !s.work.spent() {
+		if boxes, ok := s.inWhole(r, c, bill); ok {
+			out.boxes = boxes
+		}
+	}
+	return out, c.bound
 }
 
 // program solves the covering program of the rows, and leaves the values of the item types in s.values.
 func (s *attempt) program(r *rows) coverSolution {
 	g := s.goal
 	g.start = r.start(s.packer, g.start)
-	c := r.solve(g, int(valuesWork*s.share))
+	c := r.solve(g, int(valuesWork*s.valuesShare))
 	if r.fine != nil {
 		s.values = r.fine.spread(s.packer, r.fine.p.counts(), c.fine)
 		return c
 	}
 	s.values = r.spread(s.packer, r.p.counts(), c.values)
 	if !r.exact {
-		s.values = feasible(s.packer, s.p.counts(), s.values, int(valuesWork*s.share))
+		s.values = feasible(s.packer, s.p.counts(), s.values, int(valuesWork*s.valuesShare))
 		c.bound = boundOf(s.packer, s.values)
 	}
 	return c

@@ -38,7 +38,7 @@ func (s *pricer) exactPricing(bi, limit int, most float64) (ratio float64, exact
 	price := s.bins[bi].price
 	limit = min(limit, smallTable+(s.work.done-s.from)*tableSpeed/4)
 	if s.add == nil {
-		if tight, ok := s.boundByDP(bi, s.byDensity(bi, s.at), price); ok {
+		if tight, ok := s.boundByDP(bi, s.byDensity(bi, s.at), price, coarseLimit); ok {
 			if most = min(most, tight); most <= price {
 				return perDollar(most, price), true, false
 			}
@@ -58,7 +58,7 @@ func (s *pricer) exactPricing(bi, limit int, most float64) (ratio float64, exact
 			add(s.best(bi, s.at, price, hasty()).items)
 		}
 		if !found {
-			upper, ok = s.byDP(bi, s.byDensity(bi, s.at), dpLimits{floor: price, cells: limit}, add)
+			upper, ok = s.byDP(bi, s.byDensity(bi, s.at), dpLimits{floor: price, cells: limit, round: add != nil}, add)
 		}
 	}
 	return perDollar(min(most, upper), price), ok, found
@@ -112,18 +112,30 @@ func (s *pricer) prove() float64 {
 			return 0
 		}
 	}
-	best := s.bound()
+	best := max(s.bound(), s.wholeBins())
+	refined := make([]bool, len(s.bins))
 	for range proofTables {
 		top := s.top()
-		if s.exact[top] {
+		if refined[top] {
 			break
 		}
-		s.price(top, proofLimit)
-		s.exact[top] = true
+		s.refine(top)
+		refined[top] = true
 		if s.work.spent() {
 			return best
 		}
 		best = max(best, s.bound())
 	}
-	return best
+	return max(best, s.wholeBins())
+}
+
+// refine looks as hard as it can for a lower value per dollar of a bin type.
+func (s *pricer) refine(bi int) {
+	if !s.exact[bi] {
+		s.price(bi, proofLimit)
+	}
+	price := s.bins[bi].price
+	if most, ok := s.boundByDP(bi, s.byDensity(bi, s.at), price, refineLimit); ok {
+		s.ratio[bi] = min(s.ratio[bi], perDollar(most, price))
+	}
 }

@@ -14,6 +14,9 @@ const (
 	slowShare  = 0.003
 	slowRounds = 3
 	slowGain   = 0.001
+	// steadyShare is what may be open where the values that prove the bound are better than the duals, at which single bins may seem to hold
+	// far more than they cost.
+	steadyShare = 0.005
 	// feasibleShare is what may be open before the values are made feasible for the bound.
 	feasibleShare = 0.005
 	// maxSmoothing is how far the values at which bins are priced follow the duals at most while those still find columns,
@@ -41,6 +44,8 @@ type goal struct {
 // and the bound that the values prove.
 type coverSolution struct {
 	values []float64
+	// proven are the values that prove the bound, scaled so that no bin holds more than it costs; nil where that are all.
+	proven []float64
 	// fine are the values of the rows that these aggregate; nil where there are none.
 	fine    []float64
 	columns []column
@@ -80,6 +85,11 @@ func solveProgram(k *packer, g goal, work int) coverSolution {
 	}
 	s.center = firstValues(k, counts, g.start)
 	s.startColumns()
+	if g.proof && g.start != nil {
+		s.smooth(0)
+		s.prove()
+		s.keepBound()
+	}
 	for done := false; k.work.within(from+work) && !done; {
 		s.m.solve(s.duals)
 		done = s.round()
@@ -88,7 +98,12 @@ func solveProgram(k *packer, g goal, work int) coverSolution {
 	s.m.solve(s.duals)
 	s.smooth(1)
 	if g.proof {
-		s.best = max(s.best, s.prove())
+		for _, smoothing := range proofSmoothing() {
+			s.smooth(smoothing)
+			if s.best = max(s.best, s.prove()); s.best >= s.m.cost()*(1-openShare) {
+				break
+			}
+		}
 	}
 	for ti := range s.duals {
 		s.duals[ti] = max(s.duals[ti], 0)
@@ -97,8 +112,16 @@ func solveProgram(k *packer, g goal, work int) coverSolution {
 		s.at.values = feasible(k, counts, slices.Clone(s.duals), valuesWork)
 		s.best = max(s.best, s.prove())
 	}
-	return coverSolution{values: s.duals, columns: s.m.basis, levels: s.m.level, bound: s.best}
+	out := coverSolution{values: s.duals, proven: s.center, columns: s.m.basis, levels: s.m.level, bound: s.best}
+	if s.best >= s.m.cost()*(1-steadyShare) {
+		out.values = s.center
+	}
+	return out
 }
+
+// proofSmoothing are how far values follow the duals, back from the center, of which the best bound is taken: the duals of a program
+// that was not solved to its end jump about.
+func proofSmoothing() []float64 { return []float64{0, 0.25, 0.5, 1} }
 
 // firstValues are those that a search starts from: those given, by size where there are none.
 func firstValues(k *packer, counts []int, start []float64) []float64 {
