@@ -22,13 +22,15 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/commitments"
 	"github.com/slipway-k8s/slipway/launcher/gauges"
 	"github.com/slipway-k8s/slipway/launcher/index"
+	"github.com/slipway-k8s/slipway/launcher/interruptions"
 	"github.com/slipway-k8s/slipway/launcher/leadership"
 	"github.com/slipway-k8s/slipway/launcher/nodeoverlay"
 	"github.com/slipway-k8s/slipway/launcher/ownwrites"
 	"github.com/slipway-k8s/slipway/launcher/readable"
 )
 
-// Config holds the dependencies of a Launcher. Every field is required, but Account without the setting CommitmentsFromAWS.
+// Config holds the dependencies of a Launcher. Every field is required, but Account without the setting CommitmentsFromAWS, and Scorer without
+// SpotPlacementScores.
 type Config struct {
 	// Settings are the user's.
 	Settings Settings
@@ -38,6 +40,8 @@ type Config struct {
 	Cloud cloud.Cloud
 	// Account reads the account's commitments.
 	Account commitments.Account
+	// Scorer asks EC2 for spot placement scores.
+	Scorer interruptions.Scorer
 	// Gate is the one that the cloud's calls pass through; New adds it to Kubernetes' calls.
 	Gate *leadership.Gate
 }
@@ -69,6 +73,9 @@ func assemble(c Config, registerer prometheus.Registerer) (*Launcher, error) {
 	}
 	if c.Account == nil && c.Settings.CommitmentsFromAWS {
 		return nil, errors.New("launcher: Account is required with the setting commitmentsFromAWS")
+	}
+	if c.Scorer == nil && c.Settings.SpotPlacementScores {
+		return nil, errors.New("launcher: Scorer is required with the setting spotPlacementScores")
 	}
 	if err := c.Settings.Validate(); err != nil {
 		return nil, err

@@ -100,6 +100,9 @@ type Settings struct {
 	// InterruptionsConfigMap is NAMESPACE/NAME of the ConfigMap with what was learned of spot interruptions, and the user's priors. Default
 	// kube-system/slipway-interruptions.
 	InterruptionsConfigMap string `json:"interruptionsConfigMap,omitempty"`
+	// SpotPlacementScores means that EC2 is asked for spot placement scores: offerings of a low score are expected to be interrupted more often. Default
+	// false.
+	SpotPlacementScores bool `json:"spotPlacementScores,omitempty"`
 	// HandoverSelector selects by label the NodePools that slipway manages although a Karpenter runs in the cluster, where the handover policies
 	// keep that Karpenter from them. Empty means none. Default slipway.dev/handover=true.
 	HandoverSelector string `json:"handoverSelector,omitempty"`

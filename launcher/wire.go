@@ -173,9 +173,13 @@ func (l *Launcher) interruptions(late *lateServer) (*interruptions.Recorder, err
 	if err != nil {
 		return nil, err
 	}
+	scorer := l.config.Scorer
+	if !l.config.Settings.SpotPlacementScores {
+		scorer = nil
+	}
 	return interruptions.New(interruptions.Config{
 		ConfigMap: name, PerPod: l.config.Settings.InterruptionCost, Client: l.manager.GetClient(), Reader: l.manager.GetAPIReader(), Offers: l.config.Cloud,
-		Leading: l.config.Gate.Open, Changed: late.recheck, Events: l.recorders.slipway, Registerer: l.registerer,
+		Leading: l.config.Gate.Open, Changed: late.recheck, Events: l.recorders.slipway, Registerer: l.registerer, Scorer: scorer,
 	})
 }
 

@@ -70,5 +70,8 @@ func LauncherPolicy(v PolicyValues) ([]byte, error) {
 	return out, errors.Join(errs...)
 }
 
+// PlacementScoresPolicy returns the IAM policy that slipway-launcher needs beside with the setting spotPlacementScores: iam/placement-scores.json.
+func PlacementScoresPolicy() ([]byte, error) { return files.ReadFile("iam/placement-scores.json") }
+
 // CommitmentsPolicy returns the IAM policy that slipway-launcher needs beside with the setting commitmentsFromAWS: iam/commitments.json.
 func CommitmentsPolicy() ([]byte, error) { return files.ReadFile("iam/commitments.json") }

@@ -52,14 +52,19 @@ func policy(t *testing.T) []statement {
 	return p.Statement
 }
 
-// commitmentsPolicy is what the launcher may do beside with the setting commitmentsFromAWS.
-func commitmentsPolicy(t *testing.T) []statement {
+// optionalPolicies are what the launcher may do beside with the settings commitmentsFromAWS and spotPlacementScores.
+func optionalPolicies(t *testing.T) []statement {
+	t.Helper()
+	return slices.Concat(readPolicy(t, manifests.CommitmentsPolicy), readPolicy(t, manifests.PlacementScoresPolicy))
+}
+
+func readPolicy(t *testing.T, read func() ([]byte, error)) []statement {
 	t.Helper()
 	var p struct {
 		Version   string
 		Statement []statement
 	}
-	document, err := manifests.CommitmentsPolicy()
+	document, err := read()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,11 +74,12 @@ func commitmentsPolicy(t *testing.T) []statement {
 	return p.Statement
 }
 
-// Commitments are read and never bought.
-func TestCommitmentsPolicyOnlyReads(t *testing.T) {
-	for _, s := range commitmentsPolicy(t) {
+// Commitments are read and never bought, and placement scores are asked for.
+func TestOptionalPoliciesOnlyRead(t *testing.T) {
+	for _, s := range optionalPolicies(t) {
 		for _, action := range texts(s.Action) {
-			if _, name, _ := strings.Cut(action, ":"); s.Effect != "Allow" || !strings.HasPrefix(name, "Describe") || strings.Contains(name, "*") {
+			_, name, _ := strings.Cut(action, ":")
+			if s.Effect != "Allow" || !strings.HasPrefix(name, "Describe") && !strings.HasPrefix(name, "Get") || strings.Contains(name, "*") {
 				t.Errorf("%s: %s %s", s.Sid, s.Effect, action)
 			}
 		}

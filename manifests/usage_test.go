@@ -75,8 +75,8 @@ func launcherNeeds() []need {
 		{"configmaps", "create", "launcher/billing/store.go", "client.Create(ctx, want)"},
 		{"configmaps", "update", "launcher/billing/store.go", "client.Update(ctx, want)"},
 		{"leases", "list watch", "launcher/join/lease.go", "coordinationv1.Lease"},
-		{"leases", "create", "launcher/join/lease.go", "Client.Create(ctx, lease)"},
-		{"leases", "patch", "launcher/join/lease.go", "Client.Patch(ctx, lease"},
+		{"leases", "create", "launcher/join/lease.go", "client.Create(ctx, lease)"},
+		{"leases", "patch", "launcher/join/lease.go", "client.Patch(ctx, lease"},
 		{"leases", "delete", "launcher/terminate/cleanup.go", "Client.Delete(ctx, lease"},
 	}
 }

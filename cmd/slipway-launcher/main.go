@@ -28,6 +28,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher"
 	"github.com/slipway-k8s/slipway/launcher/aws"
 	"github.com/slipway-k8s/slipway/launcher/aws/committed"
+	"github.com/slipway-k8s/slipway/launcher/aws/spotscore"
 	"github.com/slipway-k8s/slipway/launcher/bind"
 	"github.com/slipway-k8s/slipway/launcher/leadership"
 )
@@ -112,6 +113,7 @@ SDK's usual places.`,
 	set.StringVar(&s.BillNamespace, "bill-namespace", s.BillNamespace, "namespace of the ConfigMaps with the record of what nodes cost; 0 records nothing")
 	set.Float64Var(&s.InterruptionCost, "interruption-cost", s.InterruptionCost, "what a pod costs whose spot node EC2 takes back, in USD; 0 leaves expected interruptions out of the cost of nodes")
 	set.StringVar(&s.InterruptionsConfigMap, "interruptions-config-map", s.InterruptionsConfigMap, "NAMESPACE/NAME of the ConfigMap with what was learned of spot interruptions")
+	set.BoolVar(&s.SpotPlacementScores, "spot-placement-scores", s.SpotPlacementScores, "ask EC2 for spot placement scores: offerings of a low score are expected to be interrupted more often")
 	set.BoolVar(&s.IgnoreDRARequests, "ignore-dra-requests", s.IgnoreDRARequests, "initialize nodes without the devices that were planned for resource claims (IGNORE_DRA_REQUESTS)")
 	set.StringVar(&s.HandoverSelector, "handover-selector", s.HandoverSelector, "label selector of the NodePools that are slipway's although a live Karpenter runs")
 	set.IntVar(&s.KubeClientQPS, "kube-client-qps", s.KubeClientQPS, "requests per second to the API server")
@@ -164,7 +166,7 @@ func (f *flags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	l, err := launcher.New(launcher.Config{Settings: settings, Kubernetes: kubernetes, Cloud: cloud, Account: committed.New(awsConfig), Gate: gate})
+	l, err := launcher.New(launcher.Config{Settings: settings, Kubernetes: kubernetes, Cloud: cloud, Account: committed.New(awsConfig), Scorer: spotscore.New(awsConfig), Gate: gate})
 	if err != nil {
 		return err
 	}
@@ -226,6 +228,7 @@ func (f *flags) effective(cmd *cobra.Command) (launcher.Settings, error) {
 		"bill-namespace":             func() { out.BillNamespace = f.settings.BillNamespace },
 		"interruption-cost":          func() { out.InterruptionCost = f.settings.InterruptionCost },
 		"interruptions-config-map":   func() { out.InterruptionsConfigMap = f.settings.InterruptionsConfigMap },
+		"spot-placement-scores":      func() { out.SpotPlacementScores = f.settings.SpotPlacementScores },
 		"commitments-from-aws":       func() { out.CommitmentsFromAWS = f.settings.CommitmentsFromAWS },
 		"ignore-dra-requests":        func() { out.IgnoreDRARequests = f.settings.IgnoreDRARequests },
 		"handover-selector":          func() { out.HandoverSelector = f.settings.HandoverSelector },

@@ -23,6 +23,7 @@ func (s *Server) ec2Actions() map[string]action {
 		"DescribeAvailabilityZones":      s.describeAvailabilityZones,
 		"DescribeCapacityReservations":   s.describeCapacityReservations,
 		"DescribeReservedInstances":      func(_ context.Context, r request) (any, error) { return s.Commitments.describeReserved(r.Request) },
+		"GetSpotPlacementScores":         func(_ context.Context, r request) (any, error) { return s.Scores.get(r.Params) },
 		"DescribeImages":                 s.describeImages,
 		"DescribeInstanceAttribute":      s.describeInstanceAttribute,
 		"DescribeInstanceStatus":         s.describeInstanceStatus,

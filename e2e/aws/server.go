@@ -23,6 +23,8 @@ type Server struct {
 	Shifts *ZonalShifts
 	// Commitments are what the account has committed to pay for.
 	Commitments *Commitments
+	// Scores are the spot placement scores.
+	Scores *PlacementScores
 	// Meter keeps the account's bill.
 	Meter     *Meter
 	cfg       Config
@@ -96,6 +98,13 @@ func New(cfg Config) (*Server, error) {
 		s.Shifts.zones = append(s.Shifts.zones, n.ZoneID)
 	}
 	s.Commitments = &Commitments{region: cfg.Region, types: s.offeredTypes}
+	s.Scores = &PlacementScores{region: cfg.Region, zones: map[string]string{}, known: func(name string) bool {
+		_, ok := table.Get(name)
+		return ok
+	}}
+	for _, n := range resources.Subnets {
+		s.Scores.zones[n.ZoneID] = n.Zone
+	}
 	s.Meter = &Meter{
 		started: s.started, table: table, drift: &s.drift, commitments: s.Commitments, instances: s.instances.histories,
 		simulated: s.simulated, fromSimulated: s.fromSimulated,

@@ -37,7 +37,7 @@ const (
 	mostFaults = 10
 )
 
-// Config holds the dependencies of a Recorder. Every field is required.
+// Config holds the dependencies of a Recorder. Every field but Scorer is required.
 type Config struct {
 	// ConfigMap is its namespace and name.
 	ConfigMap types.NamespacedName
@@ -57,6 +57,8 @@ type Config struct {
 	Events announce.EventRecorder
 	// Registerer registers the metrics.
 	Registerer prometheus.Registerer
+	// Scorer asks EC2 for placement scores; nil asks for none.
+	Scorer Scorer
 }
 
 // Offers is the part of cloud.Cloud that lists what can be launched.
@@ -85,6 +87,10 @@ type Recorder struct {
 	written time.Time
 	// reported is the version of the ConfigMap whose faults are reported, problem why the last round failed.
 	reported, problem string
+	// scores are EC2's placement scores. It is asked for none until after scoreAfter, and scoreProblem is why the last question failed.
+	scores       interruption.Scores
+	scoreAfter   time.Time
+	scoreProblem string
 }
 
 // pricedList is an answer of the cloud, and what was made of it.
@@ -182,6 +188,7 @@ func (r *Recorder) observe(ctx context.Context, now time.Time) error {
 			klog.FromContext(ctx).V(1).Info("Learned from an interruption", "offering", n.Offering.String(), "perHour", r.record.PerHour(n.Offering, r.priors))
 		}
 	}
+	news = r.score(ctx, now, nodes) || news
 	r.publish(news)
 	if !news && now.Sub(r.written) < writePeriod {
 		return nil
@@ -222,7 +229,9 @@ func (r *Recorder) publish(news bool) {
 		}
 	}
 	if news {
-		r.publishLocked(r.priors)
+		priors := r.priors
+		priors.Scores = r.scores
+		r.publishLocked(priors)
 	}
 	r.mu.Unlock()
 	if news {
@@ -246,6 +255,7 @@ func (r *Recorder) load(ctx context.Context) error {
 		klog.FromContext(ctx).Error(err, "What was learned of interruptions cannot be read; it is learned from scratch", "configMap", r.config.ConfigMap)
 	}
 	r.record = &record
+	r.loadScores(ctx, object)
 	priors := r.priorsOf(ctx, object)
 	r.mu.Lock()
 	r.publishLocked(priors)
@@ -273,6 +283,7 @@ func (r *Recorder) priorsOf(ctx context.Context, object *corev1.ConfigMap) inter
 	if err != nil {
 		faults = []error{err}
 	}
+	out.Scores = r.scores
 	if text == r.reported {
 		return out
 	}
@@ -308,6 +319,9 @@ func (r *Recorder) write(ctx context.Context) error {
 		object.Data = map[string]string{}
 	}
 	object.Data[interruption.LearnedKey] = text
+	if err := r.storeScores(object.Data); err != nil {
+		return err
+	}
 	object.Data["about"] = "How often EC2 interrupted spot nodes of this cluster, as slipway learned it. priors.yaml may have what is known of instance types before."
 	if object.ResourceVersion == "" {
 		object.ObjectMeta = metav1.ObjectMeta{Namespace: r.config.ConfigMap.Namespace, Name: r.config.ConfigMap.Name}

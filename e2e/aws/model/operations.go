@@ -60,6 +60,7 @@ func ec2Probes(c *ec2.Client) map[string]probe {
 		"DescribeLaunchTemplateVersions": of(c.DescribeLaunchTemplateVersions),
 		"DescribeLaunchTemplates":        of(c.DescribeLaunchTemplates),
 		"DescribePlacementGroups":        of(c.DescribePlacementGroups),
+		"GetSpotPlacementScores":         of(c.GetSpotPlacementScores),
 		"DescribeReservedInstances":      of(c.DescribeReservedInstances),
 		"DescribeRegions":                of(c.DescribeRegions),
 		"DescribeSecurityGroups":         of(c.DescribeSecurityGroups),

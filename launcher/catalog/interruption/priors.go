@@ -24,6 +24,13 @@ const (
 // Priors are the shares of spot instances, 0 to 1, that are interrupted within a month, by instance type. The zero value is the default.
 type Priors struct {
 	byType map[string]float64
+	// Scores are EC2's placement scores, if it was asked for them.
+	Scores Scores
+}
+
+// ofOffering returns the prior of an offering, with its placement score, as interruptions per hour of an instance.
+func (p Priors) ofOffering(o Offering) float64 {
+	return min(p.PerHour(o.InstanceType)*p.Scores.factor(o), mostPerHour)
 }
 
 // PerHour returns the prior of an instance type as interruptions per hour of an instance.
@@ -97,5 +104,13 @@ func Read(data map[string]string) (out Known, faults []error) {
 	for _, fault := range left {
 		faults = append(faults, fmt.Errorf("data[%s]: %w", PriorsKey, fault))
 	}
+	scores, left, err := ParseScores(data[ScoresKey])
+	if err != nil {
+		left = append(left, err)
+	}
+	for _, fault := range left {
+		faults = append(faults, fmt.Errorf("data[%s]: %w", ScoresKey, fault))
+	}
+	priors.Scores = scores
 	return Known{record, priors}, faults
 }

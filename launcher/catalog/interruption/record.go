@@ -136,7 +136,7 @@ func (r *Record) bound() {
 // PerHour returns the estimated interruptions of an instance of the offering per hour.
 func (r *Record) PerHour(o Offering, priors Priors) float64 {
 	seen := r.Seen[o]
-	return (seen.Interruptions + priors.PerHour(o.InstanceType)*PriorHours) / (seen.Hours + PriorHours)
+	return (seen.Interruptions + priors.ofOffering(o)*PriorHours) / (seen.Hours + PriorHours)
 }
 
 // encoded is a Record as JSON, with its offerings in order.
