@@ -36,7 +36,7 @@ func (s *Server) ec2Needs(r request) []need {
 			out = append(out, tagged(s.need(action, arn, resourceTags(have)), r.Params.Tags("Tag")))
 		}
 		return out
-	case "TerminateInstances":
+	case "TerminateInstances", "StartInstances", "StopInstances":
 		var out []need
 		for _, id := range r.Params.Strings("InstanceId") {
 			arn, have := s.describeTagged(id)

@@ -45,6 +45,8 @@ type Config struct {
 	TagsAfter time.Duration
 	// RunningAfter is how long instances are pending; default 4 s, negative means no time.
 	RunningAfter time.Duration
+	// StoppedAfter is how long instances are stopping; default 20 s, negative means no time.
+	StoppedAfter time.Duration
 	// TerminatedAfter is how long instances shut down; default 20 s, negative means no time.
 	TerminatedAfter time.Duration
 	// ForgottenAfter is how long DescribeInstances lists terminated instances; default 1 h.
@@ -99,6 +101,7 @@ func (c *Config) setDefaults() {
 		{&c.VisibleAfter, time.Second},
 		{&c.SpotNotice, 2 * time.Minute},
 		{&c.RunningAfter, 4 * time.Second},
+		{&c.StoppedAfter, 20 * time.Second},
 		{&c.TerminatedAfter, 20 * time.Second},
 		{&c.ForgottenAfter, time.Hour},
 		{&c.AnswerAfter, 5 * time.Millisecond},

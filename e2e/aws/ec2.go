@@ -11,7 +11,7 @@ import (
 )
 
 func (s *Server) ec2Actions() map[string]action {
-	groups := placementCalls{s.placements, s.dice}
+	groups, power := placementCalls{s.placements, s.dice}, powerCalls{s}
 	return map[string]action{
 		"CreateFleet":                    s.createFleet,
 		"CreateLaunchTemplate":           s.createLaunchTemplate,
@@ -41,7 +41,9 @@ func (s *Server) ec2Actions() map[string]action {
 		"DescribeVolumes":                s.instances.describeVolumes,
 		"DescribeVpcs":                   s.describeVPCs,
 		"RunInstances":                   s.runInstances,
-		"TerminateInstances":             s.terminateInstances,
+		"StartInstances":                 power.startInstances,
+		"StopInstances":                  power.stopInstances,
+		"TerminateInstances":             power.terminateInstances,
 	}
 }
 

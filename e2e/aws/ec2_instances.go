@@ -98,7 +98,7 @@ type (
 
 // stateCode returns the number of a state (EC2 API reference, InstanceState).
 func stateCode(name string) stateXML {
-	codes := map[string]int{StatePending: 0, StateRunning: 16, StateShuttingDown: 32, StateTerminated: 48}
+	codes := map[string]int{StatePending: 0, StateRunning: 16, StateShuttingDown: 32, StateTerminated: 48, StateStopping: 64, StateStopped: 80}
 	return stateXML{codes[name], name}
 }
 
@@ -258,35 +258,86 @@ type stateChangeXML struct {
 	Previous stateXML `xml:"previousState"`
 }
 
-func (s *Server) terminateInstances(_ context.Context, r request) (any, error) {
+// powerCalls are the calls that stop, start and terminate instances.
+type powerCalls struct{ of *Server }
+
+// known returns the instances of a call by ID, in its order.
+func (p powerCalls) known(r request) ([]machine, error) {
 	if err := r.Params.Require("InstanceId"); err != nil {
 		return nil, err
 	}
-	ids := r.Params.Strings("InstanceId")
-	now, forgotten := time.Now(), s.cfg.Clock.Scale(s.cfg.ForgottenAfter)
+	now, forgotten := time.Now(), p.of.cfg.Clock.Scale(p.of.cfg.ForgottenAfter)
+	var out []machine
 	var unknown []string
-	for _, id := range ids {
-		// Eventual consistency does not hide an instance from a call that terminates it by id.
-		if m, ok := s.instances.get(id); !ok || now.After(m.visibleAt) && !m.visible(now, forgotten) {
+	for _, id := range r.Params.Strings("InstanceId") {
+		m, ok := p.of.instances.get(id)
+		// Eventual consistency does not hide an instance from a call that names it.
+		if !ok || now.After(m.visibleAt) && !m.visible(now, forgotten) {
 			unknown = append(unknown, id)
 		}
+		out = append(out, m)
 	}
 	if len(unknown) > 0 {
 		return nil, noInstance(unknown...)
 	}
+	return out, nil
+}
+
+// stopInstances stops instances. One that is stopping or stopped stays so. All must be able to stop, or none is stopped.
+func (p powerCalls) stopInstances(_ context.Context, r request) (any, error) {
+	all, err := p.known(r)
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range all {
+		if refused := stoppable(m, r.Params.Bool("Hibernate")); refused != nil {
+			return nil, refused
+		}
+	}
 	if err := dryRun(r.Params); err != nil {
 		return nil, err
 	}
+	return p.changed(all, func(m machine) { p.stop(m.ID) }), nil
+}
+
+// startInstances starts stopped instances. One that runs stays so. All must be able to start, or none is started.
+func (p powerCalls) startInstances(_ context.Context, r request) (any, error) {
+	all, err := p.known(r)
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range all {
+		if refused := p.startable(m); refused != nil {
+			return nil, refused
+		}
+	}
+	if err := dryRun(r.Params); err != nil {
+		return nil, err
+	}
+	return p.changed(all, func(m machine) { p.restart(m) }), nil
+}
+
+// changed applies a change to each of the instances, and returns their states before and after.
+func (p powerCalls) changed(all []machine, change func(machine)) any {
 	out := struct {
 		Set wire.Set[stateChangeXML] `xml:"instancesSet"`
 	}{}
-	for _, id := range ids {
-		before, _ := s.instances.get(id)
-		s.end(id, userShutdown())
-		after, _ := s.instances.get(id)
-		out.Set.Items = append(out.Set.Items, stateChangeXML{id, stateCode(after.State), stateCode(before.State)})
+	for _, before := range all {
+		change(before)
+		after, _ := p.of.instances.get(before.ID)
+		out.Set.Items = append(out.Set.Items, stateChangeXML{before.ID, stateCode(after.State), stateCode(before.State)})
 	}
-	return out, nil
+	return out
+}
+func (p powerCalls) terminateInstances(_ context.Context, r request) (any, error) {
+	all, err := p.known(r)
+	if err != nil {
+		return nil, err
+	}
+	if err := dryRun(r.Params); err != nil {
+		return nil, err
+	}
+	return p.changed(all, func(m machine) { p.of.end(m.ID, userShutdown()) }), nil
 }
 
 // describedVolume is a volume with its tags.

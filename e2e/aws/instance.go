@@ -11,6 +11,10 @@ const (
 	StatePending = "pending"
 	// StateRunning is while the machine runs.
 	StateRunning = "running"
+	// StateStopping is while it is switched off.
+	StateStopping = "stopping"
+	// StateStopped is when it is switched off: its volumes and its addresses stay.
+	StateStopped = "stopped"
 	// StateShuttingDown is while it ends.
 	StateShuttingDown = "shutting-down"
 	// StateTerminated is when it has ended.
@@ -68,8 +72,10 @@ type Instance struct {
 	State string
 	// FailJoin makes its machine fail before it joins the cluster.
 	FailJoin bool
-	// LaunchTime is when the request arrived.
+	// LaunchTime is when the request arrived that launched or last started it.
 	LaunchTime time.Time
+	// Starts is how often it was started after a stop.
+	Starts int
 	// Context is that of the fleet that launched it; empty for none.
 	Context string
 	// Tags are its tags.
@@ -83,8 +89,11 @@ func (i Instance) clone() Instance {
 	return i
 }
 
-// Live reports whether it costs money: it is pending or running.
+// Live reports whether it is pending or running, for which EC2 bills its time.
 func (i Instance) Live() bool { return i.State == StatePending || i.State == StateRunning }
+
+// Asleep reports whether it is stopping or stopped: its volumes cost money.
+func (i Instance) Asleep() bool { return i.State == StateStopping || i.State == StateStopped }
 
 // Call is an API call that arrived.
 type Call struct {

@@ -21,11 +21,15 @@ type machine struct {
 	// reserved is the capacity reservation for which it was launched; empty for none.
 	reserved string
 	// market is the market type of that reservation; empty for none.
-	market                  string
-	launchIndex             int
+	market      string
+	launchIndex int
+	// launchedAt is when it was launched. LaunchTime is later after a start.
+	launchedAt              time.Time
 	visibleAt, terminatedAt time.Time
 	// runningAt and endingAt are when it became running and shutting-down.
 	runningAt, endingAt time.Time
+	// pauses are the times for which it was stopped. The last one has no end while it is.
+	pauses []meter.Pause
 	// cpu is how many vCPUs it uses, over time.
 	cpu []meter.Load
 	// shown are the tags that EC2 lists until tagsAt.
@@ -145,7 +149,9 @@ func (s *instances) move(id, to string, reason stateReason, from ...string) (mac
 	m.State, m.reason = to, reason
 	switch to {
 	case StateRunning:
-		m.runningAt = time.Now()
+		m.wake(time.Now())
+	case StateStopping:
+		m.pauses = append(slices.Clip(m.pauses), meter.Pause{From: time.Now()})
 	case StateShuttingDown:
 		m.endingAt = time.Now()
 	case StateTerminated:
@@ -153,6 +159,16 @@ func (s *instances) move(id, to string, reason stateReason, from ...string) (mac
 	}
 	s.publish(m)
 	return m.copy(), true
+}
+
+// wake notes when the machine became running.
+func (m *machine) wake(now time.Time) {
+	if len(m.pauses) == 0 {
+		m.runningAt = now
+		return
+	}
+	m.pauses = slices.Clone(m.pauses)
+	m.pauses[len(m.pauses)-1].Until = now
 }
 
 // change changes properties other than the state of an instance.
@@ -244,7 +260,7 @@ func (s *instances) histories() []lifetime {
 		h := lifetime{prepaid: m.market == marketBlock, Instance: meter.Instance{
 			ID: m.ID, Type: m.Type, Zone: m.Zone, Spot: m.CapacityType == Spot, Interrupted: m.reason.code == spotTermination,
 			Coverable: m.CapacityType == OnDemand && m.market == "" && m.tenancy == defaultTenancy && !m.Windows,
-			Launched:  m.LaunchTime, Running: m.runningAt, Ending: m.endingAt, Terminated: m.terminatedAt, CPU: m.cpu,
+			Launched:  m.launchedAt, Running: m.runningAt, Pauses: m.pauses, Ending: m.endingAt, Terminated: m.terminatedAt, CPU: m.cpu,
 		}}
 		for _, v := range m.volumes {
 			h.Volumes = append(h.Volumes, meter.Volume{Type: v.Type, GiB: v.GiB, IOPS: v.IOPS, MiBps: v.MiBps, Kept: !v.Delete})

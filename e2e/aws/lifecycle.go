@@ -9,6 +9,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/e2e/aws/hardware"
 	"github.com/slipway-k8s/slipway/e2e/aws/instancetypes"
+	"github.com/slipway-k8s/slipway/e2e/aws/wire"
 )
 
 // launch describes an instance to launch.
@@ -63,7 +64,7 @@ func (s *Server) start(l launch) (Instance, error) {
 			Tags: maps.Clone(l.tags), Price: l.price,
 		},
 		placement: l.placement, reservation: l.reservation, reserved: l.reserved, market: l.market, launchIndex: l.index,
-		visibleAt: now,
+		launchedAt: now, visibleAt: now,
 	}
 	for _, n := range nics {
 		if n.IsEFA() {
@@ -120,7 +121,7 @@ func (s *Server) move(id, to string, reason stateReason, from ...string) bool {
 
 // end shuts an instance down, which is terminated some time later. It does nothing for an instance that is ending already.
 func (s *Server) end(id string, reason stateReason) {
-	if !s.move(id, StateShuttingDown, reason, StatePending, StateRunning) {
+	if !s.move(id, StateShuttingDown, reason, StatePending, StateRunning, StateStopping, StateStopped) {
 		return
 	}
 	s.after(s.jitter(s.cfg.TerminatedAfter), func() {
@@ -131,6 +132,66 @@ func (s *Server) end(id string, reason stateReason) {
 			s.addresses.detach(m.subnet.ID, m.nics)
 		}
 	})
+}
+
+func incorrectState(id, wanted string) *wire.Error {
+	return wire.Errorf("IncorrectInstanceState", "The instance '%s' is not in a state from which it can be %s.", id, wanted)
+}
+
+// stoppable returns why an instance cannot be stopped (API reference, StopInstances).
+func stoppable(m machine, hibernate bool) *wire.Error {
+	switch {
+	case m.CapacityType == Spot:
+		return wire.Errorf("UnsupportedOperation",
+			"You can't stop the Spot Instance '%s' because it is associated with a one-time Spot Instance request. You can only stop Spot Instances associated with persistent Spot Instance requests.", m.ID)
+	case m.market == marketBlock:
+		return wire.Errorf("UnsupportedOperation", "The instance '%s' runs in a Capacity Block and cannot be stopped.", m.ID)
+	case hibernate:
+		// No launch here enables it: HibernationOptions of launch templates are not simulated.
+		return wire.Errorf("UnsupportedHibernationConfiguration", "The instance '%s' is not configured for hibernation.", m.ID)
+	case m.State != StateRunning && !m.Asleep():
+		return incorrectState(m.ID, "stopped")
+	}
+	return nil
+}
+
+func (p powerCalls) stop(id string) {
+	if !p.of.move(id, StateStopping, userShutdown(), StateRunning) {
+		return
+	}
+	p.of.reservations.leave(id)
+	p.of.after(p.of.jitter(p.of.cfg.StoppedAfter), func() { p.of.move(id, StateStopped, userShutdown(), StateStopping) })
+}
+
+// startable returns why an instance cannot be started (API reference, StartInstances): its state, its quota, or EC2's capacity.
+func (p powerCalls) startable(m machine) *wire.Error {
+	switch {
+	case m.Live():
+		return nil
+	case m.State != StateStopped:
+		return incorrectState(m.ID, "started")
+	case p.of.quotaLeft(m.CapacityType) < m.VCPU:
+		return wire.Errorf(codeQuota, "%s", quotaReached)
+	case !p.of.faults.hasCapacity(m.Type, m.Zone, m.CapacityType):
+		return p.of.noCapacity(m.Type, m.Zone, m.CapacityType)
+	}
+	return nil
+}
+
+func (p powerCalls) restart(m machine) {
+	if m.State != StateStopped {
+		return
+	}
+	if m.reserved != "" && !p.of.reservations.use(m.reserved, m.ID) {
+		return
+	}
+	p.of.instances.change(m.ID, func(m *machine) {
+		m.LaunchTime = time.Now()
+		m.Starts++
+	})
+	if p.of.move(m.ID, StatePending, stateReason{}, StateStopped) {
+		p.of.after(p.of.jitter(p.of.cfg.RunningAfter), func() { p.of.move(m.ID, StateRunning, stateReason{}, StatePending) })
+	}
 }
 
 // Instances returns all instances ever launched, including terminated ones, in the order of launch.

@@ -17,7 +17,7 @@ type bucket struct{ size, rate float64 }
 func requestBucket(action string, p wire.Params) bucket {
 	read := strings.HasPrefix(action, "Describe")
 	switch {
-	case action == "RunInstances":
+	case action == "RunInstances", action == "StartInstances":
 		return bucket{5, 2}
 	case action == "TerminateInstances":
 		return bucket{100, 5}

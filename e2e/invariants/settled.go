@@ -22,7 +22,7 @@ func ownedInstances(e *Evidence) []string {
 	var out []string
 	for _, i := range e.Instances {
 		launched := i.Tags[karpv1.NodePoolLabelKey] != "" || i.Tags[launchTag] != ""
-		if i.Live() && launched && !owned[i.ID] {
+		if (i.Live() || i.Asleep()) && launched && !owned[i.ID] {
 			out = append(out, fmt.Sprintf("instance %s of NodePool %q belongs to no NodeClaim", i.ID, i.Tags[karpv1.NodePoolLabelKey]))
 		}
 	}

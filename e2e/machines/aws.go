@@ -73,6 +73,7 @@ func convert(i aws.Instance) instance.Instance {
 		ImageID:            i.ImageID,
 		Windows:            i.Windows,
 		Launched:           i.LaunchTime,
+		Starts:             i.Starts,
 		State:              instance.Off,
 		UserData:           i.UserData,
 		NodeGroup:          i.Tags[nodeGroupTag],

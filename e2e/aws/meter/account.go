@@ -20,6 +20,12 @@ type Volume struct {
 	Kept bool
 }
 
+// Pause is a time for which an instance is stopped.
+type Pause struct {
+	// From is when it began to stop, Until when it was running again; a zero Until has not come.
+	From, Until time.Time
+}
+
 // Load is how much CPU an instance uses from a time on.
 type Load struct {
 	// From is when it begins.
@@ -38,6 +44,8 @@ type Instance struct {
 	Interrupted bool
 	// Launched, Running, Ending and Terminated are when it became pending, running, shutting-down and terminated; zero for what has not happened.
 	Launched, Running, Ending, Terminated time.Time
+	// Pauses are the times for which it was stopped, in the order of time. Its volumes are billed, its time and its public addresses are not.
+	Pauses []Pause
 	// Rates are USD per hour while it runs, in the order of time.
 	Rates []Rate
 	// Volumes and PublicIPv4 addresses that it has.

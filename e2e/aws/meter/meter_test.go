@@ -54,10 +54,14 @@ func TestTime(t *testing.T) {
 	runs.Ending, runs.Terminated = time.Time{}, time.Time{}
 	pending.Running, pending.Ending, pending.Terminated = time.Time{}, time.Time{}, time.Time{}
 	never.Running = time.Time{}
+	stopped := ran(0.096, 2*time.Hour)
+	stopped.Pauses = []meter.Pause{{From: at(15 * time.Minute), Until: at(time.Hour)}, {From: at(time.Hour + time.Second)}}
+	stopped.Volumes, stopped.PublicIPv4 = []meter.Volume{{Type: "gp3", GiB: 720}}, 1
 	for name, tc := range map[string]struct {
 		in   meter.Instance
 		want float64
 	}{
+		"stopped: its volumes alone, and a minute for a second": {stopped, 0.096*(900+60)/3600 + 0.005*(910+60)/3600 + 0.08*(7200+40)/3600},
 		"1,001 seconds":                                  {ran(0.096, 1001*time.Second), 0.096 * 1001 / 3600},
 		"one second is a minute":                         {ran(0.096, time.Second), 0.0016},
 		"it still runs":                                  {runs, 0.096 * 3},

@@ -86,14 +86,28 @@ func (in *Instance) usage(from, to time.Time) []usage {
 		return nil
 	}
 	var out []usage
-	begin, end := billed(in.Running, in.Ending, from, to)
-	pieces(begin, end, nextHour, func(from, to time.Time) {
-		each(in.Rates, from, to, func(from, to time.Time, usd float64) {
-			hours := to.Sub(from).Hours()
-			out = append(out, usage{in: in, hour: from.UTC().Truncate(time.Hour), hours: hours, open: hours, usd: usd})
+	in.runs(in.Running, func(begin, end time.Time) {
+		begin, end = billed(begin, end, from, to)
+		pieces(begin, end, nextHour, func(from, to time.Time) {
+			each(in.Rates, from, to, func(from, to time.Time, usd float64) {
+				hours := to.Sub(from).Hours()
+				out = append(out, usage{in: in, hour: from.UTC().Truncate(time.Hour), hours: hours, open: hours, usd: usd})
+			})
 		})
 	})
 	return out
+}
+
+// runs calls do for each time between two pauses, from the beginning until the instance ends. The last one has a zero end while the instance runs.
+// EC2 bills each of them by itself, with 60 seconds at least.
+func (in *Instance) runs(begin time.Time, do func(begin, end time.Time)) {
+	for _, p := range in.Pauses {
+		do(begin, p.From)
+		if begin = p.Until; begin.IsZero() {
+			return
+		}
+	}
+	do(begin, in.Ending)
 }
 
 // free reports whether EC2 took a spot instance back within its first hour.
@@ -151,6 +165,10 @@ func (v Volume) amounts() map[string]float64 {
 
 // addresses returns what public IPv4 addresses of an instance cost: it has them until it ends.
 func (a *Account) addresses(in *Instance, from, to time.Time) float64 {
-	begin, end := billed(in.Launched, in.Ending, from, to)
-	return float64(in.PublicIPv4) * a.price("PublicIPv4:InUseAddress", begin, end)
+	sum := 0.0
+	in.runs(in.Launched, func(begin, end time.Time) {
+		begin, end = billed(begin, end, from, to)
+		sum += float64(in.PublicIPv4) * a.price("PublicIPv4:InUseAddress", begin, end)
+	})
+	return sum
 }

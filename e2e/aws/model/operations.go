@@ -70,6 +70,8 @@ func ec2Probes(c *ec2.Client) map[string]probe {
 		"DescribeVolumes":                of(c.DescribeVolumes),
 		"DescribeVpcs":                   of(c.DescribeVpcs),
 		"RunInstances":                   of(c.RunInstances),
+		"StartInstances":                 of(c.StartInstances),
+		"StopInstances":                  of(c.StopInstances),
 		"TerminateInstances":             of(c.TerminateInstances),
 	}
 }

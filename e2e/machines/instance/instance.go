@@ -50,8 +50,10 @@ type Instance struct {
 	// ImageID is the AMI, Windows whether it runs Windows.
 	ImageID string
 	Windows bool
-	// Launched is when EC2 accepted the launch.
+	// Launched is when EC2 accepted the launch, or the last start after a stop.
 	Launched time.Time
+	// Starts is how often it was started after a stop. Its disks are as they were then.
+	Starts int
 	// State is the present state.
 	State State
 	// UserData is what the launch template gave it, decoded.

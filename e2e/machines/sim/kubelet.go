@@ -3,8 +3,6 @@ package sim
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 	"sync"
 	"time"
 
@@ -175,10 +173,8 @@ func (k *kubelet) observe(now time.Time) observation {
 	if k.light {
 		return o // Each image would be one more status.
 	}
-	for _, name := range slices.Sorted(maps.Keys(k.planner.images)) {
-		if len(o.images) < maxImages && !now.Before(k.planner.images[name]) {
-			o.images = append(o.images, corev1.ContainerImage{Names: []string{name}, SizeBytes: 100 * mib})
-		}
+	for _, name := range k.planner.disk.list(now, maxImages) {
+		o.images = append(o.images, corev1.ContainerImage{Names: []string{name}, SizeBytes: 100 * mib})
 	}
 	return o
 }

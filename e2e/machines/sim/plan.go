@@ -60,8 +60,8 @@ type planner struct {
 	times        delay.Times
 	source       delay.Source
 	networkReady time.Time
-	// images are the times at which each image is on the machine.
-	images map[string]time.Time
+	// disk has the machine's images.
+	disk *disk
 }
 
 // plan computes the future of a pod that is admitted now.
@@ -147,11 +147,7 @@ func isPause(image string) bool {
 // pull.
 func (p *planner) pulled(pod *corev1.Pod, c corev1.Container, from time.Time) time.Time {
 	done := from.Add(p.source.Draw(p.pullTime(pod, c.Image), "pull", c.Image))
-	if there, ok := p.images[c.Image]; ok && there.Before(done) {
-		return later(there, from)
-	}
-	p.images[c.Image] = done
-	return done
+	return later(p.disk.pulled(c.Image, done), from)
 }
 
 // pullTime returns the size class of an image: the pod's annotation, else what the image's name suggests.

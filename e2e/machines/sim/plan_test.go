@@ -40,7 +40,7 @@ func TestNextMount(t *testing.T) {
 func TestOneImageIsPulledOnce(t *testing.T) {
 	fixed := func(d time.Duration) delay.Distribution { return delay.Distribution{Min: d, Mode: d, Max: d} }
 	now := time.Unix(1000, 0)
-	p := planner{times: delay.Times{PullMedium: fixed(3 * time.Second), Container: fixed(time.Second)}, images: map[string]time.Time{}}
+	p := planner{times: delay.Times{PullMedium: fixed(3 * time.Second), Container: fixed(time.Second)}, disk: newDisk()}
 	pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: "nginx"}}}}
 	for _, step := range []struct{ at, running time.Duration }{
 		{0, 4 * time.Second},                 // pulls
@@ -72,7 +72,7 @@ func TestPauseAnswersNoProbe(t *testing.T) {
 		{"nginx:1", probe, true},
 	} {
 		pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: c.image, ReadinessProbe: c.readiness}}}}
-		p := planner{images: map[string]time.Time{}}
+		p := planner{disk: newDisk()}
 		status := podView{pod: pod, plan: p.plan(pod, now, &corev1.Node{})}.statusAt(now.Add(time.Hour))
 		if status.Phase != corev1.PodRunning || status.ContainerStatuses[0].Ready != c.ready {
 			t.Errorf("image %s, probe %t: phase %s, container ready %t, want %t", c.image, c.readiness != nil, status.Phase, status.ContainerStatuses[0].Ready, c.ready)
@@ -97,7 +97,7 @@ func TestSidecarsEndWithTheirPod(t *testing.T) {
 			Containers:     []corev1.Container{{Name: "app", Image: "nginx"}},
 		},
 	}
-	p := planner{images: map[string]time.Time{}, networkReady: now}
+	p := planner{disk: newDisk(), networkReady: now}
 	view := podView{pod: pod, plan: p.plan(pod, now, &corev1.Node{})}
 	if got := view.statusAt(now.Add(9 * time.Second)); got.Phase != corev1.PodRunning || got.InitContainerStatuses[0].State.Running == nil {
 		t.Errorf("while it works: %s, sidecar %+v", got.Phase, got.InitContainerStatuses[0].State)
@@ -114,7 +114,7 @@ func TestReadinessGates(t *testing.T) {
 		ReadinessGates: []corev1.PodReadinessGate{{ConditionType: "target-health"}},
 		Containers:     []corev1.Container{{Name: "app", Image: "nginx"}},
 	}}
-	p := planner{images: map[string]time.Time{}, networkReady: now}
+	p := planner{disk: newDisk(), networkReady: now}
 	view := podView{pod: pod, plan: p.plan(pod, now, &corev1.Node{})}
 	status := func() corev1.ConditionStatus {
 		for _, c := range view.statusAt(now.Add(time.Second)).Conditions {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -70,6 +71,8 @@ type Sim struct {
 
 	mu       sync.Mutex
 	kubelets map[string]*kubelet
+	// disks are those of all instances that ever booted, by ID.
+	disks map[string]*disk
 }
 
 // New returns simulated machines; nothing starts before Run.
@@ -85,7 +88,7 @@ func New(cfg Config) (*Sim, error) {
 	}
 	s := &Sim{
 		config: cfg, features: declaredFeatures(), slots: make(slots, cfg.Writers),
-		synced: make(chan struct{}), kubelets: map[string]*kubelet{},
+		synced: make(chan struct{}), kubelets: map[string]*kubelet{}, disks: map[string]*disk{},
 	}
 	if cfg.Light {
 		s.queue = workqueue.NewTypedDelayingQueue[*light]()
@@ -223,8 +226,12 @@ func (s *Sim) kubelet(ctx context.Context, m instance.Instance) (k *kubelet, sta
 		return nil, time.Time{}, fmt.Errorf("making the client of node %s: %w", m.PrivateDNSName, err)
 	}
 	log := klog.FromContext(ctx).WithValues("node", klog.KRef("", m.PrivateDNSName), "instanceID", m.ID)
-	network := source.Draw(times.Network, "network")
-	started = later(m.Launched.Add(source.Draw(times.Kubelet, "kubelet")), time.Now())
+	network, boot := source.Draw(times.Network, "network"), source.Draw(times.Kubelet, "kubelet")
+	if m.Starts > 0 {
+		again := strconv.Itoa(m.Starts)
+		network, boot = source.Draw(times.NetworkAgain, "network", again), source.Draw(times.Restart, "kubelet", again)
+	}
+	started = later(m.Launched.Add(boot), time.Now())
 	k = &kubelet{
 		host: h, client: client, network: network, light: s.config.Light,
 		nodes: s.factory.Core().V1().Nodes().Lister(), pods: s.pods.GetIndexer(),
@@ -232,7 +239,7 @@ func (s *Sim) kubelet(ctx context.Context, m instance.Instance) (k *kubelet, sta
 		writer: newWriter(client, s.slots, log, s.gone),
 		known:  map[types.UID]*podState{},
 		planner: planner{
-			times: times, source: source, images: map[string]time.Time{},
+			times: times, source: source, disk: s.diskOf(m.ID),
 			networkReady: started.Add(network),
 		},
 	}
@@ -289,6 +296,16 @@ func managedConfig(m instance.Instance) userdata.Config {
 		"eks.amazonaws.com/nodegroup-image": m.ImageID,
 		"eks.amazonaws.com/capacityType":    capacity,
 	}}
+}
+
+// diskOf returns the disk of an instance, which is empty at its first boot.
+func (s *Sim) diskOf(instance string) *disk {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.disks[instance] == nil {
+		s.disks[instance] = newDisk()
+	}
+	return s.disks[instance]
 }
 
 // address returns the number of a new pod address.

@@ -78,7 +78,7 @@ func TestStops(t *testing.T) {
 					}
 				}
 			}
-			p := planner{images: map[string]time.Time{}, networkReady: now, source: delay.Source{Speed: c.speed}}
+			p := planner{disk: newDisk(), networkReady: now, source: delay.Source{Speed: c.speed}}
 			ending := p.stopping(pod, p.plan(pod, now, &corev1.Node{}), now)
 			got := map[string]end{}
 			for name, stop := range ending.stops() {
@@ -100,7 +100,7 @@ func TestStatusWhileStopping(t *testing.T) {
 			{Name: "app", Image: "nginx"}, {Name: "slow", Image: "nginx", Lifecycle: &corev1.Lifecycle{PreStop: sleepHook(9)}},
 		}},
 	}
-	p := planner{images: map[string]time.Time{}, networkReady: now}
+	p := planner{disk: newDisk(), networkReady: now}
 	view := podView{pod: pod, plan: p.plan(pod, now, &corev1.Node{}), signaled: now}
 	ending := p.stopping(pod, view.plan, now)
 	view.stops = ending.stops()
