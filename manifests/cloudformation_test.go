@@ -188,7 +188,7 @@ func TestTemplateProperties(t *testing.T) {
 	}
 }
 
-// The statements are those of iam/launcher.json and iam/commitments.json, each in one policy, and each policy is short enough for the longest names.
+// The statements are those of iam/launcher.json, iam/commitments.json and iam/standby.json, each in one policy, and each policy is short enough for the longest names.
 func TestTemplatePoliciesAreTheLaunchers(t *testing.T) {
 	in := readTemplate(t)
 	text := read(t, "iam/launcher.json")
@@ -197,6 +197,7 @@ func TestTemplatePoliciesAreTheLaunchers(t *testing.T) {
 		"${NodeRole}", "KarpenterNodeRole-${ClusterName}", "${InterruptionQueue}", "${ClusterName}")
 	want := statements(t, rename.Replace(text))
 	maps.Copy(want, statements(t, read(t, "iam/commitments.json")))
+	maps.Copy(want, statements(t, rename.Replace(read(t, "iam/standby.json"))))
 	got := map[string]any{}
 	longest := strings.NewReplacer("${AWS::Partition}", "aws-us-gov", "${AWS::Region}", "ap-southeast-1", "${AWS::AccountId}", "123456789012",
 		"${ClusterName}", strings.Repeat("x", 46), " ", "", "\n", "")
@@ -311,7 +312,7 @@ func TestTemplateHasKarpentersNames(t *testing.T) {
 		"KarpenterControllerRole":      "${ClusterName}-karpenter",
 		"KarpenterInterruptionQueue":   "ClusterName",
 	}
-	for _, policy := range []string{"NodeLifecycle", "IAMIntegration", "EKSIntegration", "Interruption", "ResourceDiscovery", "Commitments"} {
+	for _, policy := range []string{"NodeLifecycle", "IAMIntegration", "EKSIntegration", "Interruption", "ResourceDiscovery", "Commitments", "Standby"} {
 		want["KarpenterController"+policy+"Policy"] = "KarpenterController" + policy + "Policy-${ClusterName}"
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// PolicyValues are the values of the placeholders in iam/launcher.json. All are required except Partition.
+// PolicyValues are the values of the placeholders in iam/launcher.json and iam/standby.json. All are required except Partition.
 type PolicyValues struct {
 	// Partition of the account; default aws.
 	Partition string
@@ -34,11 +34,17 @@ var valid = regexp.MustCompile(`^[A-Za-z0-9_+=,.@/*?-]+$`)
 var letters = regexp.MustCompile(`[A-Za-z0-9]`)
 
 // LauncherPolicy returns the minimal IAM policy of slipway-launcher: iam/launcher.json with the values filled in.
-func LauncherPolicy(v PolicyValues) ([]byte, error) {
+func LauncherPolicy(v PolicyValues) ([]byte, error) { return fill("iam/launcher.json", v) }
+
+// StandbyPolicy returns the IAM policy that slipway-launcher needs beside for standby capacity buffers: iam/standby.json with the values filled in.
+func StandbyPolicy(v PolicyValues) ([]byte, error) { return fill("iam/standby.json", v) }
+
+// fill returns a policy with its placeholders filled in.
+func fill(file string, v PolicyValues) ([]byte, error) {
 	if v.Partition == "" {
 		v.Partition = "aws"
 	}
-	template, err := files.ReadFile("iam/launcher.json")
+	template, err := files.ReadFile(file)
 	if err != nil {
 		return nil, err
 	}
@@ -50,22 +56,22 @@ func LauncherPolicy(v PolicyValues) ([]byte, error) {
 	for name, value := range values {
 		switch {
 		case !valid.MatchString(value):
-			errs = append(errs, fmt.Errorf("filling in iam/launcher.json: %s: %q is no such name", name, value))
+			errs = append(errs, fmt.Errorf("filling in %s: %s: %q is no such name", file, name, value))
 		case name == "${NodeRole}" && !letters.MatchString(value):
-			errs = append(errs, fmt.Errorf("filling in iam/launcher.json: %s: %q is each role of the account, expected a part of a name", name, value))
+			errs = append(errs, fmt.Errorf("filling in %s: %s: %q is each role of the account, expected a part of a name", file, name, value))
 		case name != "${NodeRole}" && strings.ContainsAny(value, "*?"):
-			errs = append(errs, fmt.Errorf("filling in iam/launcher.json: %s: %q has a wildcard, expected one name", name, value))
+			errs = append(errs, fmt.Errorf("filling in %s: %s: %q has a wildcard, expected one name", file, name, value))
 		}
 	}
 	out := placeholder.ReplaceAllFunc(template, func(name []byte) []byte {
 		value, known := values[string(name)]
 		if !known {
-			errs = append(errs, fmt.Errorf("iam/launcher.json: unknown value %s", name))
+			errs = append(errs, fmt.Errorf("%s: unknown value %s", file, name))
 		}
 		return []byte(value)
 	})
 	if !json.Valid(out) {
-		errs = append(errs, errors.New("iam/launcher.json is not JSON"))
+		errs = append(errs, fmt.Errorf("%s is not JSON", file))
 	}
 	return out, errors.Join(errs...)
 }

@@ -52,6 +52,27 @@ func policy(t *testing.T) []statement {
 	return p.Statement
 }
 
+// standbyPolicy is what the launcher may do beside for standby buffers.
+func standbyPolicy(t *testing.T) []statement {
+	t.Helper()
+	return readPolicy(t, func() ([]byte, error) { return manifests.StandbyPolicy(policyValues()) })
+}
+
+// Only the cluster's own instances are stopped and started.
+func TestStandbyPolicyIsScoped(t *testing.T) {
+	for _, s := range standbyPolicy(t) {
+		owned := s.Condition["StringEquals"]["aws:ResourceTag/kubernetes.io/cluster/prod"]
+		if s.Effect != "Allow" || owned != "owned" || s.Condition["StringLike"]["aws:ResourceTag/karpenter.sh/nodepool"] != "*" {
+			t.Errorf("%s: %+v", s.Sid, s)
+		}
+		for _, action := range texts(s.Action) {
+			if action != "ec2:StopInstances" && action != "ec2:StartInstances" {
+				t.Errorf("%s: %s", s.Sid, action)
+			}
+		}
+	}
+}
+
 // optionalPolicies are what the launcher may do beside with the settings commitmentsFromAWS and spotPlacementScores.
 func optionalPolicies(t *testing.T) []statement {
 	t.Helper()

@@ -53,7 +53,7 @@ func calls(t *testing.T) map[string]bool {
 func TestEveryActionOfTheLauncherIsUsed(t *testing.T) {
 	t.Parallel()
 	called, granted := calls(t), map[string]bool{}
-	for _, s := range slices.Concat(policy(t), optionalPolicies(t)) {
+	for _, s := range slices.Concat(policy(t), optionalPolicies(t), standbyPolicy(t)) {
 		for _, action := range texts(s.Action) {
 			granted[action] = true
 		}

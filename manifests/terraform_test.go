@@ -111,21 +111,23 @@ func (m module) resource(t *testing.T, kind, name string) *hclsyntax.Body {
 // The module fills in the policy that the sandbox enforces: the values that it gives are those that the file asks for.
 func TestModuleFillsInThePolicy(t *testing.T) {
 	m := readModule(t)
-	call := m.resource(t, "aws_iam_role_policy", "launcher").Attributes["policy"].Expr.(*hclsyntax.FunctionCallExpr)
-	given := map[string]bool{}
-	for _, item := range call.Args[1].(*hclsyntax.ObjectConsExpr).Items {
-		key, problems := item.KeyExpr.Value(nil)
-		if problems.HasErrors() {
-			t.Fatal(problems)
+	for _, name := range []string{"launcher", "standby"} {
+		call := m.resource(t, "aws_iam_role_policy", name).Attributes["policy"].Expr.(*hclsyntax.FunctionCallExpr)
+		given := map[string]bool{}
+		for _, item := range call.Args[1].(*hclsyntax.ObjectConsExpr).Items {
+			key, problems := item.KeyExpr.Value(nil)
+			if problems.HasErrors() {
+				t.Fatal(problems)
+			}
+			given[key.AsString()] = true
 		}
-		given[key.AsString()] = true
-	}
-	asked := map[string]bool{}
-	for _, match := range regexp.MustCompile(`\$\{([A-Za-z]+)\}`).FindAllStringSubmatch(read(t, "iam/launcher.json"), -1) {
-		asked[match[1]] = true
-	}
-	if diff := cmp.Diff(asked, given); call.Name != "templatefile" || diff != "" {
-		t.Errorf("%s: -asked +given\n%s", call.Name, diff)
+		asked := map[string]bool{}
+		for _, match := range regexp.MustCompile(`\$\{([A-Za-z]+)\}`).FindAllStringSubmatch(read(t, "iam/"+name+".json"), -1) {
+			asked[match[1]] = true
+		}
+		if diff := cmp.Diff(asked, given); call.Name != "templatefile" || diff != "" {
+			t.Errorf("%s: %s: -asked +given\n%s", name, call.Name, diff)
+		}
 	}
 }
 

@@ -23,6 +23,8 @@ var _ cloud.Cloud = (*Cloud)(nil)
 
 // Cloud is cloud.Cloud over AWS.
 type Cloud struct {
+	power
+
 	cfg     Config
 	metrics *metrics
 
@@ -112,6 +114,7 @@ func New(cfg Config) (*Cloud, error) {
 	c.placements = placements{c.ec2, newKept[catalog.PlacementGroup](p.Reservations, partPlacements, m)}
 	c.described = newMerger(gather, c.describeAll)
 	c.tagged = newMerger(gather, c.tagAll)
+	c.power = power{writes: c.writes, measure: m.measure, without: c.without.refused, isUnknown: c.isUnknown}
 	return c, nil
 }
 

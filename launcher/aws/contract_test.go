@@ -84,19 +84,24 @@ const launcherKey = "AKIALAUNCHER"
 // account has; a request that is not as the service's model wants it fails the test.
 func startAWS(tb testing.TB, change ...func(*awsfake.Config)) *awsfake.Server {
 	tb.Helper()
-	document, err := manifests.LauncherPolicy(manifests.PolicyValues{
+	values := manifests.PolicyValues{
 		Region: "us-east-1", AccountID: "123456789012", ClusterName: "prod", NodeRole: "KarpenterNodeRole-prod", InterruptionQueue: "prod",
-	})
-	if err != nil {
-		tb.Fatal(err)
 	}
-	allowed, err := policy.Parse(document)
-	if err != nil {
-		tb.Fatal(err)
+	var allowed policy.Policy
+	for _, shipped := range []func(manifests.PolicyValues) ([]byte, error){manifests.LauncherPolicy, manifests.StandbyPolicy} {
+		document, err := shipped(values)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		part, err := policy.Parse(document)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		allowed = allowed.With(part)
 	}
 	cfg := awsfake.Config{
 		ClusterName: "prod", VisibleAfter: 200 * time.Millisecond, RunningAfter: 300 * time.Millisecond,
-		TerminatedAfter: 300 * time.Millisecond, Policies: map[string]policy.Policy{launcherKey: allowed}, LimitedKeys: []string{launcherKey},
+		StoppedAfter: 300 * time.Millisecond, TerminatedAfter: 300 * time.Millisecond, Policies: map[string]policy.Policy{launcherKey: allowed}, LimitedKeys: []string{launcherKey},
 	}
 	for _, f := range change {
 		f(&cfg)

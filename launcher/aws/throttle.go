@@ -54,7 +54,7 @@ type throttle struct {
 // actions lists the EC2 actions that the launcher calls; each has its own bucket in EC2.
 func actions() []string {
 	return []string{
-		"CreateFleet", "CreateLaunchTemplate", "DeleteLaunchTemplate", "CreateTags", "TerminateInstances", "RunInstances",
+		"CreateFleet", "CreateLaunchTemplate", "DeleteLaunchTemplate", "CreateTags", "TerminateInstances", "RunInstances", "StopInstances", "StartInstances",
 		"DescribeInstances", "DescribeInstanceTypes", "DescribeInstanceTypeOfferings", "DescribeSpotPriceHistory", "DescribeImages",
 		"DescribeSubnets", "DescribeSecurityGroups", "DescribeLaunchTemplates", "DescribeCapacityReservations",
 		"DescribeInstanceStatus",

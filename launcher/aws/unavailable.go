@@ -101,6 +101,11 @@ func (u *unavailable) remember(failures []fleetFailure, now time.Time) []fleetFa
 	return out
 }
 
+// refused records that EC2 refused one offering.
+func (u *unavailable) refused(o cloud.Option, code ec2error.Code, text string) {
+	u.remember([]fleetFailure{{OfferingFailure: cloud.OfferingFailure{Option: o, Reason: code}, text: text}}, time.Now())
+}
+
 // sold records that an offering was launched: its zone is not sold out, whatever else failed, and what EC2 refused earlier is history.
 func (u *unavailable) sold(o cloud.Option) {
 	u.mu.Lock()

@@ -17,6 +17,8 @@ import (
 // Cloud holds every call that the launcher makes to a cloud. Implementations are safe for concurrent use, obey ctx, and return the errors of
 // this package where a method's doc names them; any other error may be retried.
 type Cloud interface {
+	Power
+
 	// Resolve evaluates the class's selectors and returns the status to write: subnets, security groups, AMIs, instance profile and the
 	// conditions SubnetsReady, SecurityGroupsReady, AMIsReady, InstanceProfileReady and ValidationSucceeded, each False with a reason that
 	// says what to fix. It returns an error only if AWS could not be reached.

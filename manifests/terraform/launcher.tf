@@ -80,6 +80,19 @@ resource "aws_iam_role_policy" "commitments" {
   policy = file("${path.module}/../iam/commitments.json")
 }
 
+# For standby capacity buffers.
+resource "aws_iam_role_policy" "standby" {
+  count = var.standby_buffers ? 1 : 0
+
+  name = "KarpenterControllerStandbyPolicy-${var.cluster_name}"
+  role = aws_iam_role.launcher.id
+  policy = templatefile("${path.module}/../iam/standby.json", {
+    Partition   = local.partition
+    Region      = local.region
+    ClusterName = var.cluster_name
+  })
+}
+
 resource "aws_eks_pod_identity_association" "launcher" {
   count = !local.use_oidc && var.create_pod_identity_association ? 1 : 0
 

@@ -50,6 +50,12 @@ variable "read_commitments" {
   default     = false
 }
 
+variable "standby_buffers" {
+  description = "Whether to let the launcher stop and start its own instances, for standby capacity buffers."
+  type        = bool
+  default     = false
+}
+
 variable "fargate_subnet_ids" {
   description = "Private subnets with a NAT gateway, to run slipway itself on Fargate. Empty: no Fargate profile."
   type        = list(string)

@@ -78,6 +78,8 @@ func Run(t *testing.T, newFixture func(t *testing.T) Fixture) {
 		{"Tag", suite.testTag},
 		{"Terminate", suite.testTerminate},
 		{"UnknownInstances", suite.testUnknownInstances},
+		{"StopAndStart", suite.testStopAndStart},
+		{"StartWithoutCapacity", suite.testStartWithoutCapacity},
 		{"Interruptions", suite.testInterruptions},
 		{"Impaired", suite.testImpaired},
 		{"Canceled", suite.testCanceled},
@@ -85,7 +87,7 @@ func Run(t *testing.T, newFixture func(t *testing.T) Fixture) {
 	} {
 		t.Run(part.name, func(t *testing.T) {
 			f := newFixture(t)
-			if f.NoCapacity == nil && slices.Contains([]string{"NoCapacity", "NextOffering"}, part.name) {
+			if f.NoCapacity == nil && slices.Contains([]string{"NoCapacity", "NextOffering", "StartWithoutCapacity"}, part.name) {
 				t.Skip("the capacity of this cloud cannot be limited")
 			}
 			if f.Impair == nil && part.name == "Impaired" {

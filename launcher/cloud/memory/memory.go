@@ -30,6 +30,8 @@ const (
 	Instances     Call = "Instances"
 	Tag           Call = "Tag"
 	Terminate     Call = "Terminate"
+	Stop          Call = "StopInstances"
+	Start         Call = "StartInstances"
 	Impaired      Call = "Impaired"
 	Receive       Call = "Receive"
 	Delete        Call = "Delete"
@@ -61,6 +63,8 @@ type Config struct {
 
 // Cloud implements cloud.Cloud in memory. It is safe for concurrent use.
 type Cloud struct {
+	power
+
 	config Config
 
 	mu        sync.Mutex
@@ -121,11 +125,13 @@ func New(c Config) *Cloud {
 		}
 		return 1
 	})
-	return &Cloud{
+	out := &Cloud{
 		config: c, types: types, capacity: map[Offering]int{}, iceUntil: map[Offering]time.Time{},
 		failures: map[Call][]error{}, classes: map[string]*cloud.NodeClassError{}, instances: map[string]*instance{},
 		launches: map[string]launch{}, changed: make(chan struct{}), arrived: make(chan struct{}), calls: map[Call]int{}, impaired: map[string]cloud.InstanceStatus{},
 	}
+	out.power = power{of: out}
+	return out
 }
 
 // begin counts a call and returns the error that was set for it. The caller holds mu.
