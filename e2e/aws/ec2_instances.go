@@ -329,6 +329,7 @@ func (p powerCalls) changed(all []machine, change func(machine)) any {
 	}
 	return out
 }
+
 func (p powerCalls) terminateInstances(_ context.Context, r request) (any, error) {
 	all, err := p.known(r)
 	if err != nil {
