@@ -75,7 +75,7 @@ func (s suite) testStopAndStart() {
 	}
 }
 
-// testStartWithoutCapacity checks that an instance stays stopped where EC2 has no capacity, that the caller can tell this from other errors, and that
+// testStartWithoutCapacity checks that an instance stays stopped where EC2 has no capacity, that the error differs from all others, and that
 // the offering is unavailable afterwards.
 func (s suite) testStartWithoutCapacity() {
 	s.resolve()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 )
 
@@ -16,7 +17,7 @@ func (p power) StopInstances(ctx context.Context, ids []string) map[string]error
 	defer p.of.mu.Unlock()
 	return p.each(ctx, Stop, ids, func(i *instance, state cloud.InstanceState) error {
 		switch {
-		case i.CapacityType == "spot":
+		case catalog.CapacityTypeOf(i.CapacityType).Interruptible:
 			return &cloud.PowerError{InstanceID: i.ID, Cause: cloud.CauseInvalid, Code: "UnsupportedOperation", Reason: "UnsupportedOperation", Message: "a spot instance cannot be stopped"}
 		case state == cloud.StateRunning:
 			i.stoppedAt = time.Now()
