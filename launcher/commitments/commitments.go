@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"sync"
 	"time"
 
@@ -153,13 +154,22 @@ func (c *Commitments) readConfigMap(ctx context.Context, now time.Time) {
 	c.succeed()
 }
 
-// report records an Event for each mistake of a version of the ConfigMap.
+// report records an Event for each mistake of a version of the ConfigMap, and for each commitment of it that ends later.
 func (c *Commitments) report(ctx context.Context, object *corev1.ConfigMap, version string, faults []commitment.Fault, err error) {
-	if version == c.reported || !c.config.Leading() {
+	known := version == c.reported
+	if known {
+		faults = slices.DeleteFunc(faults, func(f commitment.Fault) bool {
+			return !slices.ContainsFunc(c.own, func(was commitment.Commitment) bool { return was.ID == f.Entry })
+		})
+	}
+	if !c.config.Leading() {
+		if len(faults) > 0 {
+			c.reported = "" // All of it, once this launcher leads.
+		}
 		return
 	}
 	c.reported = version
-	if err != nil {
+	if err != nil && !known {
 		c.config.Events.Eventf(object, corev1.EventTypeWarning, "CommitmentsUnreadable", "data[%s]: %v; the commitments that were read last stay in use", Key, err)
 	}
 	c.leaveOut(ctx, object, faults)

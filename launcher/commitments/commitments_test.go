@@ -137,7 +137,8 @@ func TestTheLastGoodListStays(t *testing.T) {
 	if got := w.unreadable(); got != 0 {
 		t.Errorf("slipway_commitments_unreadable is %v", got)
 	}
-	w.has(now.AddDate(1, 0, 0), "", "", 1)
+	w.has(now.AddDate(1, 0, 0), "", "CommitmentLeftOut: sp: end: it ended at 2027-01-01T00:00:00Z", 1)
+	w.has(now.AddDate(1, 0, 0), "", "", 0)
 	if err := w.client.Delete(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "slipway-commitments"}}); err != nil {
 		t.Fatal(err)
 	}
@@ -153,6 +154,22 @@ func TestEventsOfTheLeader(t *testing.T) {
 	w.leading = true
 	w.has(now, "sp", "CommitmentLeftOut: bad: ", 0)
 	w.has(now, "sp", "", 0)
+}
+
+// A commitment that ends while it is used is told once, by the launcher that leads then or later.
+func TestTheEndIsTold(t *testing.T) {
+	w, now := newWorld(t), time.Date(2026, 11, 23, 0, 0, 0, 0, time.UTC)
+	w.write(good + "- {id: bad}\n")
+	w.has(now, "sp", "CommitmentLeftOut: bad: ", 1)
+	w.leading = false
+	w.has(now.AddDate(1, 0, 0), "", "", 1)
+	w.has(now.AddDate(1, 0, 0), "", "", 0)
+	w.leading = true
+	w.events = nil
+	w.read.refresh(t.Context(), now.AddDate(1, 0, 0))
+	if len(w.events) != 2 || !strings.Contains(w.events[0], "sp: end: it ended at ") || !strings.Contains(w.events[1], "bad: ") {
+		t.Errorf("Events %q, want one of sp and one of bad", w.events)
+	}
 }
 
 func TestEventsAreBounded(t *testing.T) {

@@ -18,6 +18,11 @@ func TestUnreadableNodeCost(t *testing.T) {
 	if !got.IsFalse() || !strings.Contains(got.Message, "slipway.dev/node-cost") || !strings.Contains(got.Message, "2 cents") {
 		t.Errorf("condition %+v", got)
 	}
+	pool.Annotations[catalog.NodeCostAnnotation] = "-0.02"
+	nodepool.SetConditions(t.Context(), pool, nodepool.Facts{Class: class(t, "ready")})
+	if got = pool.StatusConditions().Get(nodepool.ConditionNodeCost); !got.IsFalse() || !strings.Contains(got.Message, "-0.02") {
+		t.Errorf("condition %+v of a negative cost", got)
+	}
 	pool.Annotations[catalog.BurstUseAnnotation] = "all"
 	nodepool.SetConditions(t.Context(), pool, nodepool.Facts{Class: class(t, "ready")})
 	got = pool.StatusConditions().Get(nodepool.ConditionNodeCost)
