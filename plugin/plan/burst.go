@@ -25,21 +25,34 @@ type partialBin struct {
 }
 
 // The prices of the bins of one offer grow by these factors. A plan's bin costs as much as a node with all its CPU in use. A lower bound's bin
-// costs as much as one with all the CPU of the bin before in use: no node costs less than its bin.
+// costs as much as one with all the CPU of the bin before in use: no node costs less than its bin. Where other instances may be bought they are
+// cheaper than much surplus, and a plan does with few bins for each burstable offer; where most offers are burstable it has more.
 const (
 	planGrowth  = 4.0
+	fineGrowth  = 1.15
 	boundGrowth = 1.1
 )
 
-// newBins returns the bins of a plan for pods that need so much together, or those of a lower bound.
-func newBins(mk *market, bound bool, need vec) bins {
+// splitting says how an offer is split into bins.
+type splitting struct {
+	// bound says that no node may cost less than its bin.
+	bound bool
+	// growth is the factor by which the prices of the bins of one offer grow.
+	growth float64
+	// step is what the CPU of all units is a multiple of, in thousandths; 0 for unknown.
+	step int64
+}
+
+// newBins returns the bins of a plan for units that need so much together, or those of a lower bound.
+func newBins(mk *market, bound bool, need vec, units []unit) bins {
 	out := bins{list: make([]binpack.Bin, len(mk.offers))}
 	for oi := range mk.offers {
 		o := &mk.offers[oi]
 		out.list[oi] = binpack.Bin{Pool: o.pool, Group: o.shape, Price: o.Price, Free: binpack.Vec(o.free), Usage: mk.types[o.shape].usage}
 	}
+	s := splittingOf(mk.offers, bound, units)
 	for oi := range mk.offers {
-		out.split(mk, oi, bound)
+		out.split(mk, oi, s)
 		if !bound {
 			out.addLoss(&mk.offers[oi], oi, need)
 		}
@@ -73,8 +86,39 @@ func (b *bins) addLoss(o *offer, oi int, need vec) {
 	}
 }
 
+// splittingOf returns how offers are split for the units.
+func splittingOf(offers []offer, bound bool, units []unit) splitting {
+	if bound {
+		return splitting{bound: true, growth: boundGrowth}
+	}
+	burstable := 0
+	for oi := range offers {
+		if offers[oi].charges.BaselineCPU > 0 {
+			burstable++
+		}
+	}
+	if 2*burstable <= len(offers) {
+		return splitting{growth: planGrowth}
+	}
+	out := splitting{growth: fineGrowth}
+	for i := range units {
+		for cpu := units[i].need[dimCPU]; cpu != 0; {
+			out.step, cpu = cpu, out.step%cpu // Euclid's algorithm.
+		}
+	}
+	return out
+}
+
+// floor is the most that units can request of so much CPU.
+func (s splitting) floor(cpu int64) int64 {
+	if s.step > 0 {
+		return cpu - cpu%s.step
+	}
+	return cpu
+}
+
 // split adds the partial bins of an offer, and sets the price of its whole one.
-func (b *bins) split(mk *market, oi int, bound bool) {
+func (b *bins) split(mk *market, oi int, s splitting) {
 	o := &mk.offers[oi]
 	charges, daemons := o.charges, o.daemonCPU()
 	whole := o.free[dimCPU]
@@ -82,27 +126,25 @@ func (b *bins) split(mk *market, oi int, bound bool) {
 	if charges.BaselineCPU == 0 || cpu >= whole {
 		return
 	}
-	growth := planGrowth
-	if bound {
-		growth = boundGrowth
-	}
 	price := o.Price + charges.Burst(daemons)
-	for cpu < whole {
-		full := o.Price + charges.Burst(daemons+cpu)
-		bin := b.list[oi]
+	last := int64(0)
+	for ; cpu < whole; cpu += max(int64(1000*(s.growth-1)*price/charges.SurplusCPU), s.step, 1) {
+		full, bin := o.Price+charges.Burst(daemons+cpu), b.list[oi]
 		bin.Price, bin.Free = price, slices.Clone(bin.Free)
-		if !bound {
-			bin.Price = full
-		}
-		bin.Free[dimCPU] = cpu
-		if cpu > 0 {
-			b.list, b.partial = append(b.list, bin), append(b.partial, partialBin{oi, cpu})
-		}
 		price = full
-		cpu += max(int64(1000*(growth-1)*full/charges.SurplusCPU), 1)
+		held := s.floor(cpu)
+		if held <= last {
+			continue
+		}
+		last = held
+		if !s.bound {
+			bin.Price = o.Price + charges.Burst(daemons+held)
+		}
+		bin.Free[dimCPU] = held
+		b.list, b.partial = append(b.list, bin), append(b.partial, partialBin{oi, held})
 	}
-	if !bound {
-		price = o.Price + charges.Burst(daemons+whole)
+	if !s.bound {
+		price = o.Price + charges.Burst(daemons+s.floor(whole))
 	}
 	b.list[oi].Price = price
 }

@@ -105,7 +105,7 @@ func TestIdleCPUIsNotPaidFor(t *testing.T) {
 	cat := charged(0, catalog.Charges{})
 	cat.InstanceTypes["class"] = slices.DeleteFunc(cat.InstanceTypes["class"], func(it catalog.InstanceType) bool { return it.Charges.BaselineCPU == 0 })
 	before := math.Inf(1)
-	for _, tc := range []struct{ idle, most float64 }{{0, 10 * (0.005 + 1.8*0.05/2)}, {0.5, 10 * (0.005 + 0.8*0.05/2)}, {0.8, 10 * (0.005 + 0.2*0.05/2)}, {0.9, 5 * 0.005}, {1, 5 * 0.005}} {
+	for _, tc := range []struct{ idle, most float64 }{{0, 10 * (0.005 + 1.8*0.05/2)}, {0.5, 10 * (0.005 + 0.3*0.05)}, {0.8, 10 * (0.005 + 0.2*0.05/2)}, {0.9, 5 * 0.005}, {1, 5 * 0.005}} {
 		pool := cat.NodePools["default"]
 		pool.IdleCPU = tc.idle
 		cat.NodePools["default"] = pool

@@ -100,7 +100,7 @@ func (m *model) lowerBound(pods []int, cost float64, known proof) float64 {
 	if len(units) == 0 {
 		return 0
 	}
-	p := m.newProblem(units, known.weight, newBins(&m.market, true, nil))
+	p := m.newProblem(units, known.weight, newBins(&m.market, true, nil, nil))
 	start := binpack.Known{Bound: proven, Cost: cost}
 	if known.values != nil {
 		start.Values = make([]float64, len(p.of))

@@ -33,7 +33,7 @@ func needOf(units []unit, dims int) vec {
 // pack solves for the pools of one weight and books what it uses on their limits.
 func (m *model) pack(units []unit, weight int32) packing {
 	if m.bins.list == nil {
-		m.bins = newBins(&m.market, false, needOf(units, len(m.dims)))
+		m.bins = newBins(&m.market, false, needOf(units, len(m.dims)), units)
 	}
 	p := m.newProblem(slices.Clone(units), weight, m.bins)
 	found := binpack.Solve(&p.packing, binpack.Options{
