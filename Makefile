@@ -7,9 +7,9 @@ LDFLAGS := -s -w -X k8s.io/component-base/version.gitVersion=v1.36.3+slipway.$(V
 GOLANGCI := go tool -modfile=go.tools.mod golangci-lint
 
 # These link kube-apiserver, or run what does: the race detector would double a build of minutes for code that is not ours.
-APISERVER := ./e2e ./e2e/variants ./e2e/commands ./e2e/walk ./e2e/bench ./e2e/scale ./e2e/controlplane ./e2e/sandbox ./e2e/demo ./cmd/slipway-sandbox
+APISERVER := ./e2e ./e2e/variants ./e2e/commands ./e2e/walk ./e2e/bench ./e2e/scale ./e2e/causes ./e2e/controlplane ./e2e/sandbox ./e2e/demo ./cmd/slipway-sandbox
 # Pure code, without a goroutine (a test holds this list against it): the race detector has nothing to find, and costs minutes.
-PURE := ./cmd/slipway ./internal/disruption ./internal/disruption/conditions ./internal/disruption/parity ./e2e/aws/instancetypes ./e2e/aws/meter ./e2e/aws/policy ./e2e/aws/wire ./e2e/day ./e2e/scale/calls ./e2e/machines/delay ./e2e/machines/userdata \
+PURE := ./cmd/slipway ./internal/disruption ./internal/disruption/conditions ./internal/disruption/parity ./e2e/aws/instancetypes ./e2e/aws/meter ./e2e/aws/policy ./e2e/aws/wire ./e2e/causes/catalogue ./e2e/day ./e2e/scale/calls ./e2e/machines/delay ./e2e/machines/userdata \
 	./internal/conventions ./internal/buffersize ./internal/manifest ./internal/release ./internal/release/archive ./internal/release/image ./internal/release/krew ./internal/release/licenses ./internal/terminal ./launcher/aws/userdata ./launcher/bill ./launcher/catalog ./launcher/catalog/builtin ./launcher/catalog/commitment ./launcher/catalog/fromec2 ./launcher/catalog/overlay \
 	./launcher/catalog/ec2error ./launcher/convert ./launcher/drain ./launcher/view ./manifests ./manifests/chart ./plugin/batch ./plugin/buffers ./plugin/consolidate ./plugin/consolidate/cover ./plugin/consolidate/movebound ./plugin/explain ./plugin/parity ./plugin/plan ./plugin/plan/bitset ./plugin/plan/nodematch ./plugin/plan/relations ./plugin/simulate \
 	./plugin/provision ./plugin/provision/podclass ./plugin/provision/clusterview ./plugin/provision/devices ./plugin/simulate/bufferpods ./plugin/simulate/input ./plugin/simulate/edits ./plugin/simulate/market ./plugin/simulate/report
@@ -74,6 +74,10 @@ test-unit: ## Run the tests that need no control plane, without the race detecto
 .PHONY: e2e
 e2e: build ## Run the end-to-end tests alone; RUN=regexp picks some
 	SLIPWAY_BIN_DIR=$(CURDIR)/bin go test -timeout 30m -parallel 8 -v -run '$(RUN)' ./e2e
+
+.PHONY: causes
+causes: build ## Inject each cause of docs/causes.md into a sandbox, compare what a user sees and apply the proposed edit (three minutes); NAME=regexp picks some
+	SLIPWAY_BIN_DIR=$(CURDIR)/bin go test -count 1 -timeout 20m -v -run 'TestCauses/.*/$(NAME)' ./e2e/causes
 
 VERSIONS = 1.33 1.34 1.35 1.36
 

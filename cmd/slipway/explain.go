@@ -131,7 +131,7 @@ func (s *simulation) explainLive(cmd *cobra.Command, o *options, arg string) err
 	}
 	out := cmd.OutOrStdout()
 	pod, err := explainPod(cmd.Context(), c, named(arg, namespace), out)
-	if err != nil || pod.Spec.NodeName != "" || len(pod.Spec.SchedulingGates) > 0 {
+	if err != nil || pod.Spec.NodeName != "" || len(pod.Spec.SchedulingGates) > 0 || view.Unserved(pod, time.Now()) != "" {
 		return err
 	}
 	refused := perPool(out, pod)

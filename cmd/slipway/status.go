@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -138,7 +139,7 @@ func (o *options) snapshot(ctx context.Context, c client.Client) (top.Snapshot, 
 	in.Now, in.NodePools, in.Namespace = time.Now(), view.Pointers(pools.Items), o.namespace
 	in.Why = func(pod *corev1.Pod) string {
 		refusal, _ := explain.Read(pod)
-		return refusal.Text()
+		return cmp.Or(refusal.Text(), view.Unserved(pod, in.Now))
 	}
 	var events corev1.EventList
 	// Who may not list Events sees the rest.

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/aws/smithy-go"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog/ec2error"
 )
@@ -18,9 +19,13 @@ func code(err error) ec2error.Code {
 	return ""
 }
 
+// message returns AWS's own words; those of the network if there was no answer.
 func message(err error) string {
 	if api, ok := errors.AsType[smithy.APIError](err); ok {
 		return api.ErrorMessage()
+	}
+	if unsent, ok := errors.AsType[*smithyhttp.RequestSendError](err); ok {
+		return unsent.Err.Error()
 	}
 	return err.Error()
 }
@@ -53,6 +58,11 @@ func isTransient(err error) bool {
 		return true
 	}
 	return api.ErrorFault() == smithy.FaultServer || code(err).IsThrottled() || code(err).IsServersFault()
+}
+
+// isRoleDenied reports whether AWS denies the launcher to pass a role to instances. It does so before it looks whether there is such a role.
+func isRoleDenied(err error) bool {
+	return code(err).IsDenied() && strings.Contains(message(err), "iam:PassRole")
 }
 
 // isProfilePropagating reports whether EC2 cannot use an instance profile yet: a new one takes IAM some seconds to propagate. "Value (x) for

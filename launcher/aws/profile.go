@@ -45,6 +45,9 @@ func (c *Cloud) ensureProfile(ctx context.Context, class *awsv1.EC2NodeClass) (s
 		}
 		return c.profiles.get(ctx, "given/"+own, func(ctx context.Context) (string, error) {
 			_, err := c.iam.GetInstanceProfile(ctx, &iam.GetInstanceProfileInput{InstanceProfileName: &own})
+			if isAbsent(err) {
+				return "", fmt.Errorf("spec.instanceProfile: IAM has no instance profile %s: %w", own, err)
+			}
 			if err != nil && !code(err).IsDenied() {
 				return "", fmt.Errorf("spec.instanceProfile: reading instance profile %s: %w", own, err)
 			}
@@ -82,7 +85,12 @@ func (c *Cloud) completeProfile(ctx context.Context, class *awsv1.EC2NodeClass, 
 		}
 	}
 	_, err = c.iam.AddRoleToInstanceProfile(ctx, &iam.AddRoleToInstanceProfileInput{InstanceProfileName: &name, RoleName: &role})
-	if err != nil {
+	switch {
+	case isRoleDenied(err):
+		return fmt.Errorf("spec.role: role %s does not exist, or the launcher's policy does not allow iam:PassRole of it: %w", role, err)
+	case isAbsent(err):
+		return fmt.Errorf("spec.role: IAM has no role %s: %w", role, err)
+	case err != nil:
 		return fmt.Errorf("spec.role: adding role %s to instance profile %s: %w", role, name, err)
 	}
 	return nil

@@ -2,12 +2,15 @@ package aws
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	"github.com/aws/smithy-go"
 	"github.com/awslabs/operatorpkg/status"
 
+	"github.com/slipway-k8s/slipway/launcher/catalog/ec2error"
 	"github.com/slipway-k8s/slipway/launcher/catalog/fromec2"
 )
 
@@ -45,8 +48,24 @@ func conditionOf(conditions status.ConditionSet, kind string, err error) error {
 	case isAbsent(err):
 		reason = "NotFound"
 	}
-	conditions.SetFalse(kind, reason, err.Error())
+	conditions.SetFalse(kind, reason, refusalText(err))
 	return nil
+}
+
+// refusalText returns AWS's refusal for people: what was wanted, and behind a full stop AWS's own words, without those of the SDK.
+func refusalText(err error) string {
+	api, ok := errors.AsType[smithy.APIError](err)
+	if !ok {
+		return err.Error()
+	}
+	wanted, _, found := strings.Cut(err.Error(), ": operation error ")
+	if !found {
+		return withCode(code(err), api.ErrorMessage())
+	}
+	if code(err).IsDenied() && !isRoleDenied(err) {
+		return judge(err).message
+	}
+	return wanted + ". AWS: " + withCode(code(err), ec2error.Clip(api.ErrorMessage()))
 }
 
 func (c *Cloud) resolveSubnets(ctx context.Context, class *awsv1.EC2NodeClass, conditions status.ConditionSet) error {
@@ -110,6 +129,14 @@ func (c *Cloud) resolveImages(ctx context.Context, class *awsv1.EC2NodeClass, co
 func (c *Cloud) noImage(ctx context.Context, class *awsv1.EC2NodeClass) (string, error) {
 	family, version, ok := fromec2.Alias(class)
 	if !ok {
+		for i, term := range class.Spec.AMISelectorTerms {
+			if term.SSMParameter == "" {
+				continue
+			}
+			if id, err := c.parameter(ctx, term.SSMParameter, true); err != nil || id == "" {
+				return fmt.Sprintf("spec.amiSelectorTerms[%d]: SSM has no parameter %s", i, term.SSMParameter), err
+			}
+		}
 		return "spec.amiSelectorTerms selects no available AMI of architecture x86_64 or arm64", nil
 	}
 	known, err := c.describeCluster(ctx)
@@ -120,7 +147,7 @@ func (c *Cloud) noImage(ctx context.Context, class *awsv1.EC2NodeClass) (string,
 	if len(parameters) == 0 {
 		return fmt.Sprintf("spec.amiSelectorTerms: AMI family %s is not supported yet", family), nil
 	}
-	return fmt.Sprintf("spec.amiSelectorTerms: SSM has no AMI for %s@%s and Kubernetes %s (such as %s): is there such a release?",
+	return fmt.Sprintf("spec.amiSelectorTerms: there is no AMI of %s@%s for Kubernetes %s. SSM has no parameter such as %s",
 		strings.ToLower(family), version, known.version, parameters[0].name), nil
 }
 

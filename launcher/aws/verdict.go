@@ -115,9 +115,9 @@ func denied(c ec2error.Code, text, action string) verdict {
 	case strings.Contains(text, "explicit deny"):
 		v.message += ": a policy denies it"
 	default:
-		v.message += ": no policy allows it (manifests/iam/launcher.json does)"
+		v.message += ": no policy allows it. Compare manifests/iam/launcher.json"
 	}
-	v.message += " (" + withCode(c, ec2error.Clip(text)) + ")"
+	v.message += ". AWS: " + withCode(c, ec2error.Clip(text))
 	return v
 }
 

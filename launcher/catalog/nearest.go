@@ -63,9 +63,8 @@ func sorted(s string) []byte {
 
 // Offered formats what there is of a label for people who asked for something else, with the value that they may have meant.
 func Offered(asked Set, values []string) string {
-	text := ListText(values)
 	if meant := Nearest(asked, values); meant != "" {
-		text += "; did you mean " + meant + "?"
+		return listText(values, 4) + "; did you mean " + meant + "?"
 	}
-	return text
+	return ListText(values)
 }

@@ -244,12 +244,14 @@ func (s Set) String() string {
 }
 
 // ListText formats values of a label for people, eight at most.
-func ListText(values []string) string {
+func ListText(values []string) string { return listText(values, 8) }
+
+func listText(values []string, most int) string {
 	switch n := len(values); {
 	case n == 0:
 		return "none"
-	case n > 8:
-		return fmt.Sprintf("[%s and %d more]", strings.Join(values[:8], " "), n-8)
+	case n > most:
+		return fmt.Sprintf("[%s and %d more]", strings.Join(values[:most], " "), n-most)
 	}
 	return "[" + strings.Join(values, " ") + "]"
 }

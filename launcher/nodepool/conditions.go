@@ -119,7 +119,7 @@ func explain(class *awsv1.EC2NodeClass) string {
 	var out []string
 	for _, c := range class.StatusConditions().List() {
 		if c.Type != "Ready" && c.Status == "False" {
-			out = append(out, fmt.Sprintf("EC2NodeClass %s: %s: %s: %s", class.Name, c.Type, c.Reason, c.Message))
+			out = append(out, fmt.Sprintf("EC2NodeClass %s: %s", class.Name, c.Message))
 		}
 	}
 	return sentence(out)

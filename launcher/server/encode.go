@@ -1,7 +1,6 @@
 package server
 
 import (
-	"fmt"
 	"math"
 	"time"
 
@@ -110,7 +109,7 @@ func notReady(p *karpv1.NodePool, o offered) string {
 	case !conditions.PoolReady(p):
 		for _, c := range p.Status.Conditions {
 			if c.Type != status.ConditionReady && c.Status == "False" && c.Message != "" {
-				return fmt.Sprintf("%s is False: %s", c.Type, c.Message)
+				return c.Message
 			}
 		}
 		return "its condition Ready is not True yet"

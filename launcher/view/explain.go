@@ -26,6 +26,10 @@ func ExplainPod(w io.Writer, pod *corev1.Pod, in Objects, events []corev1.Event,
 			fmt.Fprintf(w, "    %s\n", line)
 		}
 	}
+	if why := Unserved(pod, now); why != "" {
+		fmt.Fprintf(w, "  %s.\n", why)
+		fmt.Fprintf(w, "  Schedulers that handle other pods: %s.\n", strings.Join(schedulers(in.Pods), ", "))
+	}
 	claim := ClaimOf(pod, in)
 	var node *corev1.Node
 	if claim != nil {
@@ -46,6 +50,21 @@ func ExplainPod(w io.Writer, pod *corev1.Pod, in Objects, events []corev1.Event,
 	for _, e := range events {
 		fmt.Fprintf(w, "  %8s ago  %-16s %s\n", age(now, eventTime(e)), e.Reason, e.Message)
 	}
+}
+
+// schedulers returns the names of schedulers that have handled pods, sorted.
+func schedulers(pods []*corev1.Pod) []string {
+	var out []string
+	for _, pod := range pods {
+		if name := pod.Spec.SchedulerName; conditions.Pod(pod, corev1.PodScheduled) != nil && !slices.Contains(out, name) {
+			out = append(out, name)
+		}
+	}
+	slices.Sort(out)
+	if len(out) == 0 {
+		return []string{"none"}
+	}
+	return out
 }
 
 func podState(pod *corev1.Pod) string {

@@ -106,7 +106,7 @@ type NodeRow struct {
 	Promised int `json:"promised,omitempty"`
 	// State of the node.
 	State State `json:"state"`
-	// Why is the reason for which slipway terminates it.
+	// Why is the reason for which slipway terminates it, or what it waits for if it takes long to become ready.
 	Why string `json:"why,omitempty"`
 	// Created is when its NodeClaim was.
 	Created time.Time `json:"created,omitzero"`
@@ -166,6 +166,7 @@ func New(in Objects) Overview {
 	for _, claim := range in.NodeClaims {
 		node := nodes[claim.Status.NodeName]
 		row := newRow(claim, node)
+		row.Why = cmp.Or(row.Why, whyNotReady(claim, in.Now))
 		row.Ready = known.estimate(claim, in.Now)
 		row.Pods, row.Promised = pods.perNode[row.Node], pods.perClaim[claim.Name]
 		if node != nil {

@@ -1,6 +1,9 @@
 package webapi
 
 import (
+	"cmp"
+	"time"
+
 	corev1 "k8s.io/api/core/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
@@ -66,7 +69,7 @@ type Pod struct {
 	Name string `json:"name"`
 	// Phase of the pod.
 	Phase corev1.PodPhase `json:"phase"`
-	// Why is the message of its condition PodScheduled while it has no node.
+	// Why is the message of its condition PodScheduled while it has no node, or that no scheduler serves it.
 	Why string `json:"why,omitempty"`
 	// Reasons for which no node is launched for it, those of the NodePools that it could have first.
 	Reasons []Reason `json:"reasons,omitempty"`
@@ -121,7 +124,7 @@ func nodesOf(o view.Overview) Nodes {
 }
 
 func podsOf(in view.Objects) Pods {
-	in.Why = scheduled
+	in.Why = func(pod *corev1.Pod) string { return pending(pod, in.Now) }
 	pods, pending := view.Pods(in)
 	shown := min(len(pending), mostPending)
 	return Pods{Namespace: in.Namespace, Pods: pods, Pending: classes(pending[:shown], in.Pods), More: len(pending) - shown}
@@ -140,7 +143,7 @@ func nodePodsOf(in view.Objects, name string, claim *karpv1.NodeClaim) NodePods 
 
 func podOf(pod *corev1.Pod, in view.Objects) Pod {
 	claim := view.ClaimOf(pod, in)
-	out := Pod{Namespace: pod.Namespace, Name: pod.Name, Phase: pod.Status.Phase, Why: scheduled(pod), Reasons: reasonsOf(pod), Node: pod.Spec.NodeName}
+	out := Pod{Namespace: pod.Namespace, Name: pod.Name, Phase: pod.Status.Phase, Why: pending(pod, in.Now), Reasons: reasonsOf(pod), Node: pod.Spec.NodeName}
 	var node *corev1.Node
 	if claim != nil {
 		out.NodeClaim, node = claim.Name, view.NodeOf(claim, in.Nodes)
@@ -148,6 +151,11 @@ func podOf(pod *corev1.Pod, in view.Objects) Pod {
 	}
 	out.Timeline = view.PodTimeline(pod, claim, node)
 	return out
+}
+
+// pending returns why a pod is pending: what its scheduler says, or that there is none.
+func pending(pod *corev1.Pod, now time.Time) string {
+	return cmp.Or(scheduled(pod), view.Unserved(pod, now))
 }
 
 // scheduled returns the message of the pod's condition PodScheduled where that is False.

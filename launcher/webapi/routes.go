@@ -143,6 +143,7 @@ func (s *Server) listPods(r *http.Request) (document, error) {
 		if err != nil {
 			return document{}, err
 		}
+		in.Now = s.now()
 		return encoded(podsOf(in))
 	})
 }

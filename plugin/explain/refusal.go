@@ -42,6 +42,8 @@ const (
 	maxReasons = 20
 	// maxEncoded bounds the bytes of the condition's message, for the same reason.
 	maxEncoded = 8 << 10
+	// maxNames bounds the NodePools of one reason that Text names.
+	maxNames = 5
 )
 
 // Refusal is why no node is launched for a pod. It is zero for a pod that has a place.
@@ -104,6 +106,8 @@ func refusalOf(reasons []plan.Reason) Refusal {
 // remoteness orders reasons by how far the pod is from the NodePool: it selects another one, does not tolerate its taint, or may have it.
 func remoteness(r plan.Reason) int {
 	switch r.Code {
+	case plan.NotSelected:
+		return 3
 	case "TaintNotTolerated":
 		return 2
 	case "RequirementsConflict":
@@ -116,7 +120,7 @@ func remoteness(r plan.Reason) int {
 func (r Refusal) Text() string {
 	var parts []string
 	for _, reason := range r.Reasons {
-		switch names := strings.Join(reason.NodePools, ", "); len(reason.NodePools) {
+		switch names := namesOf(reason.NodePools); len(reason.NodePools) {
 		case 0:
 			parts = append(parts, reason.Text())
 		case 1:
@@ -136,6 +140,14 @@ func (r Refusal) Text() string {
 		return "no node is launched: " + text
 	}
 	return "no node can be launched: " + text
+}
+
+// namesOf returns names as a list for people, the first five of more.
+func namesOf(list []string) string {
+	if n := len(list) - maxNames; n > 1 {
+		return strings.Join(list[:maxNames], ", ") + fmt.Sprintf(" and %d more", n)
+	}
+	return strings.Join(list, ", ")
 }
 
 // CutFrom returns the part of a message before the refusal's text, which is the scheduler's verdict. ok is false if the message

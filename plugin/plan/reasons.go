@@ -1,8 +1,10 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -75,7 +77,7 @@ func (ex *explainer) reason(ci, pi int) Reason {
 	}
 	// What the pod itself decides against the pool comes before the pool's own state, which then does not concern it.
 	if set, ok := excluded(c.terms, p.Name); ok {
-		return say("RequirementsConflict", "requires %s %s; %s", labelNodePool, setText(set), ex.market.allows(p, labelNodePool, set))
+		return say(NotSelected, "requires %s %s%s", labelNodePool, setText(set), unnamed(set, ex.market.pools))
 	}
 	if taint, ok := nodematch.Tolerates(c.pod.Spec.Tolerations, p.Taints); !ok {
 		return say("TaintNotTolerated", "does not tolerate the pool's taint %s", taint.ToString())
@@ -160,12 +162,17 @@ func (mk *market) conflict(c *class, p *pool) string {
 		for _, k := range sortedKeys(term) {
 			one := bitset.New(len(mk.offers))
 			one.Union(mk.matching(p, catalog.Requirements{k: term[k]}))
-			if text := fmt.Sprintf("requires %s %s%s; %s", k, setText(term[k]), c.of(k), mk.allows(p, k, term[k])); one.Empty() {
-				if !slices.Contains(all, text) {
-					all = append(all, text)
-				}
-				break
+			if !one.Empty() {
+				continue
 			}
+			text := fmt.Sprintf("requires %s %s%s; %s", k, setText(term[k]), c.of(k), mk.allows(p, k, term[k]))
+			if term[k].Empty() {
+				text = "its node selector, node affinity and volumes together leave no value of " + k
+			}
+			if !slices.Contains(all, text) {
+				all = append(all, text)
+			}
+			break
 		}
 	}
 	switch {
@@ -175,6 +182,22 @@ func (mk *market) conflict(c *class, p *pool) string {
 		all = append(all[:3], fmt.Sprintf("and %d more alternatives", len(all)-3))
 	}
 	return strings.Join(all, "; or ")
+}
+
+// NotSelected is the code of a NodePool that is not among those that the pod selects by name. All such NodePools have the same message.
+const NotSelected = "NodePoolNotSelected"
+
+// unnamed says that there is no NodePool of the names that a pod selects; it is empty if there is one.
+func unnamed(asked catalog.Set, pools []pool) string {
+	var names []string
+	for i := range pools {
+		if asked.Has(pools[i].Name) {
+			return ""
+		}
+		names = append(names, pools[i].Name)
+	}
+	slices.Sort(names)
+	return "; there are " + catalog.Offered(asked, names)
 }
 
 // excluded returns which NodePools the pod selects, if it is not this one.
@@ -236,8 +259,23 @@ func (mk *market) offered(p *pool, key string) []string {
 			values = append(values, v)
 		}
 	}
-	slices.Sort(values)
+	slices.SortFunc(values, byNumber)
 	return values
+}
+
+// byNumber orders numbers before other texts, by their value.
+func byNumber(a, b string) int {
+	x, errA := strconv.Atoi(a)
+	y, errB := strconv.Atoi(b)
+	switch {
+	case errA == nil && errB == nil:
+		return cmp.Compare(x, y)
+	case errA == nil:
+		return -1
+	case errB == nil:
+		return 1
+	}
+	return strings.Compare(a, b)
 }
 
 // tooLarge names the resource that decides, and the node that comes nearest, with what it has of each resource that is short.
@@ -277,6 +315,9 @@ func (ex *explainer) tooLarge(c *class, set bitset.Set) (text string, nearest Ne
 func noneBecause(name corev1.ResourceName) string {
 	if hugePages(name) {
 		return ": EC2 offers instances without huge pages, which nodes have once they are reserved there"
+	}
+	if name == corev1.ResourceCPU || name == corev1.ResourceMemory || name == corev1.ResourcePods {
+		return " left: daemon pods and spec.kubelet of its EC2NodeClass take what each type has"
 	}
 	return ""
 }

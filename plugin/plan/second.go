@@ -223,7 +223,7 @@ func sociable(r Reason, rooms bool) bool {
 		return false
 	case "LimitExceeded", "SpreadUnsatisfiable", "AffinityUnsatisfiable", "GangIncomplete", "FilterRejected":
 		return true
-	case "RequirementsConflict":
+	case "RequirementsConflict", NotSelected:
 		return rooms || r.cause == minValuesLost
 	}
 	return rooms

@@ -249,7 +249,7 @@ type Unplaced struct {
 type Reason struct {
 	// NodePool that was asked; empty for a reason that holds for all.
 	NodePool string
-	// Code is one CamelCase word: NotReady, TaintNotTolerated, RequirementsConflict, NoInstanceTypeFits,
+	// Code is one CamelCase word: NotReady, NodePoolNotSelected, TaintNotTolerated, RequirementsConflict, NoInstanceTypeFits,
 	// NoOfferingAvailable, LimitExceeded, FilterRejected, SpreadUnsatisfiable, AffinityUnsatisfiable, VolumeConflict,
 	// GangIncomplete, PriorityTooLow, NotSupported, InvalidPod or PlanningCutShort (see OutOfTime).
 	Code string

@@ -94,14 +94,17 @@ func unplacedOf(u plan.Unplaced, pod *corev1.Pod) Unplaced {
 
 // check returns a Check that simulates the world with a change for the pods of a class.
 func (w World) check(before *simulate.Outcome, class int) Check {
-	pods := map[string]bool{}
+	pods, owners := map[string]bool{}, before.Owners()
 	for _, ref := range before.Input.Classes[class].Pods {
 		pods[ref.Namespace+"/"+ref.Name] = true
 	}
+	first := before.Input.Classes[class].Pods[0]
+	owner := owners[first.Namespace+"/"+first.Name]
+	mates := func(name string) bool { return owners[name] == owner }
 	missing := unplacedPods(before, nil)
 	return func(ctx context.Context, c Change) (Placed, error) {
 		market := *w.Market // It notes what it assumes.
-		after, err := simulate.Run(ctx, w.with(c, pods), &market, w.Options)
+		after, err := simulate.Run(ctx, w.with(c, pods, mates), &market, w.Options)
 		if err != nil {
 			return Placed{}, err
 		}
@@ -119,8 +122,9 @@ func (w World) check(before *simulate.Outcome, class int) Check {
 	}
 }
 
-// with returns the objects with a change.
-func (w World) with(c Change, pods map[string]bool) *input.Objects {
+// with returns the objects with a change. The pods get the change's spec; others of their workload have its rules between pods too, once the workload
+// has replaced them.
+func (w World) with(c Change, pods map[string]bool, mates func(name string) bool) *input.Objects {
 	out := *w.Objects
 	if c.NodePool != nil {
 		out.NodePools = slices.Clone(out.NodePools)
@@ -133,11 +137,15 @@ func (w World) with(c Change, pods map[string]bool) *input.Objects {
 	if c.Pod != nil {
 		out.Pods = slices.Clone(out.Pods)
 		for i, p := range out.Pods {
-			if !pods[p.Namespace+"/"+p.Name] {
+			edited, name := *p.Pod, p.Namespace+"/"+p.Name
+			switch {
+			case pods[name]:
+				edited.Spec = c.Pod.Spec
+			case mates(name):
+				edited.Spec.Affinity, edited.Spec.TopologySpreadConstraints = c.Pod.Spec.Affinity, c.Pod.Spec.TopologySpreadConstraints
+			default:
 				continue
 			}
-			edited := *p.Pod
-			edited.Spec = c.Pod.Spec
 			out.Pods[i].Pod, out.Pods[i].Shape = &edited, -1
 		}
 	}

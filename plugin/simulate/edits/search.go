@@ -204,6 +204,8 @@ func candidates(class Class, pools Pools) []candidate {
 // remoteness orders reasons by how far the pod is from the NodePool: it may have it, it selects another one, it does not tolerate its taint.
 func remoteness(code string) int {
 	switch code {
+	case plan.NotSelected:
+		return 3
 	case "TaintNotTolerated":
 		return 2
 	case "RequirementsConflict":
@@ -226,6 +228,8 @@ func suggested(r plan.Reason, class Class, pool *karpv1.NodePool, pools Pools) [
 		return higherLimits(pool, pools.Usage[pool.Name])
 	case "NoInstanceTypeFits":
 		return append(widened(pool, class.Pod), smallerRequest(class, r.Nearest)...)
+	case plan.NotSelected:
+		return fewerSelectors(class)
 	case "RequirementsConflict":
 		out := append(widened(pool, class.Pod), fewerSelectors(class)...)
 		return append(out, labeled(pool, class.Pod)...)

@@ -1,0 +1,43 @@
+package view
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
+)
+
+const (
+	// slow is the age from which a node that is not ready has a reason. Most nodes are ready before.
+	slow = time.Minute
+	// unhandled is the age from which a pod without a word of any scheduler is taken for one that none serves.
+	unhandled = 10 * time.Second
+	// unsaid is the reason of a condition that nothing has set yet.
+	unsaid = "AwaitingReconciliation"
+)
+
+// Unserved returns why no scheduler has handled a pod, or an empty string for one that a scheduler has, that is held by its scheduling gates, or that is
+// new. A scheduler writes the condition PodScheduled of each pod that it serves.
+func Unserved(pod *corev1.Pod, now time.Time) string {
+	if pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil || len(pod.Spec.SchedulingGates) > 0 || conditions.Pod(pod, corev1.PodScheduled) != nil ||
+		pod.Status.Phase != corev1.PodPending || now.Sub(pod.CreationTimestamp.Time) < unhandled {
+		return ""
+	}
+	return fmt.Sprintf("no scheduler serves the pod: its spec.schedulerName is %s, and no scheduler has handled it since it was created", pod.Spec.SchedulerName)
+}
+
+// whyNotReady returns what a node waits for that takes long to become ready: the message of the first of its conditions that is not True.
+func whyNotReady(claim *karpv1.NodeClaim, now time.Time) string {
+	if now.IsZero() || now.Sub(claim.CreationTimestamp.Time) < slow || claim.DeletionTimestamp != nil {
+		return ""
+	}
+	for _, of := range []string{karpv1.ConditionTypeLaunched, karpv1.ConditionTypeRegistered, karpv1.ConditionTypeInitialized} {
+		if c := conditions.Claim(claim, of); c != nil && !c.IsTrue() && c.Reason != unsaid {
+			return c.Message
+		}
+	}
+	return ""
+}
