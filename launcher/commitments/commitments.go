@@ -123,7 +123,28 @@ func (c *Commitments) Run(ctx context.Context) error {
 // refresh reads the ConfigMap once, and makes the current list of its commitments and of those that AWS returned.
 func (c *Commitments) refresh(ctx context.Context, now time.Time) {
 	c.readConfigMap(ctx, now)
+	c.dropEnded(ctx, now)
 	c.replace(ctx, Shared(Merge(c.own, c.running(ctx, now)), c.config.Share))
+}
+
+// dropEnded drops what has ended of a list that cannot be read any more: no new reading of it does.
+func (c *Commitments) dropEnded(ctx context.Context, now time.Time) {
+	var left []commitment.Commitment
+	var faults []commitment.Fault
+	for i := range c.own {
+		if !c.own[i].Ended(now) {
+			left = append(left, c.own[i])
+			continue
+		}
+		faults = append(faults, commitment.Fault{Entry: c.own[i].ID, Message: "end: it ended at " + c.own[i].End.UTC().Format(time.RFC3339)})
+	}
+	if len(faults) == 0 {
+		return
+	}
+	c.own = left
+	if c.config.Leading() {
+		c.leaveOut(ctx, c.object(), faults)
+	}
 }
 
 // readConfigMap reads the ConfigMap once. One that does not exist has no commitments.
@@ -183,7 +204,7 @@ func (c *Commitments) leaveOut(ctx context.Context, object *corev1.ConfigMap, fa
 			c.config.Events.Eventf(object, corev1.EventTypeWarning, "CommitmentLeftOut", "%d more entries are left out; the log has all", len(faults)-i)
 			break
 		}
-		c.config.Events.Eventf(object, corev1.EventTypeWarning, "CommitmentLeftOut", "%s: %s; it is left out", f.Entry, f.Message)
+		c.config.Events.Eventf(object, corev1.EventTypeWarning, "CommitmentLeftOut", "%.200s: %.500s; it is left out", f.Entry, f.Message)
 	}
 }
 

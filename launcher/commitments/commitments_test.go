@@ -172,6 +172,19 @@ func TestTheEndIsTold(t *testing.T) {
 	}
 }
 
+// A commitment ends, whatever has become of its list since.
+func TestTheEndInAListThatCannotBeRead(t *testing.T) {
+	w, now := newWorld(t), time.Date(2026, 11, 23, 0, 0, 0, 0, time.UTC)
+	w.write(good + "- {id: ri, kind: ReservedInstances, instanceType: m5.large, count: 1}\n")
+	w.has(now, "sp ri", "", 1)
+	w.write("sp: 10")
+	w.has(now, "sp ri", "CommitmentsUnreadable", 0)
+	w.has(now.AddDate(1, 0, 0), "ri", "CommitmentLeftOut: sp: end: it ended at ", 1)
+	w.has(now.AddDate(1, 0, 0), "ri", "", 0)
+	w.denied = errors.New("forbidden")
+	w.has(now.AddDate(1, 0, 0), "ri", "", 0)
+}
+
 func TestEventsAreBounded(t *testing.T) {
 	w := newWorld(t)
 	w.write(strings.Repeat("- {kind: none}\n", 50))

@@ -177,14 +177,14 @@ func TestParseNoList(t *testing.T) {
 	if got, faults, err := Parse(nil, time.Now()); err != nil || len(got)+len(faults) != 0 {
 		t.Errorf("nothing: %+v, %+v, %v", got, faults, err)
 	}
-	for _, text := range []string{"{", "sp: 10", "- 3", "- {id: a, usdPerHour: .nan}", strings.Repeat("- {id: a}\n", maxEntries+1)} {
+	for _, text := range []string{"{", "sp: 10", "3", "- {id: a}\n- {id: ", "- &a [*a]", strings.Repeat("- {id: a}\n", maxEntries+1)} {
 		if _, _, err := Parse([]byte(text), time.Now()); err == nil || !strings.HasPrefix(err.Error(), "reading commitments: ") {
 			t.Errorf("%.20q: %v", text, err)
 		}
 	}
 }
 
-// A mistake is reported with its field; the other entries count.
+// A mistake is reported with its field, also where it is no number or no entry; the other entries count.
 func TestMistakesAreLeftOut(t *testing.T) {
 	for text, want := range map[string]string{
 		"{kind: ComputeSavingsPlan, usdPerHour: 1, discountPercent: 20}":                           "id: ",
@@ -205,9 +205,27 @@ func TestMistakesAreLeftOut(t *testing.T) {
 		"{id: a, kind: ReservedInstances, instanceType: m5.large, count: 1, usdPerHour: -2}":       "usdPerHour: ",
 		"{id: a, kind: ReservedInstances, instanceType: m5.large, count: 1, usdPerHour: much}":     "usdPerHour",
 		"{id: a, kind: ReservedInstances, instanceType: m5.large, count: 1, discountPercent: 2}":   "discountPercent, rates and family",
-		"{id: good, kind: ComputeSavingsPlan, usdPerHour: 1, discountPercent: 20}":                 "id: ",
+		"{id: a, kind: ComputeSavingsPlan, usdPerHour: .nan, discountPercent: 20}":                 "usdPerHour: a number is expected, got NaN",
+		"{id: a, kind: ComputeSavingsPlan, usdPerHour: -.inf, discountPercent: 20}":                "usdPerHour: a number is expected, got -Inf",
+		"{id: a, kind: ComputeSavingsPlan, usdPerHour: 1e400, discountPercent: 20}":                "usdPerHour: a number is expected, got string",
+		"{id: a, kind: ComputeSavingsPlan, usdPerHour: 1e300, discountPercent: 20}":                "usdPerHour: ",
+		"{id: a, kind: ComputeSavingsPlan, usdPerHour: 1, rates: {m5.large: .nan}}":                "rates.m5.large: a number is expected, got NaN",
+		"{id: a, kind: ComputeSavingsPlan, usdPerHour: 1, rates: 3}":                               "rates: a map of numbers is expected, got number",
+		"{id: a, kind: ComputeSavingsPlan, usdPerHour: 1, discountPercent: .nan}":                  "discountPercent: ",
+		"{id: a, kind: ComputeSavingsPlan, usdPerHour: 1, discountPercent: 20, sharePercent: -1}":  "sharePercent: ",
+		"{id: a, kind: ReservedInstances, instanceType: m5.large, count: 99999999999999999999}":    "count: a whole number is expected, got number",
+		"{id: a, id: b, kind: ReservedInstances, instanceType: m5.large, count: 1}":                "already defined",
+		"3":    "an entry with fields is expected",
+		"[a]":  "an entry with fields is expected",
+		"null": "id: ",
+		"{id: good, kind: ComputeSavingsPlan, usdPerHour: 1, discountPercent: 20}": "id: ",
 	} {
-		list := "- {id: good, kind: ReservedInstances, instanceType: m5.large, count: 1}\n- " + text + "\n"
+		list := "- " + text + "\n"
+		if good := "- {id: good, kind: ReservedInstances, instanceType: m5.large, count: 1}\n"; strings.Contains(text, "id: good") {
+			list = good + list
+		} else {
+			list += good
+		}
 		got, faults, err := Parse([]byte(list), time.Now())
 		if err != nil || len(got) != 1 || got[0].ID != "good" || len(faults) != 1 || !strings.Contains(faults[0].Message, want) {
 			t.Errorf("%s: %+v, %+v, %v; want %q", text, got, faults, err, want)

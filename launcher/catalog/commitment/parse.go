@@ -1,13 +1,19 @@
 package commitment
 
 import (
+	"bytes"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
 	"time"
 
-	"sigs.k8s.io/yaml"
+	yamlv3 "go.yaml.in/yaml/v3"
+
+	"github.com/slipway-k8s/slipway/internal/manifest"
 )
 
 // Entry is a commitment as a file has it: a list of entries, YAML or JSON.
@@ -53,9 +59,12 @@ const (
 // Parse returns the commitments of a file that have not ended, in its order, and the entries that are left out. The error means that the text is
 // no list of entries.
 func Parse(text []byte, now time.Time) ([]Commitment, []Fault, error) {
-	var raw []map[string]any
-	if err := yaml.Unmarshal(text, &raw); err != nil {
-		return nil, nil, fmt.Errorf("reading commitments: a list of entries is expected: %w", err)
+	var raw []yamlv3.Node
+	if err := manifest.Check(text); err != nil {
+		return nil, nil, fmt.Errorf("reading commitments: %w", err)
+	}
+	if err := yamlv3.Unmarshal(text, &raw); err != nil {
+		return nil, nil, fmt.Errorf("reading commitments: a list of entries is expected: %s", oneLine(err))
 	}
 	if len(raw) > maxEntries {
 		return nil, nil, fmt.Errorf("reading commitments: %d entries, at most %d are expected", len(raw), maxEntries)
@@ -63,12 +72,20 @@ func Parse(text []byte, now time.Time) ([]Commitment, []Fault, error) {
 	var out []Commitment
 	var faults []Fault
 	seen := map[string]bool{}
-	for i, fields := range raw {
+	for i := range raw {
+		var fields map[string]any
+		err := raw[i].Decode(&fields)
+		if err != nil {
+			err = fmt.Errorf("an entry with fields is expected: %s", oneLine(err))
+		}
 		name := fmt.Sprintf("entry %d", i+1)
 		if id, ok := fields["id"].(string); ok && id != "" {
 			name = id
 		}
-		c, err := entry(fields)
+		c := Commitment{}
+		if err == nil {
+			c, err = entry(fields)
+		}
 		switch {
 		case err != nil:
 		case seen[c.ID]:
@@ -88,13 +105,18 @@ func Parse(text []byte, now time.Time) ([]Commitment, []Fault, error) {
 
 // entry reads one entry. A field that is not known is an error: it may be a mistyped amount.
 func entry(fields map[string]any) (Commitment, error) {
-	text, err := yaml.Marshal(fields)
+	if err := finite(fields, ""); err != nil {
+		return Commitment{}, err
+	}
+	text, err := json.Marshal(fields)
 	if err != nil {
 		return Commitment{}, err
 	}
 	e := Entry{}
-	if err := yaml.UnmarshalStrict(text, &e); err != nil {
-		return Commitment{}, err
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&e); err != nil {
+		return Commitment{}, readable(err)
 	}
 	c := Commitment{
 		ID: e.ID, Kind: e.Kind, USDPerHour: e.USDPerHour, Discount: e.DiscountPercent / 100, Rates: e.Rates, Family: e.Family,
@@ -109,6 +131,44 @@ func entry(fields map[string]any) (Commitment, error) {
 		}
 	}
 	return c, c.Validate()
+}
+
+// oneLine is an error of the YAML decoder, which has a line for each of its values.
+func oneLine(err error) string {
+	if several, ok := errors.AsType[*yamlv3.TypeError](err); ok {
+		return strings.Join(several.Errors, "; ")
+	}
+	return err.Error()
+}
+
+// finite returns an error if a number is none that JSON has.
+func finite(fields map[string]any, within string) error {
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		switch value := fields[name].(type) {
+		case float64:
+			if math.IsNaN(value) || math.IsInf(value, 0) {
+				return fmt.Errorf("%s%s: a number is expected, got %v", within, name, value)
+			}
+		case map[string]any:
+			if err := finite(value, within+name+"."); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// readable is an error of the decoder in the words of the file.
+func readable(err error) error {
+	wrong, ok := errors.AsType[*json.UnmarshalTypeError](err)
+	if !ok {
+		return err
+	}
+	want := map[string]string{"float64": "a number", "int": "a whole number", "string": "a text"}[wrong.Type.String()]
+	if want == "" {
+		want = "a map of numbers"
+	}
+	return fmt.Errorf("%s: %s is expected, got %s", wrong.Field, want, wrong.Value)
 }
 
 // Validate returns the first mistake of a commitment: the field, and what is expected of it.
