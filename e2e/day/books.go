@@ -19,6 +19,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/bill"
 	"github.com/slipway-k8s/slipway/launcher/billing"
 	"github.com/slipway-k8s/slipway/launcher/catalog/commitment"
+	"github.com/slipway-k8s/slipway/launcher/cloud"
 )
 
 const (
@@ -53,6 +54,8 @@ type life struct {
 	claim   *karpv1.NodeClaim
 	// gone is when slipway has released the NodeClaim; zero while the node stays.
 	gone time.Time
+	// taken means that EC2 terminates the instance.
+	taken bool
 }
 
 func newBooks(seed int64, begin time.Time, plans []commitment.Commitment) (*books, error) {
@@ -103,17 +106,34 @@ type offer struct {
 
 // set sets a condition of the NodeClaim. Kubernetes keeps times in seconds.
 func (l *life) set(condition string, at time.Time) {
+	l.setFor(condition, condition, at)
+}
+
+func (l *life) setFor(condition, reason string, at time.Time) {
 	l.claim.Status.Conditions = append(slices.Clone(l.claim.Status.Conditions), status.Condition{
-		Type: condition, Status: metav1.ConditionTrue, Reason: condition, LastTransitionTime: metav1.NewTime(at.Truncate(time.Second)),
+		Type: condition, Status: metav1.ConditionTrue, Reason: reason, LastTransitionTime: metav1.NewTime(at.Truncate(time.Second)),
 	})
 }
 
-// end notes that slipway terminates a node's instance: EC2 shuts it down for half a minute or more, until which slipway keeps the NodeClaim.
+// interrupt notes EC2's notice that it takes a spot instance back.
+func (b *books) interrupt(name string, at time.Time) {
+	l := b.open[name]
+	l.taken, l.claim = true, l.claim.DeepCopy()
+	l.claim.DeletionTimestamp = &metav1.Time{Time: at.Truncate(time.Second)}
+	l.setFor(karpv1.ConditionTypeDisruptionReason, string(cloud.SpotInterrupted), at)
+}
+
+// end notes that slipway terminates a node's instance, or EC2 one that it takes back: it shuts down for half a minute or more, until which slipway keeps
+// the NodeClaim.
 func (b *books) end(name string, at time.Time) {
 	l := b.open[name]
 	l.history.Ending = at.Add(after(name, "terminate", 200*time.Millisecond, time.Second))
 	l.history.Terminated = l.history.Ending.Add(after(name, "shutting-down", 25*time.Second, time.Minute))
 	l.gone = l.history.Terminated.Add(after(name, "release", 0, 2*time.Second))
+	if l.taken {
+		l.history.Interrupted = true
+		return
+	}
 	l.claim = l.claim.DeepCopy()
 	l.claim.DeletionTimestamp = &metav1.Time{Time: at.Truncate(time.Second)}
 	l.set(karpv1.ConditionTypeInstanceTerminating, at)
@@ -135,6 +155,7 @@ func (b *books) observe(now time.Time, in billing.Objects) {
 		l := b.open[name]
 		if !l.gone.IsZero() && now.After(l.gone) {
 			delete(b.open, name)
+			in.Claims = append(in.Claims, *billing.Deleted(l.claim, l.gone))
 			continue
 		}
 		if !now.Before(l.history.Launched) {

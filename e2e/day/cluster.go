@@ -24,6 +24,8 @@ const (
 	boots = 1
 	// leaves is how many minutes a node is paid after its end was decided: its pods' new nodes boot, then it drains.
 	leaves = 2
+	// noticed is how many minutes more EC2 leaves a spot node after the minute of its notice.
+	noticed = 1
 )
 
 // node is one that is paid.
@@ -32,6 +34,8 @@ type node struct {
 	offer  consolidate.Offer
 	// born and ready are minutes; gone is the minute when it is paid no longer, zero while it stays.
 	born, ready, gone int
+	// taken means that EC2 takes it back.
+	taken bool
 }
 
 // pod is one that runs or waits.

@@ -126,6 +126,10 @@ func (c *cluster) minute(ctx context.Context, cfg Config, p Policy, ch change) e
 		return float64(binary.BigEndian.Uint32(hash[:])) / (1 << 32)
 	})
 	c.bill.Interrupted += c.leave(taken)
+	for _, name := range taken {
+		c.nodes[name].taken, c.nodes[name].gone = true, c.now+noticed
+		c.books.interrupt(name, c.clock())
+	}
 	// 3. The policy gives nodes up, once what waits has its place.
 	if c.now%decide == decide-1 && !c.waiting() {
 		gone, err := c.choose(ctx, p)
@@ -171,6 +175,9 @@ func (c *cluster) pay() {
 	for name, n := range c.nodes {
 		if n.gone != 0 && n.gone <= c.now {
 			delete(c.nodes, name)
+			if minutes := c.now + 1 - n.born; n.taken && minutes < 60 {
+				c.bill.Dollars -= (c.price(n.offer) - c.fixed) * float64(minutes) / 60 // EC2 charges nothing for it.
+			}
 			c.books.end(name, c.clock().Add(time.Minute))
 			c.bill.Ended++
 		}

@@ -39,6 +39,8 @@ type Node struct {
 	Interrupted time.Time
 	// Ended is when its instance began to shut down: EC2 bills its volumes alone from then on. Zero before.
 	Ended time.Time
+	// Interruptible means that it is a spot node, and TakenAway that EC2 interrupted it and terminated its instance.
+	Interruptible, TakenAway bool
 	// Pods on it that have not ended.
 	Pods []Pod
 }
@@ -75,6 +77,8 @@ type Ledger struct {
 
 	// seen are the nodes of the last observation; nil before the first one.
 	seen map[string]Node
+	// young is what instances of spot nodes in their first hour were charged for, by node.
+	young map[string]charges
 }
 
 // Observe adds what the nodes have cost since the last observation. The first one of a record charges nothing. Nodes that are in the
@@ -96,6 +100,9 @@ func (l *Ledger) Observe(o Observation) {
 		n.Pods = inOrder(n.Pods)
 		now[n.ID] = *n
 		l.charge(n, l.begin(n, from), from, o.At)
+		if n.free() {
+			l.young[n.ID].giveBack()
+		}
 	}
 	for id, n := range l.seen {
 		if _, there := now[id]; !there {
@@ -106,6 +113,7 @@ func (l *Ledger) Observe(o Observation) {
 		l.split(from, o.At, func(h *Hour, hours float64) { h.Unused[id] += usd * hours })
 	}
 	l.Through, l.seen, l.Commitments = o.At, now, o.Commitments
+	l.forgetCharges()
 	for _, d := range l.Days {
 		if len(d.keys()) > 2*MostKeys {
 			d.Fold(MostKeys)
@@ -130,6 +138,9 @@ func (l *Ledger) top(n Node, gone time.Time) {
 		gone = n.Ended
 	}
 	if until := n.Since.Add(least); gone.Before(until) && !n.Since.Before(l.Start) {
+		if n.free() {
+			n.PerHour.Instance = 0
+		}
 		l.split(gone, until, func(h *Hour, hours float64) {
 			p := h.pool(n.NodePool)
 			p.Idle = p.Idle.Plus(n.PerHour.Times(hours))
@@ -165,9 +176,11 @@ func (l *Ledger) charge(n *Node, begin, before, end time.Time) {
 			}
 		})
 	}
+	charged := l.charged(n, end)
 	l.split(at, end, func(h *Hour, hours float64) {
 		p := h.pool(n.NodePool)
 		p.Interrupted = p.Interrupted.Plus(n.PerHour.Times(hours))
+		charged.add(place{hour: h, pool: n.NodePool, lost: true}, n.PerHour.Instance*hours)
 		p.NodeHours, p.InterruptedHours = p.NodeHours+hours, p.InterruptedHours+hours
 	})
 }
@@ -175,10 +188,12 @@ func (l *Ledger) charge(n *Node, begin, before, end time.Time) {
 // share charges the pods of a node for their shares, and its pool for what is idle.
 func (l *Ledger) share(n *Node, begin, end time.Time) {
 	shares, bursts := n.shares()
+	charged := l.charged(n, end)
 	l.split(begin, end, func(h *Hour, hours float64) {
 		p := h.pool(n.NodePool)
 		p.NodeHours += hours
 		p.Idle = p.Idle.Plus(n.PerHour.Times(hours))
+		charged.add(place{hour: h, pool: n.NodePool}, n.PerHour.Instance*hours)
 	})
 	for i := range n.Pods {
 		pod := &n.Pods[i]
@@ -186,6 +201,8 @@ func (l *Ledger) share(n *Node, begin, end time.Time) {
 			used := n.PerHour.Times(shares[i] * hours)
 			p, row := h.pool(n.NodePool), h.row(pod.Key)
 			p.Idle = p.Idle.Plus(used.Times(-1))
+			charged.add(place{hour: h, pool: n.NodePool}, -used.Instance)
+			charged.add(place{hour: h, pool: n.NodePool, pod: pod.Key}, used.Instance)
 			used.Burst += bursts[i] * hours
 			p.Requested, row.Parts = p.Requested.Plus(used), row.Parts.Plus(used)
 			row.NodeHours += shares[i] * hours

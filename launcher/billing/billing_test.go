@@ -66,10 +66,13 @@ func (w *world) restart() {
 	}
 }
 
+// volumes is what a node's volumes cost per hour of AWS's month of 730 hours: 0.002 USD in November, which has 720.
+const volumes = 0.002 * 720 / 730
+
 func instanceTypes(context.Context) map[string][]catalog.InstanceType {
 	return map[string][]catalog.InstanceType{"default": {{
-		Name: "m6i.large", Charges: catalog.Charges{Volumes: 0.002}, Offerings: []catalog.Offering{
-			{Zone: "a", CapacityType: "on-demand", Price: 0.098}, {Zone: "a", CapacityType: "spot", Price: 0.032},
+		Name: "m6i.large", Charges: catalog.Charges{Volumes: volumes}, Offerings: []catalog.Offering{
+			{Zone: "a", CapacityType: "on-demand", Price: 0.096 + volumes}, {Zone: "a", CapacityType: "spot", Price: 0.03 + volumes},
 		},
 	}}}
 }
@@ -279,7 +282,7 @@ func TestOverlaidPriceOfTheBill(t *testing.T) {
 	in.Types["default/own"] = own
 	claim, n := node("n", "on-demand", now)
 	in.Claims, in.Nodes = []karpv1.NodeClaim{*claim}, []corev1.Node{*n}
-	if got := Look(in).Nodes[0].PerHour; math.Abs(got.Instance-0.05) > 1e-9 || got.Commitments != 0 {
+	if got := Look(in).Nodes[0].PerHour; math.Abs(got.Instance-(0.052-volumes)) > 1e-9 || got.Commitments != 0 {
 		t.Errorf("%+v per hour, want the NodeOverlay's price", got)
 	}
 }
@@ -350,7 +353,7 @@ func TestLook(t *testing.T) {
 	claim.DeletionTimestamp = &struck
 	in.Claims, in.Types = []karpv1.NodeClaim{*claim}, nil
 	got = Look(in).Nodes
-	if want := (bill.Parts{Instance: 0.5, Volumes: 0.1, Declared: 0.25}); !got[0].Interrupted.Equal(struck.Time) || got[0].PerHour != want {
+	if want := (bill.Parts{Instance: 0.5, Volumes: 0.1 * (730.0 / 720), Declared: 0.25}); !got[0].Interrupted.Equal(struck.Time) || got[0].PerHour != want {
 		t.Errorf("node %+v", got[0])
 	}
 }

@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
@@ -12,6 +14,9 @@ import (
 
 // mostGone bounds the NodeClaims that are kept from one observation to the next.
 const mostGone = 10000
+
+// reasonTaken is the reason of the condition InstanceTerminating of a NodeClaim that was deleted while the launcher had not terminated its instance.
+const reasonTaken = "TakenAway"
 
 // gone keeps the NodeClaims that were deleted since the last observation: their nodes are charged until they ended. It is safe for concurrent use.
 type gone struct {
@@ -33,7 +38,7 @@ func (g *gone) follow(ctx context.Context, informers cache.Informers) error {
 	return nil
 }
 
-// add keeps a NodeClaim. One whose instance was not terminated by the launcher ends now.
+// add keeps a NodeClaim.
 func (g *gone) add(obj any) {
 	if last, unknown := obj.(toolscache.DeletedFinalStateUnknown); unknown {
 		obj = last.Obj
@@ -42,15 +47,26 @@ func (g *gone) add(obj any) {
 	if !ok || claim.Status.ProviderID == "" {
 		return
 	}
-	claim = claim.DeepCopy()
-	if ended(claim).IsZero() {
-		claim.StatusConditions().SetTrue(karpv1.ConditionTypeInstanceTerminating)
-	}
+	last := Deleted(claim, time.Now())
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if len(g.list) < mostGone {
-		g.list = append(g.list, *claim)
+		g.list = append(g.list, *last)
 	}
+}
+
+// Deleted returns a NodeClaim that was deleted at a time, as Look takes it once more. EC2 has terminated its instance if the launcher had not.
+func Deleted(claim *karpv1.NodeClaim, at time.Time) *karpv1.NodeClaim {
+	claim = claim.DeepCopy()
+	if ended(claim).IsZero() {
+		claim.StatusConditions().SetTrueWithReason(karpv1.ConditionTypeInstanceTerminating, reasonTaken, "EC2 terminated the instance")
+		for i := range claim.Status.Conditions {
+			if c := &claim.Status.Conditions[i]; c.Type == karpv1.ConditionTypeInstanceTerminating {
+				c.LastTransitionTime = metav1.NewTime(at)
+			}
+		}
+	}
+	return claim
 }
 
 // take returns the NodeClaims that were deleted since the last call.

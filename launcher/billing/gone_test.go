@@ -7,26 +7,41 @@ import (
 	"testing/synctest"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	toolscache "k8s.io/client-go/tools/cache"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/cloud"
 )
 
-// A node that goes between two observations is charged until it ended: as its NodeClaim said last, or until that was deleted.
+// A node that goes between two observations is charged until it ended: as its NodeClaim said last, or until that was deleted. The instance of a spot node that
+// EC2 took back within an hour costs nothing.
 func TestNodesThatGo(t *testing.T) {
 	for name, c := range map[string]struct {
-		terminated bool
-		seconds    float64
-	}{"terminated": {true, 125}, "taken away": {false, 128}} {
+		capacityType            string
+		terminated, interrupted bool
+		usd, seconds            float64
+	}{
+		"terminated":           {"on-demand", true, false, 0.096, 125},
+		"taken away":           {"on-demand", false, false, 0.096, 128},
+		"spot, terminated":     {"spot", true, true, 0.03, 125},
+		"spot, gone by itself": {"spot", false, false, 0.03, 128},
+		"spot, taken back":     {"spot", false, true, 0, 128},
+	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t)
-				claim, n := node("n", "on-demand", time.Now())
+				claim, n := node("n", c.capacityType, time.Now())
 				w.create(claim, n)
 				ctx, cancel := context.WithCancel(t.Context())
 				done := make(chan error)
 				go func() { done <- w.recorder.Run(ctx) }()
 				time.Sleep(125 * time.Second)
 				last := claim.DeepCopy()
+				if c.interrupted {
+					last.DeletionTimestamp = &metav1.Time{Time: time.Now()}
+					last.StatusConditions().SetTrueWithReason(karpv1.ConditionTypeDisruptionReason, string(cloud.SpotInterrupted), "EC2's notice")
+				}
 				if c.terminated {
 					last.StatusConditions().SetTrue(karpv1.ConditionTypeInstanceTerminating)
 				}
@@ -42,7 +57,7 @@ func TestNodesThatGo(t *testing.T) {
 					t.Error(err)
 				}
 				// Its volume is charged until the next observation, at 130 s.
-				want := (0.096*c.seconds + 0.002*130) / 3600
+				want := (c.usd*c.seconds + volumes*730/744*130) / 3600 // It is January, of 744 hours.
 				if got := w.recorded().Total; math.Abs(got-want) > 1e-7 {
 					t.Errorf("%.7f USD are recorded, want %.7f for %v s", got, want, c.seconds)
 				}

@@ -84,6 +84,7 @@ func Look(in Objects) bill.Observation {
 		n.Pods = pods[claim.Status.NodeName]
 		p := in.priceOf(claim, prices)
 		n.PerHour, n.Burst = p.cost(claim, declared[n.NodePool])
+		n.PerHour.Volumes *= catalog.HoursPerMonth / catalog.HoursOfMonth(in.Now)
 		if !p.overlaid { // A NodeOverlay's price wins over all.
 			paid.cover(&n.PerHour, claim)
 		}
@@ -133,6 +134,8 @@ func nodeOf(claim *karpv1.NodeClaim, node *corev1.Node) bill.Node {
 		out.Interrupted = c.LastTransitionTime.Time
 	}
 	out.Ended = ended(claim)
+	out.Interruptible = catalog.CapacityTypeOf(claim.Labels[karpv1.CapacityTypeLabelKey]).Interruptible
+	out.TakenAway = out.Interruptible && !out.Interrupted.IsZero() && takenAway(claim)
 	allocatable := claim.Status.Allocatable
 	if node != nil && len(node.Status.Allocatable) > 0 {
 		allocatable = node.Status.Allocatable
@@ -147,6 +150,12 @@ func ended(claim *karpv1.NodeClaim) time.Time {
 		return c.LastTransitionTime.Time
 	}
 	return time.Time{}
+}
+
+// takenAway reports whether EC2 terminated a NodeClaim's instance before the launcher let it.
+func takenAway(claim *karpv1.NodeClaim) bool {
+	c := claim.StatusConditions().Get(karpv1.ConditionTypeInstanceTerminating)
+	return c.IsTrue() && c.Reason == reasonTaken
 }
 
 // interrupted reports whether EC2 took the node away.

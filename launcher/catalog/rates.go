@@ -4,10 +4,18 @@ import (
 	"cmp"
 	"maps"
 	"math"
+	"time"
 )
 
-// HoursPerMonth converts AWS's monthly prices: 365 days of 24 hours in 12 months, as the AWS Pricing Calculator counts.
+// HoursPerMonth converts AWS's monthly prices where nodes are compared: 365 days of 24 hours in 12 months, as the AWS Pricing Calculator counts.
 const HoursPerMonth = 730
+
+// HoursOfMonth returns how many hours the month of a time has in UTC. AWS bills the price of a month for so many hours (AWS re:Post, "How are charges for
+// Amazon EBS volumes calculated on my bill?": 720 in a month of 30 days).
+func HoursOfMonth(at time.Time) float64 {
+	first := time.Date(at.UTC().Year(), at.UTC().Month(), 1, 0, 0, 0, 0, time.UTC)
+	return first.AddDate(0, 1, 0).Sub(first).Hours()
+}
 
 // Rates are a region's prices of what nodes use beside their instances. They are not changed once they are shared.
 type Rates struct {
