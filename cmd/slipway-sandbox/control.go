@@ -158,7 +158,11 @@ func newFailJoinCommand(at *target) *cobra.Command {
 			if err := client.FailNextJoins(cmd.Context(), next); err != nil {
 				return err
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "The next %d instances boot and never join. slipway gives up on each after 5 minutes, which --speed does not shorten: Event NodeDidNotJoin\n", next)
+			which := "The next instance boots and never joins"
+			if next > 1 {
+				which = fmt.Sprintf("The next %d instances boot and never join", next)
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "%s. slipway gives up on each after 5 minutes, which --speed does not shorten: Event NodeDidNotJoin\n", which)
 			return nil
 		},
 	}

@@ -1,6 +1,10 @@
 package main
 
 import (
+	"fmt"
+	"os"
+	"strings"
+
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -22,11 +26,24 @@ func (o *options) connection() (*rest.Config, string, error) {
 	overrides.Context.Namespace = o.namespace
 	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides)
 	config, err := loader.ClientConfig()
+	if clientcmd.IsEmptyConfig(err) {
+		return nil, "", noKubeconfig(rules.Precedence)
+	}
 	if err != nil {
 		return nil, "", err
 	}
 	namespace, _, err := loader.Namespace()
 	return config, namespace, err
+}
+
+// noKubeconfig returns why there is no cluster to ask: none of the files is there, or what is there names no cluster.
+func noKubeconfig(files []string) error {
+	for _, file := range files {
+		if _, err := os.Stat(file); err == nil {
+			return fmt.Errorf("reading kubeconfig %s: it names no cluster", file)
+		}
+	}
+	return fmt.Errorf("reading kubeconfig %s: there is no such file; give --kubeconfig, or set KUBECONFIG", strings.Join(files, ", "))
 }
 
 func (o *options) client() (client.Client, string, error) {

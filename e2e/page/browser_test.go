@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"flag"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -38,8 +39,12 @@ type command struct {
 	Click      string   `json:"click,omitempty"`
 	Fill       string   `json:"fill,omitempty"`
 	Text       string   `json:"text,omitempty"`
+	Press      string   `json:"press,omitempty"`
+	Until      string   `json:"until,omitempty"`
+	Follow     bool     `json:"follow,omitempty"`
 	Axe        bool     `json:"axe,omitempty"`
 	Screenshot string   `json:"screenshot,omitempty"`
+	Whole      bool     `json:"whole,omitempty"`
 }
 
 // started starts the browser for the page at a URL.
@@ -126,20 +131,32 @@ func (b *browser) click(name string) { b.t.Helper(); b.must(command{Click: name}
 
 func (b *browser) fill(label, text string) { b.t.Helper(); b.must(command{Fill: label, Text: text}) }
 
+// reach presses Tab until something has the focus, by its text or label, and what has it can be seen to have it.
+func (b *browser) reach(text string) {
+	b.t.Helper()
+	b.must(command{Press: "Tab", Until: text, Within: patience.Milliseconds()})
+}
+
+// press presses a key.
+func (b *browser) press(key string) { b.t.Helper(); b.must(command{Press: key}) }
+
 // shot keeps a screenshot of the window, where they are wanted.
-func (b *browser) shot(name string) {
+func (b *browser) shot(name string) { b.t.Helper(); b.keep(name, false) }
+
+// keep keeps a screenshot of the window or of the whole page, where they are wanted.
+func (b *browser) keep(name string, whole bool) {
 	b.t.Helper()
 	if b.shots == "" {
 		return
 	}
-	folder, err := filepath.Abs(b.shots)
+	file, err := filepath.Abs(filepath.Join(b.shots, name+".png"))
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	if err := os.MkdirAll(folder, 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		b.t.Fatal(err)
 	}
-	b.must(command{Screenshot: filepath.Join(folder, name+".png")})
+	b.must(command{Screenshot: file, Whole: whole})
 }
 
 // axe looks at a view in light and dark, on a wide screen, a narrow one and a phone's. Unless all is looked at, that is a wide
@@ -157,6 +174,9 @@ func (b *browser) axe(name string) {
 		b.window(w.width, w.height, w.scheme)
 		if problem := b.does(command{Axe: true}); problem != "" {
 			b.t.Errorf("%s, %s, %d px:\n%s", name, w.scheme, w.width, strings.TrimSpace(problem))
+		}
+		if long() {
+			b.keep(fmt.Sprintf("looks/%s-%d-%s", strings.NewReplacer(" ", "-", ",", "").Replace(name), w.width, w.scheme), true)
 		}
 	}
 	b.window(1280, 900, "light")

@@ -1,7 +1,10 @@
 package page
 
 import (
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -22,7 +25,8 @@ func TestPage(t *testing.T) {
 		name string
 		look func()
 	}{
-		{"cluster", w.cluster}, {"pending", w.pending}, {"pod", w.pod}, {"node", w.node}, {"decisions", w.decisions}, {"pause", w.pause}, {"what if", w.whatIf}, {"not there", w.notThere},
+		{"cluster", w.cluster}, {"pending", w.pending}, {"pod", w.pod}, {"node", w.node}, {"decisions", w.decisions}, {"pause", w.pause}, {"what if", w.whatIf},
+		{"keyboard", w.keyboard}, {"not there", w.notThere}, {"reports", w.reports},
 	} {
 		w.run(t, view.name, view.look)
 	}
@@ -80,6 +84,10 @@ func (w *world) pending() {
 // pods and nodeClaims are kinds of objects that are looked for.
 func pods() schema.GroupVersionKind { return corev1.SchemeGroupVersion.WithKind("PodList") }
 
+func claims() schema.GroupVersionKind {
+	return schema.GroupVersionKind{Group: "karpenter.sh", Version: "v1", Kind: "NodeClaimList"}
+}
+
 func (w *world) pod() {
 	p := w.page
 	p.open("#/cluster")
@@ -97,7 +105,7 @@ func (w *world) node() {
 	p := w.page
 	p.open("#/cluster?filter=fleet&sort=-price")
 	p.settled()
-	claim := w.first(schema.GroupVersionKind{Group: "karpenter.sh", Version: "v1", Kind: "NodeClaimList"}, "")
+	claim := w.first(claims(), "")
 	p.open("#/nodes/" + claim)
 	p.sees("NodeClaim "+claim, "per month", "EBS volumes", "CPU requested", "What has happened", "launched", "Pods", "shop ")
 	p.axe("a node")
@@ -132,7 +140,7 @@ func (w *world) pause() {
 	p.sees("Nodes are disrupted as the budgets of their NodePools allow")
 }
 
-// whatIf asks for a cluster without the node selector's obstacle, and with a node less.
+// whatIf asks for a cluster with a buffer.
 func (w *world) whatIf() {
 	p := w.page
 	p.open("#/what-if")
@@ -148,7 +156,88 @@ func (w *world) whatIf() {
 	p.sees("What slipway would do", "As it is, with what is launched now", "With the change", "Launched", "default/capacity-buffer:what-if-", "Without a node")
 	p.settled()
 	p.axe("what if")
-	p.shot("ui-what-if")
+	w.whatIfLinked()
+}
+
+// whatIfLinked asks for a cluster with another NodePool and a node less, and follows the link to the question.
+func (w *world) whatIfLinked() {
+	p := w.page
+	claim := w.first(claims(), "")
+	p.fill("Objects, as YAML", w.file("nodepool.yaml"))
+	p.fill("Nodes to remove", claim)
+	p.click("Plan")
+	p.sees("Removed: "+claim, "0 pods without a node", "shop/payments-")
+	p.settled()
+	p.keep("ui-what-if", true)
+	// The address is a link to the same question, and a view of it has the same answer.
+	p.must(command{Follow: true})
+	p.sees("Removed: "+claim, "0 pods without a node")
+	p.click("Plan")
+	p.settled()
+	p.sees("Removed: " + claim)
+}
+
+// keyboard goes through the page with the keyboard alone.
+func (w *world) keyboard() {
+	p := w.page
+	p.open("#/cluster")
+	p.sees("Node", "Planned from scratch")
+	p.reach("Skip to the content")
+	p.reach("spot")
+	p.reach("USD/h")
+	p.press("Enter")
+	p.sees("USD/h ▼")
+	p.press("Enter")
+	p.sees("USD/h ▲")
+	p.open("#/cluster")
+	p.sees("USD/h")
+	p.reach("Pending pods")
+	p.press("Enter")
+	p.sees("1 other edit")
+	p.reach("1 other edit")
+	p.press("Enter")
+	p.sees("Add label example.com/team=payments")
+	p.open("#/what-if")
+	p.reach("Insert a buffer")
+	p.press("Enter")
+	p.reach("Plan")
+	p.press("Enter")
+	p.sees("default/capacity-buffer:what-if-")
+	p.open("#/decisions")
+	p.sees("Pause all disruption…")
+	p.reach("Pause all disruption…")
+	p.press("Enter")
+	p.sees("No node will be consolidated")
+	p.reach("Cancel")
+	p.press("Enter")
+	p.sees("Pause all disruption…")
+}
+
+// reports looks at the pages that slipway simulate writes: of a plan, of moves, and of the sandbox's cluster at the launcher's prices.
+func (w *world) reports() {
+	p, folder := w.page, w.t.TempDir()
+	prices, zones := filepath.Join(folder, "prices.json"), filepath.Join(folder, "zones.json")
+	if err := errors.Join(os.WriteFile(prices, w.asked("/api/v1/prices"), 0o600), os.WriteFile(zones, []byte(`["us-east-1a", "us-east-1b", "us-east-1c"]`), 0o600)); err != nil {
+		w.t.Fatal(err)
+	}
+	for _, r := range []struct {
+		name string
+		args []string
+		sees []string
+	}{
+		{"simulate-html", []string{"-f", "testdata/report.yaml", "--zones", zones}, []string{"What slipway would launch", "Pods that cannot be placed", "The bill"}},
+		{"simulate-consolidate-html", []string{"-f", "../../plugin/simulate/report/testdata/fleet.yaml", "--consolidate"}, []string{"What consolidation would save", "The bill"}},
+		{"simulate-cluster-html", []string{"--from-cluster", "--consolidate", "--prices", prices}, []string{"What consolidation would save", "201 nodes", "4.7"}},
+	} {
+		file := filepath.Join(folder, r.name+".html")
+		if err := os.WriteFile(file, w.slipway(append([]string{"simulate", "-o", "html"}, r.args...)...), 0o600); err != nil {
+			w.t.Fatal(err)
+		}
+		p.must(command{Open: "file://" + file})
+		p.sees(r.sees...)
+		p.axe(r.name)
+		p.shot(r.name)
+	}
 }
 
 func (w *world) notThere() {
@@ -179,12 +268,20 @@ type fault struct {
 	cluster, pending []string
 }
 
-// faults returns what AWS does at once.
+// faults returns what AWS does at once. Those after which offerings are not tried for three minutes are the last: others need offerings.
 func (w *world) faults() []fault {
 	return []fault{
 		{
 			name: "no capacity", does: []string{"ice", "m6a.4xlarge", "all", "all", "--for", "20s"}, pinned: "node.kubernetes.io/instance-type: m6a.4xlarge",
 			cluster: []string{"What EC2 refuses now", "InsufficientInstanceCapacity", "m6a.4xlarge"}, pending: []string{"EC2 has no capacity"},
+		},
+		{
+			name: "AWS is down", does: []string{"down", "--for", "20s"}, pinned: "node.kubernetes.io/instance-type: m6i.4xlarge",
+			cluster: []string{"What fails now", "1 NodeClaim", "tried again"},
+		},
+		{
+			name: "AWS throttles", does: []string{"throttle", "--for", "20s"}, pinned: "node.kubernetes.io/instance-type: c6i.4xlarge",
+			cluster: []string{"What fails now", "RequestLimitExceeded", "tried again"},
 		},
 		{
 			name: "a quota", does: []string{"quota", "on-demand", "1"}, ends: []string{"quota", "on-demand", "none"}, pinned: "karpenter.sh/capacity-type: on-demand",
@@ -193,14 +290,6 @@ func (w *world) faults() []fault {
 		{
 			name: "no Spot role", does: []string{"spot-role", "missing"}, ends: []string{"spot-role", "present"}, pinned: "node.kubernetes.io/instance-type: r6i.4xlarge, karpenter.sh/capacity-type: spot",
 			cluster: []string{"What EC2 refuses now", "AuthFailure.ServiceLinkedRoleCreationNotPermitted"}, pending: []string{"role"},
-		},
-		{
-			name: "AWS is down", does: []string{"down", "--for", "20s"}, pinned: "node.kubernetes.io/instance-type: m6i.4xlarge",
-			cluster: []string{"What fails now", "InternalError", "tried again"},
-		},
-		{
-			name: "AWS throttles", does: []string{"throttle", "--for", "20s"}, pinned: "node.kubernetes.io/instance-type: c6i.4xlarge",
-			cluster: []string{"What fails now", "RequestLimitExceeded", "tried again"},
 		},
 		{name: "a spot interruption", does: []string{"interrupt", "--one-spot"}},
 	}
@@ -212,7 +301,7 @@ func (w *world) fails(f fault) {
 	said := w.aws(f.does...)
 	if f.pinned == "" {
 		p.open("#/decisions")
-		p.sees("termination", "SpotInterrupted")
+		p.sees("termination", "spot interrupted")
 		return
 	}
 	name := strings.ToLower(strings.ReplaceAll(f.name, " ", "-"))

@@ -63,24 +63,13 @@ func newWorld(t *testing.T) *world {
 // ready waits for so many nodes that are ready. The API is asked, not the page: a browser that shows what changes takes the time of what it looks at.
 func (w *world) ready(nodes int) {
 	w.t.Helper()
-	url := strings.TrimSuffix(w.page.url, "/ui/") + "/api/v1/nodes"
 	got := 0
 	for deadline := time.Now().Add(2 * patience); got < nodes; time.Sleep(time.Second) {
 		if time.Now().After(deadline) {
 			w.t.Fatalf("%d nodes are ready, want %d", got, nodes)
 		}
-		r, err := http.NewRequestWithContext(w.t.Context(), http.MethodGet, url, nil)
-		if err != nil {
-			w.t.Fatal(err)
-		}
-		answer, err := http.DefaultClient.Do(r)
-		if err != nil {
-			w.t.Fatal(err)
-		}
 		var list struct{ Nodes []struct{ State string } }
-		err = json.NewDecoder(answer.Body).Decode(&list)
-		_ = answer.Body.Close()
-		if err != nil {
+		if err := json.Unmarshal(w.asked("/api/v1/nodes"), &list); err != nil {
 			w.t.Fatal(err)
 		}
 		got = 0
@@ -90,6 +79,25 @@ func (w *world) ready(nodes int) {
 			}
 		}
 	}
+}
+
+// asked returns what the API answers to a path.
+func (w *world) asked(path string) []byte {
+	w.t.Helper()
+	r, err := http.NewRequestWithContext(w.t.Context(), http.MethodGet, strings.TrimSuffix(w.page.url, "/ui/")+path, nil)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer func() { _ = answer.Body.Close() }()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil || answer.StatusCode != http.StatusOK {
+		w.t.Fatalf("%s: %s %v", path, answer.Status, err)
+	}
+	return text
 }
 
 // runs starts a command that goes on until the test ends, and waits for a line. It returns what the expression finds until then.
@@ -145,6 +153,18 @@ func (w *world) sandbox(args ...string) string {
 		w.t.Fatalf("slipway-sandbox %v: %v\n%s", args, err, out)
 	}
 	return string(out)
+}
+
+// slipway runs a command of the user's command line on the sandbox, and returns what it prints.
+func (w *world) slipway(args ...string) []byte {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, filepath.Join(w.bin, "slipway"), append([]string{"--kubeconfig", w.kubeconfig}, args...)...).Output()
+	if err != nil {
+		w.t.Fatalf("slipway %v: %v", args, err)
+	}
+	return out
 }
 
 // apply creates the objects of YAML documents.

@@ -132,14 +132,14 @@ func (c Cost) Plus(o Cost) Cost {
 	}
 }
 
-// String returns the parts that are not zero, such as "instance 0.0336 + volumes 0.0022".
+// String returns the parts that are not zero in four decimals, such as "instance 0.0336 + volumes 0.0022".
 func (c Cost) String() string {
 	out := []string{"instance " + USD(c.Instance)}
 	for _, part := range []struct {
 		name string
 		usd  float64
 	}{{"volumes", c.Volumes}, {"public IPv4", c.PublicIPv4}, {"burst", c.Burst}, {"declared", c.Declared}, {"expected interruptions", c.Interruptions}} {
-		if Micro(part.usd) > 0 {
+		if Micro(part.usd) >= 0.00005 {
 			out = append(out, part.name+" "+USD(part.usd))
 		}
 	}

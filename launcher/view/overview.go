@@ -293,10 +293,10 @@ func stateOf(claim *karpv1.NodeClaim, node *corev1.Node) State {
 	return StateRecorded
 }
 
-// whyTerminating returns the reason for which slipway disrupted a NodeClaim, empty for others.
+// whyTerminating returns the reason for which slipway disrupted a NodeClaim, such as drifted or spot interrupted, empty for others.
 func whyTerminating(claim *karpv1.NodeClaim) string {
 	if c := conditions.Claim(claim, karpv1.ConditionTypeDisruptionReason); !claim.DeletionTimestamp.IsZero() && c.IsTrue() {
-		return c.Reason
+		return strings.ReplaceAll(c.Reason, "_", " ")
 	}
 	return ""
 }

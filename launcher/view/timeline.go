@@ -91,6 +91,9 @@ func PodTimeline(pod *corev1.Pod, claim *karpv1.NodeClaim, node *corev1.Node) []
 	reached(corev1.PodInitialized, "init containers done", "")
 	out.add(started(pod), "containers started", "")
 	reached(corev1.PodReady, "ready", "")
+	if c := conditions.Pod(pod, corev1.PodScheduled); c != nil && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable {
+		out.add(c.LastTransitionTime.Time, "fits no node", "")
+	}
 	if pod.DeletionTimestamp != nil {
 		out.add(pod.DeletionTimestamp.Time, "to end by", "")
 	}

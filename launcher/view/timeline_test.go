@@ -72,6 +72,8 @@ func TestPodTimeline(t *testing.T) {
 	starting := ran()
 	starting.Status.ContainerStatuses[0].State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ContainerCreating"}}
 	starting.Status.Conditions = starting.Status.Conditions[1:]
+	waits := pod("web-3", "u3", "", corev1.PodPending)
+	waits.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, LastTransitionTime: after(2)}}
 	for _, tt := range []struct {
 		name  string
 		pod   *corev1.Pod
@@ -85,6 +87,7 @@ func TestPodTimeline(t *testing.T) {
 			"40s network ready, 41s node initialized"},
 		{"a node that was there", ran(), old, nil, "0s created, 3s bound, 40s network ready, 45s containers started, 46s ready"},
 		{"no node", pod("web-2", "u2", "", corev1.PodPending), nil, nil, "0s created"},
+		{"no node that fits", waits, nil, nil, "0s created, 2s fits no node"},
 	} {
 		if got := steps(view.PodTimeline(tt.pod, tt.claim, tt.node)); got != tt.want {
 			t.Errorf("%s:\n got %s\nwant %s", tt.name, got, tt.want)

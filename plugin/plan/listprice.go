@@ -104,6 +104,9 @@ func (l *listPrices) why(n node, oi int) string {
 	o, t := &l.market.offers[oi], l.market.types[l.market.offers[oi].shape]
 	for d, need := range n.sum {
 		if need > 0 && need > o.free[d] {
+			if d == dimPods {
+				return fmt.Sprintf("its node takes %s pods, and there are %s", figure(l.dims[d], max(o.free[d], 0)), figure(l.dims[d], need))
+			}
 			return fmt.Sprintf("too little %s, its node has %s for the %s of the pods", strings.TrimPrefix(string(l.dims[d]), attachPrefix),
 				figure(l.dims[d], max(o.free[d], 0)), figure(l.dims[d], need))
 		}

@@ -52,7 +52,11 @@ func (o *Outcome) explainAll(w io.Writer) {
 	for _, p := range o.Plan.Placements {
 		placed += len(podsOf(p.Members))
 	}
-	fmt.Fprintf(w, "%s placed: slipway explain pod NAMESPACE/NAME says where one goes and why\n", catalog.CountText(placed, "pod"))
+	how := ""
+	if placed > 0 {
+		how = ": with pod NAMESPACE/NAME this command says where one goes and why"
+	}
+	fmt.Fprintf(w, "%s placed%s\n", catalog.CountText(placed, "pod"), how)
 }
 
 func nameOf(ref catalog.PodRef) string { return ref.Namespace + "/" + ref.Name }

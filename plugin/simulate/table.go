@@ -34,6 +34,10 @@ func (o *Outcome) table(ctx context.Context, w io.Writer) error {
 	}
 	unschedulableList(w, r.Unschedulable)
 	if len(r.Nodes)+len(r.Existing)+len(r.Unschedulable) == 0 {
+		if n := len(r.Problems); n > 0 {
+			fmt.Fprintf(w, "No pod is pending in what could be read: standard error has %s of the input.\n", catalog.CountText(n, "problem"))
+			return nil
+		}
 		fmt.Fprintln(w, "No pod is pending: nothing to do.")
 		return nil
 	}
@@ -209,7 +213,9 @@ func (r Reason) String() string {
 
 // bill prints what the nodes cost, and what others would pay.
 func (o *Outcome) bill(w io.Writer, r Result) {
-	fmt.Fprintf(w, "Bill: %.4f USD per hour, %.2f USD per month\n", r.CostPerHour, r.CostPerHour*catalog.HoursPerMonth)
+	if len(r.Nodes) > 0 {
+		fmt.Fprintf(w, "Bill: %.4f USD per hour, %.2f USD per month\n", r.CostPerHour, r.CostPerHour*catalog.HoursPerMonth)
+	}
 	if r.CostPerHour > 0 {
 		sum := catalog.Cost{}
 		for i := range o.Plan.Claims {
@@ -221,7 +227,7 @@ func (o *Outcome) bill(w io.Writer, r Result) {
 			fmt.Fprintf(w, "  first-fit decreasing would pay %.4f (%s)\n", r.FirstFitPerHour, than(r.FirstFitPerHour, r.CostPerHour))
 		}
 		if p := o.Plan.PlainCostPerHour; p > 0 && p < r.CostPerHour {
-			fmt.Fprintf(w, "  without the pods' preferences it were %.4f\n", p)
+			fmt.Fprintf(w, "  without the pods' preferences it would be %.4f\n", p)
 		}
 	}
 	fmt.Fprintf(w, "Planned and verified in %.3f s, %s, with at most %.0f MiB of memory\n", r.PlanSeconds, catalog.CountText(o.Rounds, "round"), r.PeakRSSMiB)

@@ -11,16 +11,24 @@ import (
 	"github.com/slipway-k8s/slipway/plugin/simulate/input"
 )
 
-// Without returns the objects without nodes, given by name. Their pods are pending, but for those of DaemonSets and static ones, which end with them.
-// It returns an error that names a node which is not there.
+// Without returns the objects without nodes, given by their names or those of their NodeClaims. Their pods are pending, but for those of DaemonSets and
+// static ones, which end with them. It returns an error that names a node which is not there.
 func Without(objects *input.Objects, nodes []string) (*input.Objects, error) {
+	var gone []string
 	for _, name := range nodes {
+		for _, claim := range objects.NodeClaims {
+			if claim.Name == name && claim.Status.NodeName != "" {
+				name = claim.Status.NodeName
+				break
+			}
+		}
 		if !slices.ContainsFunc(objects.Nodes, func(n *corev1.Node) bool { return n.Name == name }) {
 			return nil, fmt.Errorf("removing node %s: there is no such node", name)
 		}
+		gone = append(gone, name)
 	}
 	c := &cluster{objects: objects, shapes: map[string]int{}}
-	out := c.left(nodes)
+	out := c.left(gone)
 	out.NodePools = slices.Clone(out.NodePools)
 	for i, p := range out.NodePools { // What their status counts are the nodes of before.
 		unused := *p

@@ -4,9 +4,11 @@
 //   {"size": [390, 844], "scheme": "dark"}        the window, and the colors of the system
 //   {"see": ["text", …], "gone": […], "within": 30000}   waits until the page has all texts and none of the others
 //   {"click": "Plan"}                             a button, a link or a summary, by its text
-//   {"fill": "Name", "text": "default"}           a field, by its label
+//   {"fill": "Name", "text": "default"}           a field, by its label; no text empties it
+//   {"press": "Tab", "until": "Plan", "within": 30000}   a key, again and again until what has the focus has the text or label; once without one
+//   {"follow": true}                              the address of the view, opened again from scratch
 //   {"axe": true}                                 what axe-core finds above "minor", text that is wider than the screen, errors of the console
-//   {"screenshot": "file.png"}                    the window as it is
+//   {"screenshot": "file.png", "whole": true}     the window as it is, or the whole page
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { createInterface } from "node:readline";
@@ -20,7 +22,7 @@ const browser = await puppeteer.launch({
 const page = await browser.newPage();
 let errors = [], origin = "";
 // A view of what the viewer may not see, or of what is not there, is answered with an error of HTTP.
-page.on("console", (m) => m.type() === "error" && !/status of (40[134]|50[234])/.test(m.text()) && errors.push(m.text()));
+page.on("console", (m) => m.type() === "error" && !/status of (40[0134]|50[234])/.test(m.text()) && errors.push(m.text()));
 page.on("pageerror", (e) => errors.push(String(e.message ?? e)));
 page.on("request", (r) => !origin || r.url() === "about:blank" || new URL(r.url()).origin === origin || errors.push(`asked for ${r.url()}`));
 
@@ -61,6 +63,24 @@ async function fill(label, value) {
   return {};
 }
 
+/** most is how often a key is pressed: more often than a view has places for the focus before what is looked for. */
+const most = 60;
+
+async function press(key, until, within) {
+  const passed = [], deadline = Date.now() + within;
+  for (let i = 0; i < most && Date.now() < deadline; i++) {
+    await page.keyboard.press(key);
+    if (!until) return {};
+    const [text, visible] = await page.evaluate(() => {
+      const e = document.activeElement, ring = getComputedStyle(e);
+      return [(e.labels?.[0] ?? e).textContent.trim(), e.getClientRects().length > 0 && ring.outlineStyle !== "none" && parseFloat(ring.outlineWidth) > 0];
+    });
+    passed.push(text);
+    if (text.startsWith(until)) return visible ? {} : { error: `${JSON.stringify(until)} has the focus, and nothing shows it` };
+  }
+  return { error: `${key} does not lead to ${JSON.stringify(until)}, but to ${JSON.stringify(passed)}` };
+}
+
 async function check() {
   await page.evaluate(axe);
   const { violations, passes } = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ["violations"] }));
@@ -87,10 +107,12 @@ async function obey(c) {
   }
   if (c.see || c.gone) return see(c);
   if (c.click) return click(c.click);
-  if (c.fill) return fill(c.fill, c.text);
+  if (c.fill) return fill(c.fill, c.text ?? "");
+  if (c.press) return press(c.press, c.until, c.within ?? 30000);
+  if (c.follow) return obey({ open: page.url() });
   if (c.axe) return check();
   if (c.screenshot) {
-    await page.screenshot({ path: c.screenshot });
+    await page.screenshot({ path: c.screenshot, fullPage: c.whole ?? false });
     return {};
   }
   return { error: `there is no command ${JSON.stringify(c)}` };

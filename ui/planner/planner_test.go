@@ -138,18 +138,21 @@ func TestWhatIfObjectsWereOthers(t *testing.T) {
 	}
 }
 
-// A question plans fewer nodes. One that cannot be read, or is too large, is refused.
+// A question plans fewer nodes, by their names or those of their NodeClaims. One that cannot be read, or is too large, is refused.
 func TestWhatIfNodesWereGone(t *testing.T) {
-	h, _ := served(t, pool(), node(), pod("runs", "a", "3"), pod("waits", "", "15"))
+	claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "claim-a", Labels: node().Labels}, Status: karpv1.NodeClaimStatus{NodeName: "a"}}
+	h, _ := served(t, pool(), node(), claim, pod("runs", "a", "3"), pod("waits", "", "15"))
 	var object Object
 	var got WhatIf
 	asked(t, h, Path+"object?kind=Pod&namespace=shop&name=runs", "", &object)
 	if !strings.Contains(object.YAML, "name: runs") || strings.Contains(object.YAML, "nodeName") {
 		t.Errorf("the pod is\n%s", object.YAML)
 	}
-	asked(t, h, Path+"whatif", question(t, "", "a"), &got)
-	if got.Before.Nodes != 1 || got.After.Nodes != got.After.LaunchedCount || got.After.LaunchedCount == 0 || got.Removed[0] != "a" {
-		t.Errorf("without the node: %+v", got)
+	for _, name := range []string{"a", "claim-a"} {
+		asked(t, h, Path+"whatif", question(t, "", name), &got)
+		if got.Before.Nodes != 1 || got.After.Nodes != got.After.LaunchedCount || got.After.LaunchedCount == 0 || got.Removed[0] != name {
+			t.Errorf("without the node %s: %+v", name, got)
+		}
 	}
 	for q, want := range map[string]int{
 		question(t, "", "b"): http.StatusBadRequest, "{": http.StatusBadRequest, `{"other": 1}`: http.StatusBadRequest, question(t, "a: [b"): http.StatusBadRequest,

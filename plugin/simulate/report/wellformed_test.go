@@ -20,7 +20,7 @@ func elements() []string {
 // attributes are all that elements have.
 func attributes() []string {
 	return strings.Fields("lang charset http-equiv content name class id href role scope aria-label aria-labelledby aria-hidden focusable " +
-		"data-label viewbox preserveaspectratio x y width height")
+		"data-label tabindex viewbox preserveaspectratio x y width height")
 }
 
 // wellFormed holds that a page runs and fetches nothing, and that readers of screens can find their way.

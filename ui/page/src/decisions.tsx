@@ -7,15 +7,20 @@ import { link, replace, type Route } from "./route";
 
 function columns(now: Date): Column<Decision>[] {
   return [
-    { key: "at", title: "Ago", number: true, value: (d) => Date.parse(d.at), cell: (d) => <Since at={d.at} now={now} /> },
+    { key: "at", title: "When", keep: true, value: (d) => Date.parse(d.at), cell: (d) => <><Since at={d.at} now={now} /> ago</> },
     { key: "what", title: "What", value: (d) => d.what, cell: (d) => d.what },
     { key: "nodes", title: "NodeClaims", cell: (d) => <Names names={d.nodeClaims} more={d.more ?? 0} /> },
     { key: "pool", title: "NodePool", value: (d) => d.nodePool, cell: (d) => d.nodePool ?? "" },
     { key: "offering", title: "Offering", value: (d) => d.instanceType, cell: (d) => `${d.instanceType && sizeOf(d) > 1 ? `${sizeOf(d)} × ` : ""}${[d.instanceType, d.zone, d.capacityType].filter(Boolean).join(" ")}` },
     { key: "price", title: "Price/h", number: true, value: (d) => d.usdPerHour, cell: (d) => (d.usdPerHour ? usd(d.usdPerHour) : "") },
     { key: "saved", title: "Saved/h", number: true, value: (d) => d.savedUSDPerHour, cell: (d) => (d.savedUSDPerHour ? usd(d.savedUSDPerHour) : "") },
-    { key: "why", title: "Why", cell: (d) => d.why ?? "" },
+    { key: "why", title: "Why", cell: why },
   ];
+}
+
+/** why returns the reason of a decision. That of several launches is the reason of each. Pure. */
+export function why(d: Decision): string {
+  return d.why ? `${d.why}${d.what === "launch" && sizeOf(d) > 1 ? " each" : ""}` : "";
 }
 
 /** sizeOf returns how many NodeClaims a decision is about. */
@@ -65,9 +70,24 @@ const moves: Column<Move>[] = [
   { key: "how", title: "How", cell: said },
 ];
 
-const stays: Column<Stay>[] = [
-  { key: "node", title: "Node", cell: (s) => <a href={link("nodes", [s.node])}>{s.node}</a> },
-  { key: "why", title: "Why it stays", cell: (s) => s.why },
+/** Staying is nodes that stay for the same reason. */
+export type Staying = { nodes: string[]; why: string };
+
+/** byReason returns nodes that stay as one row for each reason, the reason of the most nodes first. Pure. */
+export function byReason(stays: Stay[]): Staying[] {
+  const out = new Map<string, Staying>();
+  for (const { node, why } of stays) {
+    const row = out.get(why) ?? { nodes: [], why };
+    row.nodes.push(node);
+    out.set(why, row);
+  }
+  return [...out.values()].sort((a, b) => b.nodes.length - a.nodes.length);
+}
+
+const stays: Column<Staying>[] = [
+  { key: "why", title: "Why they stay", cell: (s) => s.why },
+  { key: "count", title: "Nodes", number: true, cell: (s) => s.nodes.length },
+  { key: "nodes", title: "Which", cell: (s) => <Names names={s.nodes} more={0} /> },
 ];
 
 export function DecisionsView({ route }: { route: Route }) {
@@ -96,7 +116,7 @@ export function Shown({ decisions, consolidation, now, sort }: { decisions: Deci
           {consolidation.stays.length > 0 && (
             <details>
               <summary>Why {count(consolidation.stays.length, "node")} {consolidation.stays.length === 1 ? "stays" : "stay"}</summary>
-              <Table caption="Nodes that stay" rows={consolidation.stays} columns={stays} id={(s) => s.node} />
+              <Table caption="Nodes that stay, by reason" rows={byReason(consolidation.stays)} columns={stays} id={(s) => s.why} />
             </details>
           )}
         </section>

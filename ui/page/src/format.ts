@@ -50,7 +50,7 @@ export function count(n: number, noun: string): string {
   return `${n.toLocaleString("en-US")} ${noun}${n === 1 ? "" : "s"}`;
 }
 
-/** parts returns what a cost is made of, the largest first, without what costs nothing. */
+/** parts returns what a cost is made of, the largest first, without what is nothing in four decimals. */
 export function parts(cost: Cost | undefined): { name: string; amount: number }[] {
   if (!cost) return [];
   const all = [
@@ -59,8 +59,9 @@ export function parts(cost: Cost | undefined): { name: string; amount: number }[
     { name: "public IPv4 addresses", amount: cost.publicIPv4 ?? 0 },
     { name: "CPU beyond the baseline", amount: cost.burst ?? 0 },
     { name: "declared by NodePools", amount: cost.declared ?? 0 },
+    { name: "expected interruptions", amount: cost.interruptions ?? 0 },
   ];
-  return all.filter((p) => p.amount > 0).sort((a, b) => b.amount - a.amount);
+  return all.filter((p) => p.amount >= 0.00005).sort((a, b) => b.amount - a.amount);
 }
 
 /** by returns what launched nodes cost by a property of theirs, the largest first. */

@@ -1,5 +1,5 @@
 // Pausing and resuming the disruption of all nodes, where the viewer's rights allow it.
-import { useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { post, useAnswer } from "./api";
 import { count } from "./format";
 import type { Disruption } from "./local";
@@ -34,6 +34,18 @@ export function Pause() {
   );
 }
 
+/** Confirm asks before something is done. The focus goes to the question, so that a keyboard and a screen reader go on there. */
+function Confirm({ text, action, yes, no }: { text: string; action: string; yes: () => void; no: () => void }) {
+  const group = useRef<HTMLDivElement>(null);
+  useEffect(() => group.current?.focus(), []);
+  return (
+    <div class="confirm" role="group" aria-label="Confirm" tabIndex={-1} ref={group}>
+      <p>{text}</p>
+      <p class="controls"><button type="button" onClick={yes}>{action}</button> <button type="button" onClick={no}>Cancel</button></p>
+    </div>
+  );
+}
+
 /** Controls shows the standing, and what the viewer may do; asking is what they are asked to confirm. Pure. */
 export function Controls({ of, asking, ask, change }: { of: Disruption; asking?: boolean; ask: (paused?: boolean) => void; change: (paused: boolean) => void }) {
   const some = of.nodePools.some((p) => p.paused), all = of.nodePools.every((p) => p.paused);
@@ -48,12 +60,9 @@ export function Controls({ of, asking, ask, change }: { of: Disruption; asking?:
         </p>
       )}
       {of.mayChange && asking !== undefined && (
-        <div class="confirm" role="group" aria-label="Confirm">
-          <p>{asking
-            ? "No node will be consolidated, removed while empty, or replaced because it drifted. What EC2 interrupts, what expires and what does not work is replaced as before, and a move that has begun ends."
-            : "Nodes will be disrupted again as the budgets of their NodePools allow. NodePools that someone else paused are resumed as well."}</p>
-          <p class="controls"><button type="button" onClick={() => change(asking)}>{asking ? "Pause" : "Resume"} {count(of.nodePools.length, "NodePool")}</button> <button type="button" onClick={() => ask(undefined)}>Cancel</button></p>
-        </div>
+        <Confirm action={`${asking ? "Pause" : "Resume"} ${count(of.nodePools.length, "NodePool")}`} yes={() => change(asking)} no={() => ask(undefined)} text={asking
+          ? "No node will be consolidated, removed while empty, or replaced because it drifted. What EC2 interrupts, what expires and what does not work is replaced as before, and a move that has begun ends."
+          : "Nodes will be disrupted again as the budgets of their NodePools allow. NodePools that someone else paused are resumed as well."} />
       )}
     </>
   );

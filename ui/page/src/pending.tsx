@@ -1,5 +1,5 @@
 // The view of pending pods: one row for each class, with the reasons of each NodePool.
-import { useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { useAnswer, type Answer, type Class, type Pods, type Reason } from "./api";
 import { Helps } from "./edits";
 import { count } from "./format";
@@ -63,6 +63,7 @@ export function PendingView({ route }: { route: Route }) {
 /** Namespace takes the namespace of the pods: a viewer may have the right to list those of one alone. */
 function Namespace({ value }: { value: string }) {
   const [text, set] = useState(value);
+  useEffect(() => set(value), [value]); // Another link to this view, and the browser's way back.
   return (
     <form class="controls" onSubmit={(e) => { e.preventDefault(); location.hash = link("pending", [], { namespace: text.trim() }); }}>
       <label>Namespace <input value={text} onInput={(e) => set(e.currentTarget.value)} placeholder="all" autocomplete="off" spellcheck={false} /></label>

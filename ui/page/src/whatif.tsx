@@ -1,5 +1,5 @@
 // The view that plans what is not there: other objects, fewer nodes. Nothing in the cluster changes.
-import { useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { fetchAnswer, post, type Answer } from "./api";
 import { count, usd } from "./format";
 import type { NewNode, Side, WhatIf } from "./local";
@@ -40,29 +40,42 @@ export function names(text: string): string[] {
 }
 
 export function WhatIfView({ route }: { route: Route }) {
-  const [objects, setObjects] = useState(route.query.get("objects") ?? "");
-  const [remove, setRemove] = useState(route.query.get("remove") ?? "");
+  const linkedObjects = route.query.get("objects") ?? "", linkedRemove = route.query.get("remove") ?? "";
+  const [objects, setObjects] = useState(linkedObjects);
+  const [remove, setRemove] = useState(linkedRemove);
   const [answer, setAnswer] = useState<Answer<WhatIf>>({});
   const [busy, setBusy] = useState(false);
+  const asked = useRef("");
   const address = link("what-if", [], { objects, remove });
-  const plan = async (e: Event) => {
-    e.preventDefault();
-    if (busy) return;
-    if (address.length <= mostLink) replace(address);
+  const plan = async (objects: string, remove: string) => {
+    asked.current = link("what-if", [], { objects, remove });
     setBusy(true);
     setAnswer(await post<WhatIf>("local/v1/whatif", { objects, remove: names(remove) }));
     setBusy(false);
+  };
+  // A link brings a question, which is planned at once; so does the browser's way back.
+  useEffect(() => {
+    if (busy || (!linkedObjects && !linkedRemove) || asked.current === link("what-if", [], { objects: linkedObjects, remove: linkedRemove })) return;
+    setObjects(linkedObjects);
+    setRemove(linkedRemove);
+    void plan(linkedObjects, linkedRemove);
+  }, [linkedObjects, linkedRemove]);
+  const submit = (e: Event) => {
+    e.preventDefault();
+    if (busy) return;
+    void plan(objects, remove);
+    if (address.length <= mostLink) replace(address);
   };
   return (
     <>
       <h1 tabIndex={-1}>What if</h1>
       <p>Plan with other objects or fewer nodes: insert what is there, edit it, and plan. Nothing in the cluster changes.</p>
       <Insert add={(more) => setObjects((text) => joined(text, more))} />
-      <form class="whatif" onSubmit={plan}>
+      <form class="whatif" onSubmit={submit}>
         <label>Objects, as YAML: each takes the place of the one of its kind and name, or is added
           <textarea name="objects" rows={14} spellcheck={false} value={objects} onInput={(e) => setObjects(e.currentTarget.value)} />
         </label>
-        <label>Nodes to remove, by name <input name="remove" value={remove} onInput={(e) => setRemove(e.currentTarget.value)} autocomplete="off" spellcheck={false} /></label>
+        <label>Nodes to remove, by their names or their NodeClaims' <input name="remove" value={remove} onInput={(e) => setRemove(e.currentTarget.value)} autocomplete="off" spellcheck={false} /></label>
         <p class="controls"><button class="plan" disabled={busy}>Plan</button><span role="status">{busy ? "Planning…" : address.length > mostLink ? "This is too long for a link." : ""}</span></p>
       </form>
       {answer.absent ? <p>Only the command slipway ui answers this: it plans on your machine, with your kubeconfig.</p> : <Problem answer={answer} what="The answer" />}
@@ -100,9 +113,9 @@ function Insert({ add }: { add: (yaml: string) => void }) {
 }
 
 const launched: Column<NewNode>[] = [
-  { key: "name", title: "Node", cell: (n) => n.name },
+  { key: "name", title: "Node", keep: true, cell: (n) => n.name },
   { key: "pool", title: "NodePool", cell: (n) => n.nodePool },
-  { key: "type", title: "Type", cell: (n) => `${n.instanceType} ${n.capacityType} in ${n.zone}` },
+  { key: "type", title: "Type", keep: true, cell: (n) => `${n.instanceType} ${n.capacityType} in ${n.zone}` },
   { key: "price", title: "USD/h", number: true, cell: (n) => usd(n.price) },
   { key: "pods", title: "Pods", cell: (n) => (n.pods.length > 5 ? `${n.pods.slice(0, 5).join(", ")} and ${n.pods.length - 5} more` : n.pods.join(", ")) },
 ];
@@ -115,7 +128,7 @@ export function change(before: number, after: number): string {
 
 function Figures({ title, side }: { title: string; side: Side }) {
   return (
-    <div><dt>{title}</dt><dd>{usd(side.usdPerHour)}<small> per hour, {count(side.nodes, "node")}, {side.launchedCount} of them launched, {count(side.unschedulableCount, "pod")} without a node</small></dd></div>
+    <div><dt>{title}</dt><dd>{usd(side.usdPerHour)}<small> per hour</small><small class="under">{count(side.nodes, "node")}, {side.launchedCount} of them launched</small><small class="under">{count(side.unschedulableCount, "pod")} without a node</small></dd></div>
   );
 }
 

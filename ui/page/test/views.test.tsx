@@ -5,7 +5,7 @@ import { render } from "preact-render-to-string";
 import type { Class, Consolidation, Decisions, Node } from "../src/api";
 import { urlOf } from "../src/api";
 import { Distance } from "../src/cluster";
-import { Shown, grouped, said } from "../src/decisions";
+import { Shown, byReason, grouped, said, why } from "../src/decisions";
 import { bytes, cores } from "../src/format";
 import { NodeFacts, PodsOf } from "../src/node";
 import { Pending, textOf } from "../src/pending";
@@ -78,6 +78,7 @@ test("decisions are shown with their prices, and what consolidation does next", 
   }
   assert.equal(said({ nodes: ["a"], savedUSDPerHour: 1, evictions: 1, begun: true }), "their pods fit elsewhere, 1 eviction; has begun");
   assert.ok(render(<Shown decisions={{ decisions: [] }} now={at} sort="" />).includes("Nothing was decided."));
+  assert.deepEqual(byReason([{ node: "a", why: "empty" }, { node: "b", why: "dear" }, { node: "c", why: "dear" }]), [{ why: "dear", nodes: ["b", "c"] }, { why: "empty", nodes: ["a"] }]);
   has(render(<Shown decisions={{ decisions: [] }} consolidation={{ moves: [], stays: [], standby: true }} now={at} sort="" />), "does not lead");
 });
 
@@ -133,7 +134,8 @@ test("what is launched for many pods at once is a few rows", () => {
   const rows = grouped([launch("e", "59:30"), launch("x", "59:29", { zone: "us-east-1b" }), launch("d", "59:20"), launch("c", "59:10", { nodeClaims: ["c", "b"], more: 4 }), launch("a", "50:00"),
     launch("f", "49:00", { what: "consolidation", savedUSDPerHour: 1 }), launch("g", "49:00", { what: "consolidation", savedUSDPerHour: 1 })]);
   assert.deepEqual(rows.map((r) => [r.nodeClaims.join(""), r.more, r.usdPerHour]), [["edcb", 4, 1.5], ["x", undefined, 0.5], ["a", undefined, 0.5], ["f", undefined, 0.5], ["g", undefined, 0.5]]);
-  has(render(<Shown now={now} sort="" decisions={{ decisions: [launch("e", "59:30"), launch("d", "59:20"), launch("c", "59:10"), launch("b", "59:00")] }} />), "4 × m7g.large us-east-1a spot", "$2.0000", "<summary>1 more");
+  has(render(<Shown now={now} sort="" decisions={{ decisions: [launch("e", "59:30"), launch("d", "59:20"), launch("c", "59:10"), launch("b", "59:00")] }} />), "4 × m7g.large us-east-1a spot", "$2.0000", "for 1 pod each", "<summary>1 more");
+  assert.deepEqual([why(launch("a", "50:00")), why(launch("a", "50:00", { why: undefined })), why(launch("a", "50:00", { what: "termination", nodeClaims: ["a", "b"], why: "Drifted" }))], ["for 1 pod", "", "Drifted"]);
 });
 
 test("a price that the planner does not know is no figure of the bound", () => {
