@@ -156,15 +156,66 @@ func TestReservedBuffer(t *testing.T) {
 	}
 }
 
+// A one-shot buffer has no node launched while not all of its pods would have room, and says why. Then it has room for all, for its own pods alone, once,
+// and until its time is over.
+func TestOneShotBuffer(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "oneshotbuffer")
+	w.shrinking(func(p *karpv1.NodePool) {
+		p.Spec.Limits = karpv1.Limits{"nodes": resource.MustParse("2")}
+	})
+	template := corev1.PodTemplateSpec{Spec: w.podSpec("1100m", "1Gi", nil)}
+	template.Labels = map[string]string{"app": "job"}
+	w.create(&corev1.PodTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "chunk"}, Template: template})
+	buffer := &autoscalingv1beta1.CapacityBuffer{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "run", Annotations: map[string]string{"slipway.dev/booked-for": "45s"}}}
+	buffer.Spec.PodTemplateRef, buffer.Spec.Replicas = &autoscalingv1beta1.LocalObjectRef{Name: "chunk"}, new(int32(3))
+	buffer.Spec.ProvisioningStrategy = new("buffer.slipway.dev/one-shot")
+	w.create(buffer)
+	w.await(t, "a reason why not all pods have room", func() bool {
+		c := w.condition(buffer, "Infeasible")
+		return c.Status == metav1.ConditionTrue && strings.Contains(c.Message, "limit nodes of 2")
+	})
+	if n := len(w.everClaimed(w.name)); n != 0 {
+		t.Errorf("%d NodeClaims for a buffer that cannot be met", n)
+	}
+	w.change(func(p *karpv1.NodePool) { p.Spec.Limits = karpv1.Limits{"nodes": resource.MustParse("5")} })
+	w.await(t, "room for all pods", func() bool { return w.condition(buffer, "Provisioned").Status == metav1.ConditionTrue })
+	if c := w.condition(buffer, "Infeasible"); c.Status != metav1.ConditionFalse {
+		t.Errorf("with room: %v", c)
+	}
+	room := map[string]bool{}
+	for _, c := range w.fixed(w.name) {
+		room[c.Object.Status.NodeName] = true
+	}
+	w.deployment("other", 1, w.podSpec("1100m", "1Gi", nil))
+	w.deployment("job", 2, template.Spec)
+	w.awaitRunning(3)
+	for _, p := range w.pods() {
+		if job := p.Object.Labels["app"] == "job"; job != room[p.Object.Spec.NodeName] {
+			t.Errorf("pod %s runs on node %s, which the buffer has room on: %t", p.Object.Name, p.Object.Spec.NodeName, room[p.Object.Spec.NodeName])
+		}
+	}
+	w.await(t, "the time to be over", func() bool { return w.condition(buffer, "BookingExpired").Status == metav1.ConditionTrue })
+	w.await(t, "the node without a pod to terminate", func() bool { return len(w.claimsOf(w.name)) == 3 })
+	if n := len(w.everClaimed(w.name)); n != 4 {
+		t.Errorf("%d NodeClaims in all, want 4: what the pods took was launched again", n)
+	}
+}
+
 // reason is the message of the condition ReadyForProvisioning.
 func (w *world) reason(buffer *autoscalingv1beta1.CapacityBuffer) string {
+	return w.condition(buffer, autoscalingv1beta1.ReadyForProvisioningCondition).Message
+}
+
+// condition returns a condition of the buffer; an empty one where it has none.
+func (w *world) condition(buffer *autoscalingv1beta1.CapacityBuffer, of string) metav1.Condition {
 	w.t.Helper()
 	got := &autoscalingv1beta1.CapacityBuffer{}
 	if err := w.client.Get(w.t.Context(), client.ObjectKeyFromObject(buffer), got); err != nil {
 		w.t.Fatal(err)
 	}
-	if c := meta.FindStatusCondition(got.Status.Conditions, autoscalingv1beta1.ReadyForProvisioningCondition); c != nil {
-		return c.Message
+	if c := meta.FindStatusCondition(got.Status.Conditions, of); c != nil {
+		return *c
 	}
-	return ""
+	return metav1.Condition{}
 }

@@ -126,7 +126,9 @@ func (b *bufferPlacer) stays(node string) bool {
 type bufferState struct {
 	// entries are its pods, and todo those that are to be planned.
 	entries, todo []intake.Entry
-	places        *api.BufferPlaces
+	// noLaunch means that no node is launched for them.
+	noLaunch bool
+	places   *api.BufferPlaces
 }
 
 // place plans the buffers of a namespace together. Where that fails it plans each by itself, so that one cannot keep the others from room.
@@ -138,24 +140,41 @@ func (b *bufferPlacer) place(ctx context.Context, asked *api.PlaceBuffers) *api.
 	}
 	b.table.Keep(asked.GetNamespace(), pods, asked.GetNamespaces())
 	b.watchCordons(time.Now())
-	var entries []intake.Entry
+	// What was found once and is not launched again comes first.
+	var found, others []*bufferState
 	for _, s := range states {
 		for _, e := range s.entries {
 			if _, node := b.table.Of(e.Pod.UID); !b.stays(node) {
 				s.todo = append(s.todo, e)
 			}
 		}
-		entries = append(entries, s.todo...)
 		answer.Buffers = append(answer.Buffers, s.places)
+		if s.noLaunch {
+			found = append(found, s)
+		} else {
+			others = append(others, s)
+		}
+	}
+	b.planAll(ctx, found)
+	b.planAll(ctx, others)
+	return answer
+}
+
+// planAll plans the buffers together. Where that fails it plans each by itself.
+func (b *bufferPlacer) planAll(ctx context.Context, states []*bufferState) {
+	var entries []intake.Entry
+	for _, s := range states {
+		entries = append(entries, s.todo...)
 	}
 	if len(entries) == 0 {
 		b.describe(states, nil)
-		return answer
+		return
 	}
-	if err = b.plan(ctx, entries, states); err == nil || ctx.Err() != nil {
-		return answer
+	err := b.plan(ctx, entries, states)
+	if err == nil || ctx.Err() != nil {
+		return
 	}
-	klog.FromContext(ctx).Error(err, "Capacity buffers could not be planned together", "namespace", asked.GetNamespace(), "buffers", len(states))
+	klog.FromContext(ctx).Error(err, "Capacity buffers could not be planned together", "buffers", len(states))
 	for end := time.Now().Add(divideWithin * buffersAtMost); len(states) > 0; states = states[1:] {
 		s := states[:1]
 		if time.Now().Before(end) {
@@ -166,7 +185,6 @@ func (b *bufferPlacer) place(ctx context.Context, asked *api.PlaceBuffers) *api.
 			s[0].places.NoRoom = "planning failed and is tried again: " + err.Error()
 		}
 	}
-	return answer
 }
 
 // states are the buffers of the question, and the UIDs of all their pods.
@@ -180,7 +198,7 @@ func (b *bufferPlacer) states(asked *api.PlaceBuffers) ([]*bufferState, map[type
 	reserved := map[string]*reservations.Takers{}
 	defer func() { b.table.Reserve(asked.GetNamespace(), reserved) }()
 	for _, in := range asked.GetBuffers() {
-		s := &bufferState{places: &api.BufferPlaces{Uid: in.GetUid()}}
+		s := &bufferState{places: &api.BufferPlaces{Uid: in.GetUid()}, noLaunch: in.GetNoLaunch()}
 		out = append(out, s)
 		template := templates[in.GetUid()]
 		if s.places.NoRoom = template.why; template.why != "" {
@@ -194,7 +212,7 @@ func (b *bufferPlacer) states(asked *api.PlaceBuffers) ([]*bufferState, map[type
 			}
 			reserved[in.GetUid()] = takers
 		}
-		buffer := buffers.Buffer{Namespace: asked.GetNamespace(), Name: in.GetName(), UID: in.GetUid(), Count: int(in.GetPods()), Template: template.out}
+		buffer := buffers.Buffer{Namespace: asked.GetNamespace(), Name: in.GetName(), UID: in.GetUid(), Count: int(in.GetPods()), Template: template.out, Whole: in.GetWhole()}
 		s.take(&buffer, b.parts.queue.profiles.served[0], now)
 		for _, e := range s.entries {
 			all[e.Pod.UID] = true
@@ -238,16 +256,13 @@ func (b *bufferPlacer) plan(ctx context.Context, entries []intake.Entry, states 
 	if err != nil {
 		return err
 	}
-	unplaced := map[types.UID]string{}
-	for _, u := range w.result.Plan.Unplaced {
-		why := explain.Unplaced(u, "").Text()
-		for _, ref := range u.Pods {
-			unplaced[types.UID(ref.UID)] = why
-		}
+	if states[0].noLaunch {
+		keepPlacements(&w.result.Plan)
 	}
+	unplaced := unplacedPods(w.result.Plan)
 	for _, e := range entries {
 		// Time that ran out says nothing about the room that a pod has.
-		if unplaced[e.Pod.UID] == "" || !w.result.Plan.CutShort {
+		if unplaced[e.Pod.UID].text == "" || !w.result.Plan.CutShort {
 			b.table.Drop(e.Pod.UID)
 		}
 	}
@@ -256,12 +271,43 @@ func (b *bufferPlacer) plan(ctx context.Context, entries []intake.Entry, states 
 	for _, s := range states {
 		for _, e := range s.entries {
 			if claim, node := b.table.Of(e.Pod.UID); s.places.NoRoom == "" && claim+node == "" {
-				s.places.NoRoom = cmp.Or(unplaced[e.Pod.UID], "no NodeClaim was recorded")
+				why := unplaced[e.Pod.UID]
+				s.places.NoRoom, s.places.NoRoomReason = cmp.Or(why.text, "no NodeClaim was recorded"), why.code
 			}
 		}
 	}
 	klog.FromContext(ctx).V(2).Info("Placed capacity buffers", "pods", len(entries), "unplaced", len(unplaced), "nodeClaims", launched, "cutShort", w.result.Plan.CutShort)
 	return nil
+}
+
+// noRoom is why a pod has no room: for a human, and the planner's reason. The reason is empty where the planner had too little time.
+type noRoom struct{ text, code string }
+
+// unplacedPods returns why pods are not placed, by UID.
+func unplacedPods(p plan.Plan) map[types.UID]noRoom {
+	out := map[types.UID]noRoom{}
+	for _, u := range p.Unplaced {
+		why := noRoom{text: explain.Unplaced(u, "").Text()}
+		if len(u.Reasons) > 0 && !p.CutShort {
+			why.code = u.Reasons[0].Code
+		}
+		for _, ref := range u.Pods {
+			out[types.UID(ref.UID)] = why
+		}
+	}
+	return out
+}
+
+// keepPlacements takes out of a plan what would be launched.
+func keepPlacements(p *plan.Plan) {
+	for _, c := range p.Claims {
+		for _, m := range c.Members {
+			p.Unplaced = append(p.Unplaced, plan.Unplaced{Class: m.Class, Pods: m.Pods, Reasons: []plan.Reason{{
+				Code: "NoRoomLeft", Message: "the room that it had is lost, and no node is launched for it again",
+			}}})
+		}
+	}
+	p.Claims = nil
 }
 
 // describe writes where the pods of the buffers are.

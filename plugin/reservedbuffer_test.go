@@ -116,3 +116,34 @@ func TestReservedForPriority(t *testing.T) {
 	h.pod("high", labeled("db", 1000, 1000))
 	h.eventually("the pod of the priority in the room", func() bool { return h.nodeOf("high") == "one" })
 }
+
+// A buffer that is whole has room for all pods, or for none, with the planner's reason.
+func TestOneShotBufferIsWhole(t *testing.T) {
+	h := start(t, harnessOptions{objects: []runtime.Object{newNode("one", "1930m", nil)}, prepare: func(l *testLauncher) { l.pools, l.types = nil, nil }})
+	h.known("one", 0)
+	whole := reservedBuffer(t, 2)
+	whole.Whole = true
+	if got := h.buffers("1", whole).GetBuffers()[0]; got.GetExisting() != 0 || got.GetNoRoom() == "" || got.GetNoRoomReason() == "" {
+		t.Errorf("two pods, room for one: %v", got)
+	}
+	whole.Pods = 1
+	if got := h.buffers("2", whole).GetBuffers()[0]; got.GetExisting() != 1 || got.GetNoRoom() != "" {
+		t.Errorf("one pod, room for one: %v", got)
+	}
+}
+
+// All nodes of a buffer that is whole are launched. Of one that was whole once, what is lost is not.
+func TestOneShotBufferIsLaunchedOnce(t *testing.T) {
+	h := start(t, harnessOptions{objects: []runtime.Object{newNode("one", "1930m", bought("m7g.large", "on-demand"))}})
+	h.known("one", 0)
+	b := reservedBuffer(t, 3)
+	b.NoLaunch = true
+	if got := h.buffers("1", b).GetBuffers()[0]; got.GetExisting() != 1 || got.GetInFlight() != 0 || got.GetNoRoomReason() != "NoRoomLeft" {
+		t.Errorf("nothing may be launched: %v", got)
+	}
+	h.launchedNothing()
+	b.NoLaunch, b.Whole = false, true
+	if got := h.buffers("2", b).GetBuffers()[0]; got.GetExisting() != 1 || got.GetInFlight() != 2 || got.GetNoRoom() != "" {
+		t.Errorf("whole: %v", got)
+	}
+}

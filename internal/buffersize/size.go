@@ -26,15 +26,17 @@ const (
 	StrategyActive = autoscalingv1beta1.ActiveProvisioningStrategy
 	// StrategyReserved keeps room that its takers alone get.
 	StrategyReserved = "buffer.slipway.dev/reserved"
+	// StrategyOneShot keeps room for all pods or for none, once, and for a limited time. Its takers alone get it.
+	StrategyOneShot = "buffer.slipway.dev/one-shot"
 )
 
 // Unsupported returns why no room is kept with the buffer's strategy; empty where some is.
 func Unsupported(spec *autoscalingv1beta1.CapacityBufferSpec) string {
 	switch s := Strategy(spec); s {
-	case StrategyActive, StrategyReserved:
+	case StrategyActive, StrategyReserved, StrategyOneShot:
 		return ""
 	default:
-		return fmt.Sprintf("%s is not supported, want %s or %s", s, StrategyActive, StrategyReserved)
+		return fmt.Sprintf("%s is not supported, want %s, %s or %s", s, StrategyActive, StrategyReserved, StrategyOneShot)
 	}
 }
 

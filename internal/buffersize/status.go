@@ -64,6 +64,8 @@ type Places struct {
 	Existing, InFlight int
 	// NoRoom is why others have none; empty where all have.
 	NoRoom string
+	// Reason is the planner's reason for that in one word; empty where the planner gave none.
+	Reason string
 }
 
 // SetResolution writes the resolution into the status. Where it failed, the figures of the last template stay.

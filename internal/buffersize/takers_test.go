@@ -57,7 +57,7 @@ func TestTakers(t *testing.T) {
 func TestUnsupported(t *testing.T) {
 	for strategy, want := range map[string]string{
 		"": "", "buffer.x-k8s.io/active-capacity": "", "buffer.slipway.dev/reserved": "",
-		"buffer.slipway.dev/other": "buffer.slipway.dev/other is not supported, want buffer.x-k8s.io/active-capacity or buffer.slipway.dev/reserved",
+		"buffer.slipway.dev/other": "buffer.slipway.dev/other is not supported, want buffer.x-k8s.io/active-capacity, buffer.slipway.dev/reserved or buffer.slipway.dev/one-shot",
 	} {
 		if got := buffersize.Unsupported(&autoscalingv1beta1.CapacityBufferSpec{ProvisioningStrategy: &strategy}); got != want {
 			t.Errorf("%q: %q, want %q", strategy, got, want)

@@ -3270,7 +3270,9 @@ type BufferPlaces struct {
 	// Names of the NodeClaims that were launched for this question.
 	Launched []string `protobuf:"bytes,6,rep,name=launched,proto3" json:"launched,omitempty"`
 	// Why the others have none, for a human; empty where all have room.
-	NoRoom        string `protobuf:"bytes,7,opt,name=no_room,json=noRoom,proto3" json:"no_room,omitempty"`
+	NoRoom string `protobuf:"bytes,7,opt,name=no_room,json=noRoom,proto3" json:"no_room,omitempty"`
+	// The planner's reason for that in one word, such as LimitExceeded; empty where the planner gave none: it may find room the next time.
+	NoRoomReason  string `protobuf:"bytes,8,opt,name=no_room_reason,json=noRoomReason,proto3" json:"no_room_reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3350,6 +3352,13 @@ func (x *BufferPlaces) GetLaunched() []string {
 func (x *BufferPlaces) GetNoRoom() string {
 	if x != nil {
 		return x.NoRoom
+	}
+	return ""
+}
+
+func (x *BufferPlaces) GetNoRoomReason() string {
+	if x != nil {
+		return x.NoRoomReason
 	}
 	return ""
 }
@@ -4272,7 +4281,7 @@ const file_launcher_api_launcher_proto_rawDesc = "" +
 	"node_goingR\x04move\"k\n" +
 	"\x12PlaceBuffersAnswer\x12;\n" +
 	"\abuffers\x18\x01 \x03(\v2!.slipway.launcher.v1.BufferPlacesR\abuffers\x12\x18\n" +
-	"\amessage\x18\x02 \x01(\tR\amessage\"\xce\x01\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\"\xf4\x01\n" +
 	"\fBufferPlaces\x12\x10\n" +
 	"\x03uid\x18\x01 \x01(\tR\x03uid\x12\x1a\n" +
 	"\bexisting\x18\x02 \x01(\x05R\bexisting\x12\x1b\n" +
@@ -4282,7 +4291,8 @@ const file_launcher_api_launcher_proto_rawDesc = "" +
 	"\vnode_claims\x18\x05 \x03(\tR\n" +
 	"nodeClaims\x12\x1a\n" +
 	"\blaunched\x18\x06 \x03(\tR\blaunched\x12\x17\n" +
-	"\ano_room\x18\a \x01(\tR\x06noRoom\"e\n" +
+	"\ano_room\x18\a \x01(\tR\x06noRoom\x12$\n" +
+	"\x0eno_room_reason\x18\b \x01(\tR\fnoRoomReason\"e\n" +
 	"\x0eMakeRoomAnswer\x12\x1f\n" +
 	"\vnode_claims\x18\x01 \x03(\tR\n" +
 	"nodeClaims\x12\x17\n" +

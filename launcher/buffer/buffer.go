@@ -127,6 +127,8 @@ func (c *Controller) Needed(claim *karpv1.NodeClaim) string {
 type item struct {
 	stored     *autoscalingv1beta1.CapacityBuffer
 	resolution buffersize.Resolution
+	// booking is that of a one-shot buffer; nil for the others, and where there is no template.
+	booking *buffersize.Booking
 	// wanted is the question about it; nil where it has no pods.
 	wanted *api.Buffer
 }
@@ -229,17 +231,34 @@ func (c *Controller) resolve(ctx context.Context, it *item, taken, before int) e
 	if failure == nil {
 		takers, failure = takersOf(cb, t)
 	}
-	if failure != nil {
+	if failure == nil && buffersize.Strategy(&cb.Spec) == buffersize.StrategyOneShot {
+		it.booking, failure, err = c.booking(ctx, cb, takers)
+	}
+	if failure != nil || err != nil {
 		it.resolution.Failure = failure
-		return nil
+		return err
 	}
 	r := buffersize.Resolution{PodTemplate: t.name, Generation: t.generation}
 	r.Replicas, r.Limited = buffersize.Grant(buffersize.Wanted(&cb.Spec, &t.pod.Spec, t.replicas), taken, before)
 	it.resolution = r
-	if r.Replicas > 0 {
-		it.wanted = &api.Buffer{Name: cb.Name, Uid: string(cb.UID), Pods: r.Replicas, Template: text, Takers: takers}
-	}
+	it.want(&api.Buffer{Name: cb.Name, Uid: string(cb.UID), Pods: r.Replicas, Template: text, Takers: takers}, time.Now())
 	return nil
+}
+
+// want sets the question about a buffer of so many pods.
+func (it *item) want(q *api.Buffer, now time.Time) {
+	switch b := it.booking; {
+	case b == nil:
+	case !b.Provisioned():
+		q.Whole = true
+	case b.Expired(now):
+		return
+	default:
+		q.Pods, q.NoLaunch = q.GetPods()-b.Came, true
+	}
+	if q.GetPods() > 0 {
+		it.wanted = q
+	}
 }
 
 // withBuffers returns the namespaces with pods of buffers, sorted.

@@ -38,6 +38,7 @@ type scene struct {
 	t       *testing.T
 	subject *buffer.Controller
 	room    int
+	refused string
 	silent  bool
 	stream  uint64
 }
@@ -47,16 +48,17 @@ type scene struct {
 //	template NAME [cpu=N] [pad=BYTES] [app=NAME] a PodTemplate, or a change of it
 //	deployment NAME replicas=N                  a Deployment of namespace a, or a change of it
 //	buffer NAMESPACE/NAME [replicas=N] [percentage=N] [template=NAME] [kind=KIND name=NAME] [group=GROUP] [strategy=NAME] [unreadable]
-//	       [for=SELECTOR] [priority=N]          its annotations
+//	       [for=SELECTOR] [priority=N] [booked=DURATION]   its annotations
 //	delete NAMESPACE/NAME                       the buffer is deleted
-//	pod NAME                                    a pod is bound to a node
+//	pod NAME [app=NAME]                         a pod is bound to a node
+//	refuse REASON                               the scheduler has no room for a buffer that is whole; - for none
 //	room N | silent | heard                     what the scheduler answers: room for N pods on node n-0, others on NodeClaim c-0; nothing
 //	restart                                     another scheduler is connected
 //	pass [DURATION]                             time goes by, one second without a duration; a pass
 //	status                                      the buffers' status
 //	needed                                      why node n-0, NodeClaim c-0 and another are needed
 func TestScenarios(t *testing.T) {
-	for _, file := range []string{"buffers", "reserved"} {
+	for _, file := range []string{"buffers", "reserved", "oneshot"} {
 		t.Run(file, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newScene(t)
@@ -94,12 +96,27 @@ func (s *scene) PlaceBuffers(_ context.Context, q *api.PlaceBuffers) (*api.Place
 		if t := b.GetTakers(); t != nil {
 			about += fmt.Sprintf(" for %q or priority %d", t.GetSelector(), t.GetPriority())
 		}
+		if b.GetWhole() {
+			about += ", whole"
+		}
+		if b.GetNoLaunch() {
+			about += ", nothing launched"
+		}
 		asked = append(asked, about)
 		p := &api.BufferPlaces{Uid: b.GetUid(), Existing: min(left, b.GetPods())}
+		if b.GetWhole() && s.refused != "" {
+			p.Existing, p.NoRoom, p.NoRoomReason = 0, "NodePool default: limit cpu of 1 reached", s.refused
+			answer.Buffers = append(answer.Buffers, p)
+			continue
+		}
 		if left -= p.GetExisting(); p.GetExisting() > 0 {
 			p.NodeNames = []string{"n-0"}
 		}
-		if p.InFlight = b.GetPods() - p.GetExisting(); p.GetInFlight() > 0 {
+		if b.GetNoLaunch() {
+			if p.GetExisting() < b.GetPods() {
+				p.NoRoom, p.NoRoomReason = "the room that it had is lost", "NoRoomLeft"
+			}
+		} else if p.InFlight = b.GetPods() - p.GetExisting(); p.GetInFlight() > 0 {
 			p.NodeClaims, p.Launched = []string{"c-0"}, []string{"c-0"}
 		}
 		answer.Buffers = append(answer.Buffers, p)
@@ -127,11 +144,14 @@ func (s *scene) command(d *datadriven.TestData) string {
 		s.Must(s.API.Delete(s.t.Context(), &autoscalingv1beta1.CapacityBuffer{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}))
 	case "pod":
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: d.CmdArgs[0].Key, UID: types.UID(d.CmdArgs[0].Key)}}
-		pod.Spec.NodeName = "n-0"
+		pod.Spec.NodeName, pod.Labels = "n-0", map[string]string{"app": text(d, "app", "none")}
+		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now()}}
 		s.Must(s.API.Create(s.t.Context(), pod))
 	case "room":
 		_, err := fmt.Sscan(d.CmdArgs[0].Key, &s.room)
 		s.Must(err)
+	case "refuse":
+		s.refused = strings.TrimPrefix(d.CmdArgs[0].Key, "-")
 	case "restart":
 		s.stream++
 	case "silent", "heard":
@@ -242,6 +262,9 @@ func (s *scene) buffer(d *datadriven.TestData) {
 	}
 	if d.HasArg("unreadable") {
 		cb.Annotations = map[string]string{"slipway.dev/unreadable": "spec.limits.cpu: 1e99 cannot be read"}
+	}
+	if d.HasArg("booked") {
+		cb.Annotations = map[string]string{"slipway.dev/booked-for": text(d, "booked", "")}
 	}
 	if d.HasArg("for") || d.HasArg("priority") {
 		cb.Annotations = map[string]string{}

@@ -3,15 +3,19 @@ package buffer
 import (
 	"context"
 	"fmt"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	autoscalingv1beta1 "sigs.k8s.io/karpenter/pkg/apis/autoscaling/v1beta1"
 
 	"github.com/slipway-k8s/slipway/internal/buffersize"
+	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
 	"github.com/slipway-k8s/slipway/launcher/api"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
@@ -100,6 +104,45 @@ func takersOf(cb *autoscalingv1beta1.CapacityBuffer, t template) (*api.Takers, *
 		return nil, failed("%v", err)
 	}
 	return &api.Takers{Selector: takers.Selector, Priority: takers.Priority}, nil
+}
+
+// booking returns how far a one-shot buffer is.
+func (c *Controller) booking(ctx context.Context, cb *autoscalingv1beta1.CapacityBuffer, takers *api.Takers) (*buffersize.Booking, *buffersize.Failure, error) {
+	b, err := buffersize.BookingOf(cb)
+	if err != nil {
+		return nil, failed("%v", err), nil
+	}
+	if !b.Provisioned() {
+		return &b, nil, nil
+	}
+	selector := labels.Nothing()
+	if text := takers.GetSelector(); text != "" {
+		if selector, err = labels.Parse(text); err != nil {
+			return nil, nil, fmt.Errorf("reading the selector of CapacityBuffer %s/%s: %w", cb.Namespace, cb.Name, err)
+		}
+	}
+	pods := &corev1.PodList{}
+	in := []client.ListOption{client.UnsafeDisableDeepCopy}
+	if takers.Priority == nil {
+		in = append(in, client.InNamespace(cb.Namespace))
+	}
+	if err := c.config.Client.List(ctx, pods, in...); err != nil {
+		return nil, nil, fmt.Errorf("listing the pods of CapacityBuffer %s/%s: %w", cb.Namespace, cb.Name, err)
+	}
+	for i := range pods.Items {
+		p := &pods.Items[i]
+		ranks := takers.Priority != nil && ptr.Deref(p.Spec.Priority, 0) >= takers.GetPriority()
+		if (ranks || p.Namespace == cb.Namespace && selector.Matches(labels.Set(p.Labels))) && boundSince(p, b.Since) {
+			b.Came++
+		}
+	}
+	return &b, nil, nil
+}
+
+// boundSince reports whether the pod was bound to a node at that time or later.
+func boundSince(pod *corev1.Pod, since time.Time) bool {
+	bound := conditions.Pod(pod, corev1.PodScheduled)
+	return pod.Spec.NodeName != "" && bound != nil && !bound.LastTransitionTime.Time.Before(since)
 }
 
 // get reads an object of the buffer's namespace. why is set where there is none.

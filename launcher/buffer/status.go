@@ -68,11 +68,15 @@ func (c *Controller) write(ctx context.Context, items map[string][]*item) []erro
 		for _, it := range of {
 			var places *buffersize.Places
 			if p := c.placesOf(name, it); p != nil {
-				places = &buffersize.Places{Existing: int(p.GetExisting()), InFlight: int(p.GetInFlight()), NoRoom: p.GetNoRoom()}
+				places = &buffersize.Places{Existing: int(p.GetExisting()), InFlight: int(p.GetInFlight()), NoRoom: p.GetNoRoom(), Reason: p.GetNoRoomReason()}
 			}
 			cb := it.stored.DeepCopy()
 			buffersize.SetResolution(cb, it.resolution)
-			buffersize.SetPlaces(cb, it.resolution, places)
+			if it.booking != nil {
+				buffersize.SetBooking(cb, *it.booking, it.resolution, places, time.Now())
+			} else {
+				buffersize.SetPlaces(cb, it.resolution, places)
+			}
 			if equality.Semantic.DeepEqual(it.stored.Status, cb.Status) {
 				continue
 			}
@@ -133,7 +137,7 @@ func sumOf(items []*item, cluster uint64) uint64 {
 	for _, it := range items {
 		if it.wanted != nil {
 			fmt.Fprintln(h, it.wanted.GetUid(), it.wanted.GetPods(), it.wanted.GetTakers().GetSelector(), it.wanted.GetTakers().GetPriority(),
-				len(it.wanted.GetTemplate()))
+				it.wanted.GetWhole(), it.wanted.GetNoLaunch(), len(it.wanted.GetTemplate()))
 			_, _ = h.Write(it.wanted.GetTemplate())
 		}
 	}

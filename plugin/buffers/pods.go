@@ -34,19 +34,27 @@ type Buffer struct {
 	Count int
 	// Template of the pods.
 	Template corev1.PodTemplateSpec
+	// Whole means that all pods have room, or none has: they are a gang.
+	Whole bool
 }
 
 // Pods returns the pods of the buffer. The scheduler of that name is whose profile they are planned with. They share their spec, labels and
 // annotations, and are read only.
 //
 // What of the template is about one pod that runs is left out: its node, its volume claims, which do not exist, its scheduling gates, which
-// nothing would remove, its resource claims, and the gang, which would be complete without the pods that come.
+// nothing would remove, its resource claims, and its gang, which would be complete without the pods that come.
 func (b *Buffer) Pods(scheduler string) []*corev1.Pod {
 	spec := planned(b.Template.Spec)
 	spec.SchedulerName = scheduler
 	labels := maps.Clone(b.Template.Labels)
 	for _, gang := range []string{plan.LabelGang, plan.LabelPodGroup, plan.KeyGangSize} {
 		delete(labels, gang)
+	}
+	if b.Whole {
+		if labels == nil {
+			labels = map[string]string{}
+		}
+		labels[plan.LabelGang] = "capacity-buffer." + b.UID
 	}
 	annotations := map[string]string{annotationFake: "true", annotationName: b.Name, annotationNamespace: b.Namespace}
 	out := make([]*corev1.Pod, 0, min(max(b.Count, 0), MostPods))

@@ -104,6 +104,18 @@ func (b *builder) pods(taken, before int) []*corev1.Pod {
 			return nil
 		}
 	}
+	oneShot := buffersize.Strategy(&cb.Spec) == buffersize.StrategyOneShot
+	var booking buffersize.Booking
+	if oneShot {
+		var err error
+		switch booking, err = buffersize.BookingOf(cb); {
+		case err != nil:
+			b.problem("spec", "%v: no room is kept for it", err)
+			return nil
+		case meta.IsStatusConditionTrue(cb.Status.Conditions, buffersize.ConditionBookingExpired):
+			return nil
+		}
+	}
 	granted, limited := buffersize.Grant(buffersize.Wanted(&cb.Spec, &t.Pod.Spec, t.Replicas), taken, before)
 	if limited != "" {
 		b.problem("spec", "%s", limited)
@@ -116,6 +128,7 @@ func (b *builder) pods(taken, before int) []*corev1.Pod {
 	buffer := buffers.Buffer{
 		Namespace: cb.Namespace, Name: cb.Name, UID: cmp.Or(string(cb.UID), cb.Namespace+"/"+cb.Name), Count: int(granted),
 		Template: corev1.PodTemplateSpec{ObjectMeta: t.Pod.ObjectMeta, Spec: spec},
+		Whole:    oneShot && !booking.Provisioned(),
 	}
 	return buffer.Pods(spec.SchedulerName)
 }

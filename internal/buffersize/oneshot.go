@@ -1,0 +1,119 @@
+package buffersize
+
+import (
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	autoscalingv1beta1 "sigs.k8s.io/karpenter/pkg/apis/autoscaling/v1beta1"
+)
+
+// BookedForAnnotation is for how long the room of a one-shot buffer is kept for its pods, once all of it is there. Ten minutes without it.
+const BookedForAnnotation = "slipway.dev/booked-for"
+
+const (
+	// bookedFor is how long that is without the annotation, as Cluster Autoscaler books the room of a ProvisioningRequest.
+	bookedFor = 10 * time.Minute
+	// bookedAtMost bounds the annotation.
+	bookedAtMost = 24 * time.Hour
+)
+
+// The conditions of a one-shot buffer. Those that a ProvisioningRequest has are named like its own.
+const (
+	// ConditionInfeasible is True while no plan has room for all pods. Its reason is the planner's.
+	ConditionInfeasible = "Infeasible"
+	// ConditionProvisioned is True once all pods had room on initialized nodes: the pods may come.
+	ConditionProvisioned = "Provisioned"
+	// ConditionBookingExpired is True once the time for the pods to come is over: the room is free.
+	ConditionBookingExpired = "BookingExpired"
+)
+
+// Booking is how far a one-shot buffer is.
+type Booking struct {
+	// Since is when all its pods had room; zero before. Nothing is launched for it from then on.
+	Since time.Time
+	// Until is when the room is free.
+	Until time.Time
+	// Came is how many pods have taken room since.
+	Came int32
+}
+
+// Provisioned reports whether all pods had room at one time.
+func (b *Booking) Provisioned() bool { return !b.Since.IsZero() }
+
+// Expired reports whether the time for the pods to come is over.
+func (b *Booking) Expired(now time.Time) bool { return b.Provisioned() && !now.Before(b.Until) }
+
+// BookingOf reads the booking from the status: that of an earlier spec counts for nothing. The error says what is wrong with the annotation.
+func BookingOf(cb *autoscalingv1beta1.CapacityBuffer) (Booking, error) {
+	length := bookedFor
+	if text, ok := cb.Annotations[BookedForAnnotation]; ok {
+		var err error
+		if length, err = time.ParseDuration(text); err != nil || length <= 0 || length > bookedAtMost {
+			return Booking{}, fmt.Errorf("metadata.annotations[%s]: %q is no duration of more than 0 and at most %s", BookedForAnnotation, clip(text), bookedAtMost)
+		}
+	}
+	c := meta.FindStatusCondition(cb.Status.Conditions, ConditionProvisioned)
+	if c == nil || c.Status != metav1.ConditionTrue || c.ObservedGeneration != cb.Generation {
+		return Booking{}, nil
+	}
+	return Booking{Since: c.LastTransitionTime.Time, Until: c.LastTransitionTime.Add(length)}, nil
+}
+
+// SetBooking writes the conditions of a one-shot buffer that has a template. Nil places are not known.
+func SetBooking(cb *autoscalingv1beta1.CapacityBuffer, b Booking, r Resolution, p *Places, now time.Time) {
+	if b.Provisioned() {
+		setBooked(cb, b, r, p, now)
+		return
+	}
+	meta.RemoveStatusCondition(&cb.Status.Conditions, ConditionBookingExpired)
+	SetPlaces(cb, r, p)
+	set := func(condition string, status metav1.ConditionStatus, reason, message string) {
+		cb.SetCondition(condition, status, reason, message)
+	}
+	switch {
+	case r.Replicas == 0:
+		set(ConditionProvisioned, metav1.ConditionFalse, BufferEmpty, "Buffer has zero desired replicas")
+		return
+	case p == nil:
+		// What an earlier spec had is not there for this one.
+		if meta.IsStatusConditionTrue(cb.Status.Conditions, ConditionProvisioned) {
+			set(ConditionProvisioned, metav1.ConditionFalse, RequiresNewCapacity, "The spec has changed")
+		}
+		return
+	case p.NoRoom != "" && p.Reason != "":
+		set(ConditionInfeasible, metav1.ConditionTrue, p.Reason, clip(p.NoRoom))
+	case p.NoRoom == "":
+		set(ConditionInfeasible, metav1.ConditionFalse, "Planned", fmt.Sprintf("There is a plan with room for all %d pods", r.Replicas))
+	}
+	if p.Existing >= int(r.Replicas) {
+		set(ConditionProvisioned, metav1.ConditionTrue, ConditionProvisioned, fmt.Sprintf("All %d pods have room on initialized nodes", r.Replicas))
+		return
+	}
+	set(ConditionProvisioned, metav1.ConditionFalse, RequiresNewCapacity,
+		fmt.Sprintf("%d of %d pods have room on initialized nodes, %d on nodes in flight", p.Existing, r.Replicas, p.InFlight))
+}
+
+// setBooked writes the conditions of a buffer whose pods all had room.
+func setBooked(cb *autoscalingv1beta1.CapacityBuffer, b Booking, r Resolution, p *Places, now time.Time) {
+	until := b.Until.UTC().Format(time.RFC3339)
+	left := max(r.Replicas-b.Came, 0)
+	set := func(condition string, status metav1.ConditionStatus, reason, message string) {
+		cb.SetCondition(condition, status, reason, message)
+	}
+	switch {
+	case b.Expired(now):
+		set(ConditionBookingExpired, metav1.ConditionTrue, ConditionBookingExpired, "The room is free since "+until)
+		set(autoscalingv1beta1.ProvisioningCondition, metav1.ConditionFalse, ConditionBookingExpired, fmt.Sprintf("%d of %d pods came until %s", b.Came, r.Replicas, until))
+		return
+	case left == 0:
+		set(autoscalingv1beta1.ProvisioningCondition, metav1.ConditionFalse, "PodsCame", fmt.Sprintf("All %d pods came", r.Replicas))
+	case p != nil && p.Existing < int(left):
+		set(autoscalingv1beta1.ProvisioningCondition, metav1.ConditionFalse, "RoomLost",
+			fmt.Sprintf("%d of %d pods came, %d of the others have room: %s", b.Came, r.Replicas, p.Existing, clip(p.NoRoom)))
+	case p != nil:
+		set(autoscalingv1beta1.ProvisioningCondition, metav1.ConditionTrue, FitsExistingCapacity, fmt.Sprintf("%d of %d pods came, all others have room", b.Came, r.Replicas))
+	}
+	set(ConditionBookingExpired, metav1.ConditionFalse, "Booked", "The room is kept until "+until)
+}
