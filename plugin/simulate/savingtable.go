@@ -47,23 +47,28 @@ func (r *SavingResult) bill(w io.Writer) error {
 	case len(r.Moves) == 0:
 		fmt.Fprintln(w, "Nothing to gain: no move pays.")
 	default:
-		share := 0.0
-		if r.CostPerHour > 0 {
-			share = 100 * saving / r.CostPerHour
+		fmt.Fprintf(w, "Then  %s", catalog.CountText(r.NodesThen, "node"))
+		if r.NodesThen > 0 {
+			fmt.Fprintf(w, ", %s", usd(r.CostPerHourThen, r.Unpriced-r.UnpricedRemoved(), r.NodesThen))
 		}
-		fmt.Fprintf(w, "Then  %s, %s", catalog.CountText(r.NodesThen, "node"), usd(r.CostPerHourThen, r.Unpriced-r.unpricedRemoved(), r.NodesThen))
 		if saving > 0 {
-			fmt.Fprintf(w, ": saves %.4f (%.0f %%), %.0f USD per month of %d hours", saving, share, saving*catalog.HoursPerMonth, catalog.HoursPerMonth)
+			fmt.Fprintf(w, ": saves %.4f (%.0f %%), %.0f USD per month of %d hours", saving, 100*saving/r.CostPerHour, saving*catalog.HoursPerMonth, catalog.HoursPerMonth)
 		}
-		if n := r.unpricedRemoved(); n > 0 {
-			fmt.Fprintf(w, "; and what %s without a known price cost", catalog.CountText(n, "node"))
+		if n := r.UnpricedRemoved(); n > 0 {
+			joint := ", and"
+			if saving <= 0 {
+				joint = ": saves"
+			}
+			fmt.Fprintf(w, "%s what %s without a known price cost", joint, catalog.CountText(n, "node"))
 		}
 		fmt.Fprintln(w)
 		fmt.Fprintf(w, "By    %s in %s with %s%s\n", catalog.CountText(len(r.Moves), "move"), catalog.CountText(r.Steps, "step"), catalog.CountText(r.Evictions, "eviction"), r.of())
 		if r.Evictions > r.EvictedPods {
 			fmt.Fprintf(w, "      of %s, %d of which move more than once\n", catalog.CountText(r.EvictedPods, "pod"), r.again())
 		}
-		fmt.Fprintf(w, "New   %.4f USD per hour, if every pod that may move were planned at once\n", r.CostPerHourAnew)
+		if r.CostPerHourAnew > 0 {
+			fmt.Fprintf(w, "New   %.4f USD per hour, if every pod that may move were planned at once\n", r.CostPerHourAnew)
+		}
 	}
 	for _, what := range r.NotCounted() {
 		fmt.Fprintln(w, "Not counted:", what)
@@ -115,8 +120,8 @@ func known(perHour float64, nodes int) string {
 	return fmt.Sprintf("%.4f", perHour)
 }
 
-// unpricedRemoved returns how many nodes without a known price are removed.
-func (r *SavingResult) unpricedRemoved() int {
+// UnpricedRemoved returns how many nodes without a known price are removed.
+func (r *SavingResult) UnpricedRemoved() int {
 	n := 0
 	for _, m := range r.Moves {
 		for _, node := range m.Nodes {
@@ -192,8 +197,12 @@ func (r *SavingResult) moves(w io.Writer) error {
 				saves, removed, launched, evicts = saves+m.SavingPerHour, removed+len(m.Nodes), launched+len(m.Replacements), evicts+len(m.Evictions)
 			}
 		}
-		fmt.Fprintf(w, "Step %d: %s, -%d +%s, %s, saves %.4f USD per hour\n", step, catalog.CountText(len(of), "move"), removed, catalog.CountText(launched, "node"),
-			catalog.CountText(evicts, "eviction"), saves)
+		figure := fmt.Sprintf("%.4f USD per hour", saves)
+		if saves == 0 {
+			figure = "a price that is not known"
+		}
+		fmt.Fprintf(w, "Step %d: %s, -%d +%s, %s, saves %s\n", step, catalog.CountText(len(of), "move"), removed, catalog.CountText(launched, "node"),
+			catalog.CountText(evicts, "eviction"), figure)
 		for i := range of {
 			if printed >= listed {
 				fmt.Fprintf(w, "  and %d more (-o json has all)\n", len(of)-i)

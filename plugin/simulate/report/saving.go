@@ -6,6 +6,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/simulate"
@@ -68,12 +69,18 @@ func savingFigures(r simulate.SavingResult) []figure {
 	if r.CostPerHour > 0 {
 		note = fmt.Sprintf("%s, %s USD per month of %d hours", percent(saving/r.CostPerHour), month(saving, true), catalog.HoursPerMonth)
 	}
-	return append(
+	if n := r.UnpricedRemoved(); n > 0 {
+		note = strings.TrimPrefix(note+", and what "+count(n, "node")+" without a known price cost", ", and ")
+	}
+	out = append(
 		out,
 		figure{Name: "Then", Value: usd(r.CostPerHourThen, known(r.NodesThen)) + " USD/h", Note: count(r.NodesThen, "node")},
-		figure{Name: "Saves", Value: usd(saving, true) + " USD/h", Note: note},
-		figure{Name: "From scratch", Value: usd(r.CostPerHourAnew, true) + " USD/h", Note: "if every pod that may move were planned at once"},
+		figure{Name: "Saves", Value: usd(saving, saving > 0 || r.UnpricedRemoved() == 0) + " USD/h", Note: note},
 	)
+	if r.CostPerHourAnew > 0 {
+		out = append(out, figure{Name: "From scratch", Value: usd(r.CostPerHourAnew, true) + " USD/h", Note: "if every pod that may move were planned at once"})
+	}
+	return out
 }
 
 // savingBill compares the bills.
@@ -84,7 +91,10 @@ func savingBill(r simulate.SavingResult, f fleets) bill {
 	was, then := total(f.before), total(f.after)
 	charges := []charge{{"Now", r.CostPerHour, was.Cost, r.Unpriced >= r.Nodes}}
 	if len(r.Moves) > 0 {
-		charges = append(charges, charge{"Then", r.CostPerHourThen, then.Cost, r.CostPerHourThen == 0 && r.NodesThen > 0}, charge{name: "From scratch", perHour: r.CostPerHourAnew})
+		charges = append(charges, charge{"Then", r.CostPerHourThen, then.Cost, r.CostPerHourThen == 0 && r.NodesThen > 0})
+		if r.CostPerHourAnew > 0 {
+			charges = append(charges, charge{name: "From scratch", perHour: r.CostPerHourAnew})
+		}
 	}
 	out := newBill(charges)
 	for _, what := range r.NotCounted() {
