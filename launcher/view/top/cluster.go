@@ -16,12 +16,14 @@ type cluster struct {
 	// now is what was read last.
 	now *view.Overview
 	// failed is why the last Load ended in an error; nil after one that did not.
-	failed  error
-	cursor  cursor
-	by      order
-	reverse bool
-	filter  string
-	typing  bool
+	failed error
+	cursor cursor
+	// nodes and below are what is shown of the nodes and of the lines below them.
+	nodes, below part
+	by           order
+	reverse      bool
+	filter       string
+	typing       bool
 }
 
 // order is what nodes are sorted by, an index into orders.
@@ -125,7 +127,7 @@ func (c *cluster) lines(s style) []string {
 		// The lines below have a third of the screen, or what the nodes leave of it.
 		below = min(len(items)-n+1, max(free/3, free-n))
 	}
-	from, to := window(min(at, n-1), free-below, n)
+	from, to := c.nodes.of(&c.cursor, min(at, n-1), free-below, n)
 	head := c.head(s)
 	hidden := ""
 	if to-from < n {
@@ -135,13 +137,16 @@ func (c *cluster) lines(s style) []string {
 	cells := newColumns(items[:n], c.now, s.width)
 	head = append(head, s.bold(cut(" "+cells.header(), s.width)))
 	var body []string
+	c.cursor.shown = map[int]string{}
 	for i := from; i < to; i++ {
+		c.cursor.shown[len(head)+len(body)] = items[i].key
 		body = append(body, s.row(cells.line(s, items[i].node), i == at))
 	}
 	if below > 0 {
 		body = append(body, s.bold("Pending pods and problems"))
-		from, to := window(max(at-n, 0), below-1, len(items)-n)
+		from, to := c.below.of(&c.cursor, max(at-n, 0), below-1, len(items)-n)
 		for i := n + from; i < n+to; i++ {
+			c.cursor.shown[len(head)+len(body)] = items[i].key
 			body = append(body, s.row(s.color(cut(quoted(items[i].line), s.width-1), sgrYellow), i == at))
 		}
 	}

@@ -5,9 +5,11 @@ import (
 )
 
 // help is the page behind the key ?.
-const help = `↑ ↓ or k j     select a row, as do the mouse wheel, PgUp, PgDn, Home and End
-Enter          open a row: a node shows its pods, a pod or pending pods why
-               they are where they are, other rows their whole text
+const help = `↑ ↓ or k j     select a row, as do a click, the mouse wheel, PgUp, PgDn, Home
+               and End
+Enter          open a row, as does a click on the selected one: a node shows
+               its pods, a pod or pending pods why they are where they are,
+               other rows their whole text
 Esc            go back; clear the filter
 /              filter rows by words: names, types, zones, states, reasons
 c m p a n      sort nodes by CPU, memory, price, age, name
@@ -74,6 +76,22 @@ func (m *Model) move(by int) {
 	default:
 		m.cluster.cursor.move(keysOf(m.cluster.items()), by)
 	}
+}
+
+// click selects the row on a line of the screen, and opens the one that is selected already.
+func (m *Model) click(line int) tea.Cmd {
+	again := false
+	switch m.screen {
+	case screenNode:
+		again = m.node.cursor.click(podKeys(m.node.pods(&m.now)), line)
+	case screenCluster:
+		again = m.cluster.cursor.click(keysOf(m.cluster.items()), line)
+	default:
+	}
+	if again {
+		return m.open()
+	}
+	return nil
 }
 
 // back leaves a screen, or the filter.

@@ -89,6 +89,10 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 			m.move(3)
 		default:
 		}
+	case tea.MouseClickMsg:
+		if msg.Button == tea.MouseLeft {
+			return m, m.click(msg.Y)
+		}
 	case tea.KeyPressMsg:
 		return m, m.key(msg)
 	}

@@ -17,6 +17,8 @@ type node struct {
 	// claim is the name of its NodeClaim.
 	claim  string
 	cursor cursor
+	// shown is what is shown of its pods.
+	shown part
 }
 
 // row returns the node; nil if it is no more.
@@ -61,14 +63,16 @@ func (o *node) lines(s style, now *Snapshot) []string {
 	}
 	const others = 2 + 12 + 8 + 10 + 5 // The columns behind the name, and the mark before it.
 	wide = max(min(wide, s.width-others), 10)
-	from, to := window(at, s.height-len(head)-2, len(pods))
+	from, to := o.shown.of(&o.cursor, at, s.height-len(head)-2, len(pods))
 	hidden := ""
 	if to-from < len(pods) {
 		hidden = fmt.Sprintf("   pods %d to %d of %d", from+1, to, len(pods))
 	}
 	head = append(head, s.bold(" "+pad("POD", wide)+" "+pad("STATE", 11)+" "+left("CPU", 7)+" "+left("MEMORY", 9)+" "+left("AGE", 4))+hidden)
 	var body []string
+	o.cursor.shown = map[int]string{}
 	for i := from; i < to; i++ {
+		o.cursor.shown[len(head)+len(body)] = names[i]
 		p := &pods[i]
 		line := pad(tail(quoted(names[i]), wide), wide) + " " + pad(p.State, 11) + " " + left(cores(p.MilliCPU), 7) + " " + left(mebibytes(p.Bytes), 9) + " " +
 			left(age(now.Overview.Now, p.Created), 4)

@@ -66,7 +66,7 @@ func attach(t *testing.T, s top.Snapshot) *attached {
 func (a *attached) types(keys string) {
 	a.t.Helper()
 	bytes := strings.NewReplacer("<down>", "\x1b[B", "<up>", "\x1b[A", "<enter>", "\r", "<esc>", "\x1b", "<pgdown>", "\x1b[6~", "<end>", "\x1b[F", "<home>", "\x1b[H",
-		"<wheel down>", "\x1b[<65;10;10M", "<wheel up>", "\x1b[<64;10;10M").Replace(keys)
+		"<wheel down>", "\x1b[<65;10;10M", "<wheel up>", "\x1b[<64;10;10M", "<click>", "\x1b[<0;10;6M\x1b[<0;10;6m").Replace(keys)
 	if _, err := a.keys.WriteString(bytes); err != nil {
 		a.t.Fatal(err)
 	}
@@ -104,9 +104,9 @@ func TestPseudoTerminal(t *testing.T) {
 	four := []float64{0.04, 0.08, 0.16, 0.32}
 	a := attach(t, cluster(four...))
 	a.shows("cluster")
-	a.types("p<down>")
+	a.types("p<click>")
 	a.shows("by_price")
-	a.types("<enter><down>")
+	a.types("<click><down>")
 	a.shows("node")
 	a.types("<enter>")
 	a.shows("pod")

@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -122,7 +123,9 @@ func (r *terminal) send(msg tea.Msg) {
 	r.t.Helper()
 	var cmd tea.Cmd
 	r.model, cmd = r.model.Update(msg)
-	if _, key := msg.(tea.KeyPressMsg); key && cmd != nil {
+	_, key := msg.(tea.KeyPressMsg)
+	_, click := msg.(tea.MouseClickMsg)
+	if (key || click) && cmd != nil {
 		if next := cmd(); next != nil {
 			r.model, _ = r.model.Update(next)
 		}
@@ -270,6 +273,39 @@ func TestWheel(t *testing.T) {
 	}
 	if up := r.screen(); !strings.HasPrefix(selected(down), ">NodePool broken") || !strings.HasPrefix(selected(up), ">default-") {
 		t.Errorf("down:\n%s\nup:\n%s", down, up)
+	}
+}
+
+// A click selects a row, and opens the one that is selected: a node, then one of its pods. A click elsewhere does nothing, and other buttons neither.
+func TestClick(t *testing.T) {
+	r := of(t, cluster(make([]float64, 30)...))
+	line := func(text string) int {
+		return slices.IndexFunc(strings.Split(r.screen(), "\n"), func(line string) bool { return strings.Contains(line, text) })
+	}
+	click := func(text string, button tea.MouseButton) string {
+		r.send(tea.MouseClickMsg{X: 3, Y: line(text), Button: button})
+		return r.screen()
+	}
+	before := r.screen()
+	for what, after := range map[string]string{"the head": click("Sorted by", tea.MouseLeft), "another button": click("default-v4 ", tea.MouseRight)} {
+		if after != before {
+			t.Errorf("a click of %s:\n%s", what, after)
+		}
+	}
+	if got := click("2 of shop/ReplicaSet api", tea.MouseLeft); !strings.HasPrefix(selected(got), ">2 of shop/ReplicaSet api") {
+		t.Errorf("pending pods:\n%s", got)
+	}
+	r.keys("<home>")
+	at := line("default-p10 ")
+	if got := click("default-p10 ", tea.MouseLeft); !strings.HasPrefix(selected(got), ">default-p10 ") || line("default-p10 ") != at {
+		t.Errorf("a node:\n%s", got)
+	}
+	if got := click("default-p10 ", tea.MouseLeft); !strings.HasPrefix(got, "NodeClaim default-p10") {
+		t.Fatalf("the node again:\n%s", got)
+	}
+	click("shop/web-10-0", tea.MouseLeft)
+	if got := click("shop/web-10-0", tea.MouseLeft); !strings.HasPrefix(got, "slipway explain pod shop/web-10-0") {
+		t.Errorf("a pod:\n%s", got)
 	}
 }
 
