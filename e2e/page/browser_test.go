@@ -137,8 +137,8 @@ func (b *browser) reach(text string) {
 	b.must(command{Press: "Tab", Until: text, Within: patience.Milliseconds()})
 }
 
-// press presses a key.
-func (b *browser) press(key string) { b.t.Helper(); b.must(command{Press: key}) }
+// enter presses Enter.
+func (b *browser) enter() { b.t.Helper(); b.must(command{Press: "Enter"}) }
 
 // shot keeps a screenshot of the window, where they are wanted.
 func (b *browser) shot(name string) { b.t.Helper(); b.keep(name, false) }

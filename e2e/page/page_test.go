@@ -25,8 +25,16 @@ func TestPage(t *testing.T) {
 		name string
 		look func()
 	}{
-		{"cluster", w.cluster}, {"pending", w.pending}, {"pod", w.pod}, {"node", w.node}, {"decisions", w.decisions}, {"pause", w.pause}, {"what if", w.whatIf},
-		{"keyboard", w.keyboard}, {"not there", w.notThere}, {"reports", w.reports},
+		{"cluster", w.cluster},
+		{"pending", w.pending},
+		{"pod", w.pod},
+		{"node", w.node},
+		{"decisions", w.decisions},
+		{"pause", w.pause},
+		{"what if", w.whatIf},
+		{"keyboard", w.keyboard},
+		{"not there", w.notThere},
+		{"reports", w.reports},
 	} {
 		w.run(t, view.name, view.look)
 	}
@@ -185,31 +193,31 @@ func (w *world) keyboard() {
 	p.reach("Skip to the content")
 	p.reach("spot")
 	p.reach("USD/h")
-	p.press("Enter")
+	p.enter()
 	p.sees("USD/h ▼")
-	p.press("Enter")
+	p.enter()
 	p.sees("USD/h ▲")
 	p.open("#/cluster")
 	p.sees("USD/h")
 	p.reach("Pending pods")
-	p.press("Enter")
+	p.enter()
 	p.sees("1 other edit")
 	p.reach("1 other edit")
-	p.press("Enter")
+	p.enter()
 	p.sees("Add label example.com/team=payments")
 	p.open("#/what-if")
 	p.reach("Insert a buffer")
-	p.press("Enter")
+	p.enter()
 	p.reach("Plan")
-	p.press("Enter")
+	p.enter()
 	p.sees("default/capacity-buffer:what-if-")
 	p.open("#/decisions")
 	p.sees("Pause all disruption…")
 	p.reach("Pause all disruption…")
-	p.press("Enter")
+	p.enter()
 	p.sees("No node will be consolidated")
 	p.reach("Cancel")
-	p.press("Enter")
+	p.enter()
 	p.sees("Pause all disruption…")
 }
 
