@@ -142,6 +142,13 @@ func (r Refusal) Text() string {
 	return "no node can be launched: " + text
 }
 
+// Alike reports whether both refusals have the same codes for the same NodePools. Their messages may differ.
+func (r Refusal) Alike(other Refusal) bool {
+	return r.Code == other.Code && r.More == other.More && slices.EqualFunc(r.Reasons, other.Reasons, func(a, b Reason) bool {
+		return a.Code == b.Code && slices.Equal(a.NodePools, b.NodePools)
+	})
+}
+
 // namesOf returns names as a list for people, the first five of more.
 func namesOf(list []string) string {
 	if n := len(list) - maxNames; n > 1 {

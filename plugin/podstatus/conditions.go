@@ -64,6 +64,16 @@ func (w *Writer) hasConditions(pod *corev1.Pod, m explain.Message) bool {
 	return err == nil && c != nil && c.Status == corev1.ConditionFalse && c.Reason == reason && c.Message == message
 }
 
+// refreshes reports whether the pod's conditions already say why no node is launched, but for figures and texts.
+func (w *Writer) refreshes(pod *corev1.Pod, m explain.Message) bool {
+	c := conditions.Pod(pod, corev1.PodScheduled)
+	if m.Refusal.Code == "" || c == nil || c.Status != corev1.ConditionFalse || c.Reason != w.reason(m) {
+		return false
+	}
+	known, ok := explain.Read(pod)
+	return ok && known.Alike(m.Refusal)
+}
+
 // patch writes the conditions if the pod has not changed since it was read: a pod that was bound meanwhile must get no condition
 // that says it is unschedulable.
 func (w *Writer) patch(ctx context.Context, pod *corev1.Pod, m explain.Message) error {

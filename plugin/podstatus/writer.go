@@ -29,6 +29,11 @@ const (
 	// take the API server's time from their bindings. Most of these pods are bound before their turn and need no status.
 	statusPerSecond = 100
 	statusBurst     = 300
+	// A pod whose conditions already say why no node is launched waits for its new figures: such a refresh is written for refreshBurst pods
+	// at once, and for one pod every refreshEvery. The scheduler's verdict counts the nodes, so each node that comes or ends changes the
+	// message of each pending pod, however many there are.
+	refreshEvery = 200 * time.Millisecond
+	refreshBurst = 50
 	// noteLimit is the API server's limit on the note of an Event.
 	noteLimit = 1024
 	// eventEvery is the shortest time between two Events of a pod.
@@ -79,12 +84,13 @@ func (c Config) recorder(reason string) events.EventRecorderLogger {
 }
 
 // Writer writes conditions and Events of pods in the background. It writes the newest note of each pod only. The namespaces
-// take turns; within one, pods are written in the order of their first notes.
+// take turns; within one, pods are written in the order of their first notes. What is only refreshed comes after all else.
 type Writer struct {
 	Config
 
-	limit *rate.Limiter
-	wake  chan struct{}
+	limit, refresh *rate.Limiter
+
+	wake chan struct{}
 	// beside means that a Karpenter runs beside slipway.
 	beside atomic.Bool
 
@@ -92,10 +98,11 @@ type Writer struct {
 	notes map[string]Note
 	order turns
 
-	// The following fields belong to Run: the last Event of each pod, the notes with an Event that is due later, and the times
-	// when old Events were last dropped, bound pods last cleared and held Events last looked through.
+	// The following fields belong to Run: the last Event of each pod, the notes with an Event that is due later, the notes that refresh
+	// conditions, and the times when old Events were last dropped, bound pods last cleared and held Events last looked through.
 	events  map[string]sentEvent
 	later   map[string]Note
+	stale   stale
 	swept   time.Time
 	cleared time.Time
 	looked  time.Time
@@ -112,7 +119,7 @@ type sentEvent struct {
 // New returns a Writer that writes once Run is called.
 func New(c Config) *Writer {
 	return &Writer{
-		Config: c, limit: rate.NewLimiter(statusPerSecond, statusBurst),
+		Config: c, limit: rate.NewLimiter(statusPerSecond, statusBurst), refresh: rate.NewLimiter(rate.Every(refreshEvery), refreshBurst),
 		wake: make(chan struct{}, 1), notes: map[string]Note{}, events: map[string]sentEvent{}, later: map[string]Note{},
 	}
 }
@@ -169,7 +176,15 @@ func (w *Writer) Run(ctx context.Context) {
 			}
 			continue
 		}
-		timer := time.NewTimer(min(time.Until(w.due(time.Now())), clearEvery))
+		wait := min(time.Until(w.due(time.Now())), clearEvery)
+		if w.stale.any() {
+			if w.refresh.Tokens() >= 1 {
+				w.write(ctx, w.stale.next())
+				continue
+			}
+			wait = min(wait, refreshEvery)
+		}
+		timer := time.NewTimer(wait)
 		select {
 		case <-ctx.Done():
 		case <-w.wake:
@@ -207,6 +222,7 @@ func (w *Writer) due(now time.Time) time.Time {
 }
 
 func (w *Writer) write(ctx context.Context, n Note) {
+	w.stale.drop(n.Pod.UID)
 	pod, err := w.Pods.Pods(n.Pod.Namespace).Get(n.Pod.Name)
 	if err != nil || string(pod.UID) != n.Pod.UID {
 		return
@@ -222,6 +238,10 @@ func (w *Writer) write(ctx context.Context, n Note) {
 		return
 	}
 	bound := pod.Spec.NodeName != ""
+	if !bound && w.refreshes(pod, n.Message) && !w.refresh.Allow() {
+		w.stale.add(n)
+		return
+	}
 	if bound && n.EventReason == "" || w.limit.Wait(ctx) != nil {
 		return
 	}

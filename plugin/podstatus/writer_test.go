@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
@@ -31,10 +32,10 @@ type reporter struct {
 	pod      *corev1.Pod
 }
 
-func newReporter(t *testing.T, pod *corev1.Pod) *reporter {
+func newReporter(t *testing.T, pod *corev1.Pod, others ...runtime.Object) *reporter {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	w := &reporter{t: t, client: fake.NewClientset(pod), recorder: events.NewFakeRecorder(100), pod: pod}
+	w := &reporter{t: t, client: fake.NewClientset(append(others, pod)...), recorder: events.NewFakeRecorder(100 + len(others)), pod: pod}
 	w.informer = informers.NewSharedInformerFactory(w.client, 0)
 	w.Writer = New(Config{
 		Client: w.client, Pods: w.informer.Core().V1().Pods().Lister(), Recorder: w.recorder, Karpenter: w.recorder,
