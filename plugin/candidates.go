@@ -11,6 +11,7 @@ import (
 	"github.com/slipway-k8s/slipway/plugin/explain"
 	"github.com/slipway-k8s/slipway/plugin/intake"
 	"github.com/slipway-k8s/slipway/plugin/pending"
+	"github.com/slipway-k8s/slipway/plugin/plan"
 	"github.com/slipway-k8s/slipway/plugin/podstatus"
 	"github.com/slipway-k8s/slipway/plugin/promise"
 )
@@ -66,13 +67,19 @@ func (c *candidates) choose(ctx context.Context, entries []intake.Entry, of purp
 			free.Spec.NodeName = ""
 			pod = &free
 		}
-		if e.Pod != pod {
-			e.Pod, e.Class = pod, ""
-		}
-		out = append(out, e)
+		out = append(out, asItIs(e, pod))
 	}
 	c.queue.activatePods(retry)
 	return out
+}
+
+// asItIs returns the entry with the pod as it is now. Its class is that of before, unless its needs have changed: the conditions of a pod are
+// written after each plan that finds nothing for it.
+func asItIs(e intake.Entry, pod *corev1.Pod) intake.Entry {
+	if e.Pod != pod {
+		e.Pod, e.Class = pod, plan.ClassKey(pod)
+	}
+	return e
 }
 
 // needing returns the pod of the entry as it is now, nil if it needs no node any more.

@@ -11,6 +11,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/intake"
 	"github.com/slipway-k8s/slipway/plugin/pending"
+	"github.com/slipway-k8s/slipway/plugin/plan"
 )
 
 // Once the old pod has ended the scheduler has a moment to try the new one there, and then it gets a node.
@@ -45,6 +46,31 @@ func TestAwaitsRoom(t *testing.T) {
 		again := start.Add(step.after + time.Second)
 		if step.want && (p.unplaced.Due(again.Add(-1)) || !p.unplaced.Due(again)) {
 			t.Errorf("after %s: it is not looked at again a second later", step.after)
+		}
+	}
+}
+
+// A pod for which a plan found nothing stays the same pod when its condition is written. The scheduler tries it again for each pod that ends
+// somewhere, and it is not planned for that.
+func TestAConditionMakesNoOtherPod(t *testing.T) {
+	p, now := newIdlePlanner(t, func([]catalog.PodRef) {}), time.Now()
+	pod := benchPod("a", "")
+	written := pod.DeepCopy()
+	written.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "full"}}
+	other := written.DeepCopy()
+	other.Labels = map[string]string{"app": "other"}
+	for _, step := range []struct {
+		name    string
+		tried   *corev1.Pod
+		planned bool
+	}{{"with its condition", written, false}, {"again", written.DeepCopy(), false}, {"with other labels", other, true}} {
+		e := asItIs(intake.Entry{Pod: pod, Class: plan.ClassKey(pod)}, written)
+		e.Hopeless = true
+		p.unplaced.Hold(e)
+		p.collected.Add(intake.Entry{Pod: step.tried, At: now})
+		p.take(now)
+		if got := p.batch.Has(pod.UID); got != step.planned {
+			t.Errorf("%s: the pod is planned: %t, want %t", step.name, got, step.planned)
 		}
 	}
 }

@@ -176,7 +176,11 @@ func (p *planner) take(now time.Time) {
 		if p.unplaced.IsAside(e.Pod.UID, now) {
 			continue
 		}
-		e.Class, e.Gang = plan.ClassKey(e.Pod), plan.GangOf(e.Pod)
+		if e.Gang = plan.GangOf(e.Pod); old.Pod == e.Pod {
+			e.Class = old.Class
+		} else {
+			e.Class = plan.ClassKey(e.Pod)
+		}
 		if old.Hopeless && old.Class == e.Class && e.Gang.Name == "" && !slices.ContainsFunc(e.Pod.Spec.Volumes, attached) {
 			// It has been tried again because something changed on the nodes, which seldom helps to launch one.
 			e.Hopeless = true

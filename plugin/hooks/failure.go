@@ -96,8 +96,9 @@ func (h *hooked) requeue(logger klog.Logger, fw framework.Framework, podInfo *fr
 		queue.Done(pod.UID)
 		return
 	}
-	// The API server accepted terms that cannot be parsed. The pod is queued without them, as upstream does.
-	podInfo.PodInfo, _ = framework.NewPodInfo(cached.DeepCopy())
+	// The API server accepted terms that cannot be parsed. The pod is queued without them, as upstream does. Upstream copies it here, and
+	// queues the informer's own when it is new: the queue changes neither. A copy of each of thousands of pods is most of the process.
+	podInfo.PodInfo, _ = framework.NewPodInfo(cached)
 	if err := queue.AddUnschedulableIfNotPresent(logger, podInfo, queue.SchedulingCycle()); err != nil {
 		logger.Error(err, "Pod was not put back into the queue", "pod", klog.KObj(pod))
 	}
