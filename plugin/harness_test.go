@@ -62,6 +62,8 @@ type harnessOptions struct {
 	// objects that exist from the start.
 	objects []runtime.Object
 	prepare func(*testLauncher)
+	// profile changes the profile of the sample configuration.
+	profile func(*config.KubeSchedulerProfile)
 	// launchFirst puts NodeLaunch before DefaultPreemption.
 	launchFirst bool
 }
@@ -88,6 +90,9 @@ func start(tb testing.TB, o harnessOptions) *harness {
 	profiles := sample(tb, "../manifests/scheduler/beside.yaml", append(o.args, "socket: "+h.launcher.socket)...)
 	if post := profiles[0].Plugins.PostFilter.Enabled; o.launchFirst {
 		post[1], post[2] = post[2], post[1]
+	}
+	if o.profile != nil {
+		o.profile(&profiles[0])
 	}
 	var err error
 	if h.plugin, err = plugin.New(plugin.Options{Registerer: h.registry, Fault: o.fault}); err != nil {
