@@ -144,6 +144,10 @@ scale: build ## Run many nodes and pods on light machines through scale out, res
 	SLIPWAY_BIN_DIR=$(CURDIR)/bin go test -count 1 -timeout 0 -v -run '^$$' -bench Scale -benchtime 1x ./e2e/scale -scale.nodes=$(or $(NODES),5000) -scale.pods=$(or $(PODS),50000) \
 		-scale.speed=$(or $(SPEED),1) -scale.rest=$(or $(REST),60s) -scale.settle=$(or $(SETTLE),5m) -scale.patience=$(or $(PATIENCE),2h) -scale.until='$(UNTIL)' -scale.profiles='$(abspath $(PROFILES))' -scale.log='$(abspath $(LOG))'
 
+.PHONY: pending
+pending: build ## Measure what pods that fit nowhere cost, and how long pods that fit wait beside them (twenty minutes); PODS=15000 REST=60s SPEED=1
+	SLIPWAY_BIN_DIR=$(CURDIR)/bin go test -count 1 -timeout 0 -v -run '^$$' -bench Pending -benchtime 1x ./e2e/scale -scale.pods=$(or $(PODS),15000) -scale.rest=$(or $(REST),60s) -scale.speed=$(or $(SPEED),1)
+
 .PHONY: kind-image
 kind-image: ## Build kind's node image, and kind, from source into bin/kind, where no registry can be reached (Linux, root; apt: debootstrap gcc libc6-dev)
 	go run ./e2e/kind/nodeimage

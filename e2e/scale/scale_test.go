@@ -37,7 +37,7 @@ func BenchmarkScale(b *testing.B) {
 
 func scale(b *testing.B) {
 	b.Helper()
-	w := newWorld(b)
+	w := newWorld(b, 0, argument[float64]("speed"))
 	pods := argument[int]("pods")
 	w.Create(sandbox.NodeClass("default"))
 	w.pool(steady)
@@ -151,6 +151,12 @@ func (w *world) profiled(name string, do func()) func() {
 // pool creates a NodePool of machines of one size, and waits until it may launch.
 func (w *world) pool(name string) {
 	w.b.Helper()
+	w.Create(nodePool(name))
+	w.await("NodePool "+name+" to be ready", func(tally) bool { return w.get(name).StatusConditions().Root().IsTrue() })
+}
+
+// nodePool is a NodePool of machines of one size, on demand.
+func nodePool(name string) *karpv1.NodePool {
 	pool := &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	template := &pool.Spec.Template
 	template.Spec.NodeClassRef = &karpv1.NodeClassReference{Group: "karpenter.k8s.aws", Kind: "EC2NodeClass", Name: "default"}
@@ -163,8 +169,7 @@ func (w *world) pool(name string) {
 	pool.Spec.Disruption.ConsolidationPolicy = karpv1.ConsolidationPolicyWhenEmptyOrUnderutilized
 	pool.Spec.Disruption.ConsolidateAfter = karpv1.MustParseNillableDuration("Never")
 	pool.Spec.Disruption.Budgets = []karpv1.Budget{{Nodes: "10%"}}
-	w.Create(pool)
-	w.await("NodePool "+name+" to be ready", func(tally) bool { return w.get(name).StatusConditions().Root().IsTrue() })
+	return pool
 }
 
 func (w *world) get(name string) *karpv1.NodePool {
@@ -206,14 +211,19 @@ func (w *world) deployments(pods int, cpu int64) {
 		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: deploymentName(i)}}
 		d.Spec.Replicas = part(pods, i)
 		d.Spec.Selector = &metav1.LabelSelector{MatchLabels: labels}
-		d.Spec.Template = corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{
-			NodeSelector:                  map[string]string{karpv1.NodePoolLabelKey: pool},
-			TerminationGracePeriodSeconds: new(int64(0)),
-			Containers: []corev1.Container{{Name: "main", Image: "registry.example/main:1", Resources: corev1.ResourceRequirements{
-				Requests: corev1.ResourceList{corev1.ResourceCPU: *resource.NewMilliQuantity(cpu, resource.DecimalSI), corev1.ResourceMemory: resource.MustParse("64Mi")},
-			}}},
-		}}
+		d.Spec.Template = corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: podSpec(cpu, map[string]string{karpv1.NodePoolLabelKey: pool})}
 		w.Create(d)
+	}
+}
+
+// podSpec is a container that asks for so many thousandths of a CPU, on a node with the labels.
+func podSpec(cpu int64, selector map[string]string) corev1.PodSpec {
+	return corev1.PodSpec{
+		NodeSelector:                  selector,
+		TerminationGracePeriodSeconds: new(int64(0)),
+		Containers: []corev1.Container{{Name: "main", Image: "registry.example/main:1", Resources: corev1.ResourceRequirements{
+			Requests: corev1.ResourceList{corev1.ResourceCPU: *resource.NewMilliQuantity(cpu, resource.DecimalSI), corev1.ResourceMemory: resource.MustParse("64Mi")},
+		}}},
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/e2e/invariants"
+	"github.com/slipway-k8s/slipway/e2e/observe"
 	"github.com/slipway-k8s/slipway/e2e/sandbox"
 	"github.com/slipway-k8s/slipway/e2e/scale/calls"
 	"github.com/slipway-k8s/slipway/e2e/testbed"
@@ -29,9 +31,11 @@ const poll = time.Second
 // world is a sandbox of light machines and what it has cost so far.
 type world struct {
 	*testbed.Testbed
-	b                   *testing.B
+	b                   testing.TB
 	scheduler, launcher meter
 	counts              calls.Counts
+	// unfit means that pods without a node are meant to be.
+	unfit bool
 	// log is the path of the audit log, and read how much of it has been counted.
 	log  string
 	read int64
@@ -56,11 +60,12 @@ func (t tally) total() int {
 	return sum
 }
 
-func newWorld(b *testing.B) *world {
+// newWorld starts a sandbox of light machines, with so many managed nodes. speed divides the delays of AWS and of machines.
+func newWorld(b testing.TB, managed int, speed float64) *world {
 	b.Helper()
 	w := &world{b: b, counts: calls.Counts{}, log: cmp.Or(argument[string]("log"), filepath.Join(b.TempDir(), "audit.log"))}
 	w.Testbed = testbed.Start(b, sandbox.Config{
-		BinDir: testbed.BinDir("../.."), Machines: sandbox.Light, Speed: argument[float64]("speed"), AuditLog: w.log, NodeSyncs: 10,
+		BinDir: testbed.BinDir("../.."), Machines: sandbox.Light, Speed: speed, AuditLog: w.log, NodeSyncs: 10, ManagedNodes: managed,
 		// Consolidation has its turn minutes after the nodes were launched.
 		LauncherArgs: []string{"--consolidation-node-age=0s", "--consolidation-pod-age=0s", "--enable-profiling"},
 		Notice:       func(text string) { b.Log(text) },
@@ -163,8 +168,12 @@ func (w *world) tail() {
 // judge fails the run for what must never be.
 func (w *world) judge(name string) {
 	w.b.Helper()
+	pods := w.Recorder.Pods()
+	if w.unfit {
+		pods = slices.DeleteFunc(pods, func(p observe.Pod) bool { return p.Object.Spec.NodeName == "" })
+	}
 	broken := invariants.Settled(invariants.Evidence{
-		Pods: w.Recorder.Pods(), Nodes: w.Recorder.Nodes(), Claims: w.Recorder.Claims(), Instances: w.AWS().Instances(),
+		Pods: pods, Nodes: w.Recorder.Nodes(), Claims: w.Recorder.Claims(), Instances: w.AWS().Instances(),
 	})
 	for _, text := range broken[:min(20, len(broken))] {
 		w.b.Errorf("after %s: %s", name, text)

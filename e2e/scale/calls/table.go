@@ -2,6 +2,7 @@ package calls
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -25,6 +26,8 @@ const (
 	goalIdle = 0.05
 	// goalMemory is the resident size of both processes together, in MiB.
 	goalMemory = 1536
+	// goalPending is the same with thousands of pods that fit nowhere.
+	goalPending = 400
 )
 
 // Stage is what was measured from one moment to the next.
@@ -47,6 +50,8 @@ type Stage struct {
 	Restarted bool
 	// Rest is true where nothing was to do.
 	Rest bool
+	// Bound is how long each pod that fits waited for a node, in seconds.
+	Bound []float64
 	// Largest names the largest object at its end, with its size.
 	Largest string
 }
@@ -84,6 +89,33 @@ func Table(stages []Stage) string {
 				perNode, cores, writes, aboutPods, reads, goal("%.0f", s.SchedulerMemory+s.LauncherMemory, goalMemory), s.Largest)
 		}
 	})
+}
+
+// PendingTable lays the stages out in which so many pods fit nowhere, a row each.
+func PendingTable(stages []Stage, pending int) string {
+	return table("stage|took|status writes a pod|Events a pod|pods that fit|bound after, p50|p99|at most|scheduler CPU s|launcher CPU s|cores|memory MiB", func(row func(...any)) {
+		for _, s := range stages {
+			slices.Sort(s.Bound)
+			rank := func(share float64) string {
+				if len(s.Bound) == 0 {
+					return ""
+				}
+				return fmt.Sprintf("%.2f s", s.Bound[int(share*float64(len(s.Bound)-1))])
+			}
+			row(s.Name, s.Took.Round(time.Second), fmt.Sprintf("%.2f", s.PerPod("pods/status", pending)), fmt.Sprintf("%.2f", s.PerPod("events", pending)), len(s.Bound),
+				rank(0.5), rank(0.99), rank(1), fmt.Sprintf("%.1f", s.SchedulerCPU), fmt.Sprintf("%.1f", s.LauncherCPU), fmt.Sprintf("%.3f", s.cores()),
+				goal("%.0f", s.SchedulerMemory+s.LauncherMemory, goalPending))
+		}
+	})
+}
+
+// PerPod is how many requests of both processes changed the resource, for each of the pods.
+func (s Stage) PerPod(resource string, pods int) float64 {
+	sum := s.Calls.sum(func(call Call) bool {
+		of, _, _ := strings.Cut(call.Resource, " ")
+		return (call.Who == Scheduler || call.Who == Launcher) && writes(call.Verb) && of == resource
+	})
+	return float64(sum) / float64(max(1, pods))
 }
 
 // cores is how many both processes used, on the average.
