@@ -63,7 +63,7 @@ func TestPending(t *testing.T) {
 func pending(tb testing.TB, pods int, speed float64, rest time.Duration) []calls.Stage {
 	tb.Helper()
 	w := &pendingWorld{world: newWorld(tb, managedNodes, speed), pods: pods}
-	w.world.unfit = true
+	w.unfit = true
 	w.Create(sandbox.NodeClass("default"))
 	full := nodePool(limited)
 	full.Spec.Limits = karpv1.Limits{corev1.ResourceCPU: resource.MustParse("4")}

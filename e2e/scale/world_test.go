@@ -61,14 +61,14 @@ func (t tally) total() int {
 }
 
 // newWorld starts a sandbox of light machines, with so many managed nodes. speed divides the delays of AWS and of machines.
-func newWorld(b testing.TB, managed int, speed float64) *world {
-	b.Helper()
-	w := &world{b: b, counts: calls.Counts{}, log: cmp.Or(argument[string]("log"), filepath.Join(b.TempDir(), "audit.log"))}
-	w.Testbed = testbed.Start(b, sandbox.Config{
+func newWorld(tb testing.TB, managed int, speed float64) *world {
+	tb.Helper()
+	w := &world{b: tb, counts: calls.Counts{}, log: cmp.Or(argument[string]("log"), filepath.Join(tb.TempDir(), "audit.log"))}
+	w.Testbed = testbed.Start(tb, sandbox.Config{
 		BinDir: testbed.BinDir("../.."), Machines: sandbox.Light, Speed: speed, AuditLog: w.log, NodeSyncs: 10, ManagedNodes: managed,
 		// Consolidation has its turn minutes after the nodes were launched.
 		LauncherArgs: []string{"--consolidation-node-age=0s", "--consolidation-pod-age=0s", "--enable-profiling"},
-		Notice:       func(text string) { b.Log(text) },
+		Notice:       func(text string) { tb.Log(text) },
 	})
 	return w
 }

@@ -238,11 +238,7 @@ func (w *Writer) write(ctx context.Context, n Note) {
 		return
 	}
 	bound := pod.Spec.NodeName != ""
-	if !bound && w.refreshes(pod, n.Message) && !w.refresh.Allow() {
-		w.stale.add(n)
-		return
-	}
-	if bound && n.EventReason == "" || w.limit.Wait(ctx) != nil {
+	if w.postponed(pod, n) || bound && n.EventReason == "" || w.limit.Wait(ctx) != nil {
 		return
 	}
 	w.event(pod, n, time.Now())
@@ -250,6 +246,15 @@ func (w *Writer) write(ctx context.Context, n Note) {
 		return
 	}
 	w.settle(ctx, pod, n, w.patch(ctx, pod, n.Message))
+}
+
+// postponed keeps a note that refreshes the pod's conditions for later, and reports whether it did: there are no more refreshes for now.
+func (w *Writer) postponed(pod *corev1.Pod, n Note) bool {
+	if pod.Spec.NodeName != "" || !w.refreshes(pod, n.Message) || w.refresh.Allow() {
+		return false
+	}
+	w.stale.add(n)
+	return true
 }
 
 // settle writes the note again after a conflict, and logs other failures.
