@@ -49,13 +49,23 @@ func (o *Offering) Coverable() bool {
 
 // Uncommitted reports whether the NodePool may launch nodes that commitments do not pay for, such as spot nodes.
 func (p NodePool) Uncommitted() bool {
+	return p.launches(func(t CapacityType) bool { return !t.Committed })
+}
+
+// OnDemand reports whether the NodePool may launch nodes that commitments pay for.
+func (p NodePool) OnDemand() bool {
+	return p.launches(func(t CapacityType) bool { return t.Committed && !t.Counted })
+}
+
+// launches reports whether the NodePool may launch a capacity type that is wanted.
+func (p NodePool) launches(want func(CapacityType) bool) bool {
 	needs, err := NewRequirements(p.Requirements)
 	if err != nil {
 		return false
 	}
 	set, limited := needs[labelCapacityType]
 	for _, t := range CapacityTypes() {
-		if !t.Committed && (!limited || set.Has(t.Name)) {
+		if want(t) && (!limited || set.Has(t.Name)) {
 			return true
 		}
 	}

@@ -18,27 +18,89 @@ import (
 // If more nodes run than a commitment pays for, it changes no bill which of them counts as covered: the commitment pays for another node when one is removed. So a
 // node saves its price if it is removed and its coverage moves to another one. The nodes that count as not covered are those that may be replaced by
 // cheaper ones: first those whose NodePool may launch what needs no commitment, such as spot nodes; of them the emptiest.
+//
+// Once a commitment is used up, what a node uses of it would pay for something else: for nodes on demand that nothing pays for, and then for those that are
+// spot and may be on demand. So a node that counts as covered is worth that, and is given up where its pods fit elsewhere for less. Nodes that may be spot
+// themselves are not: spot nodes would replace them, and they the spot nodes.
 func Lower(cat catalog.State, fleet []consolidate.Node, labels map[string]map[string]string) {
 	if len(cat.Commitments) == 0 {
 		return
 	}
-	nodes := billed(cat, fleet, labels)
-	for _, pool := range commitment.Pools(cat.Commitments) {
-		left := pool.Amount
+	nodes, pools, spot := billed(cat, fleet, labels), commitment.Pools(cat.Commitments), worth(cat, fleet)
+	over := uncovered(pools, slices.Clone(nodes))
+	for p := range pools {
+		left := pools[p].Amount
 		for i := range nodes {
 			n := &nodes[i]
-			draw, ok := pool.Draw(n.InstanceType, n.Zone, n.OnDemand)
-			if !ok || n.open <= 0 || left <= 0 {
+			share, draw := n.take(&pools[p], &left)
+			if share == 0 || n.of == nil {
 				continue
 			}
-			share := min(n.open, left/draw)
-			left -= share * draw
-			n.open -= share
-			if n.of != nil {
-				n.of.Price -= share * (n.OnDemand - pool.Price(draw, n.OnDemand))
+			price := pools[p].Price(draw, n.OnDemand)
+			if !n.elsewhere && over[p] >= 0 {
+				saved := max(n.open, min(over[p]/draw, 1))
+				saved += (1 - saved) * spot
+				price = max(price, (saved-n.open)/share*n.OnDemand)
+			}
+			n.of.Price -= share * (n.OnDemand - price)
+		}
+	}
+}
+
+// take lets a node use what is left of a pool. It returns how much of the node that pays for, and what all of the node uses.
+func (n *node) take(pool *commitment.Pool, left *float64) (share, draw float64) {
+	draw, ok := pool.Draw(n.InstanceType, n.Zone, n.OnDemand)
+	if !ok || n.open <= 0 || *left <= 0 {
+		return 0, 0
+	}
+	share = min(n.open, *left/draw)
+	*left -= share * draw
+	n.open -= share
+	return share, draw
+}
+
+// uncovered returns for each pool what nodes would use of it that nothing pays for; -1 for a pool that is not used up. It changes the nodes.
+func uncovered(pools []commitment.Pool, nodes []node) []float64 {
+	out := make([]float64, len(pools))
+	for p := range pools {
+		left := pools[p].Amount
+		for i := range nodes {
+			nodes[i].take(&pools[p], &left)
+		}
+		if left > 1e-9*pools[p].Amount {
+			out[p] = -1
+		}
+	}
+	for p := range pools {
+		for i := range nodes {
+			n := &nodes[i]
+			if draw, ok := pools[p].Draw(n.InstanceType, n.Zone, n.OnDemand); ok && out[p] >= 0 {
+				out[p] += max(n.open, 0) * draw
 			}
 		}
 	}
+	return out
+}
+
+// worth returns what spot nodes whose NodePools may launch on demand as well cost, as a share of what they would cost on demand; 0 if there are none.
+func worth(cat catalog.State, fleet []consolidate.Node) float64 {
+	counts, prices := map[catalog.Billed]int{}, map[catalog.Billed]float64{}
+	for i := range fleet {
+		n := &fleet[i]
+		if pool := cat.NodePools[n.NodePool]; !catalog.CapacityTypeOf(n.CapacityType).Committed && pool.OnDemand() {
+			b := catalog.Billed{InstanceType: n.InstanceType, Zone: n.Zone}
+			counts[b]++
+			prices[b] += n.Price
+		}
+	}
+	paid, onDemand := 0.0, 0.0
+	for _, u := range cat.Uses(counts) {
+		paid, onDemand = paid+prices[catalog.Billed{InstanceType: u.InstanceType, Zone: u.Zone}], onDemand+float64(u.Count)*u.OnDemand
+	}
+	if onDemand == 0 {
+		return 0
+	}
+	return min(paid/onDemand, 1)
 }
 
 // node is one that commitments may pay for, or several that are not of the fleet.

@@ -45,8 +45,8 @@ func TestLower(t *testing.T) {
 	}
 }
 
-// A plan pays for two of three nodes. The one that counts as not covered is the one that a spot node may replace, though AWS pays for it first, and
-// though it is the fullest; without any such node it is the emptiest.
+// A plan pays for 4 USD of 5 on demand. What counts as not covered is the node that a spot node may replace, though AWS pays for it first, and though it is the
+// fullest. Of the others, each saves 1 USD if it is removed, since the plan then pays for another one.
 func TestWhatMayBeReplacedIsNotCovered(t *testing.T) {
 	only := func(name, capacityType string) catalog.NodePool {
 		return catalog.NodePool{Name: name, NodeClass: "class", Requirements: []catalog.Requirement{{
@@ -64,8 +64,8 @@ func TestWhatMayBeReplacedIsNotCovered(t *testing.T) {
 		flexible string
 		want     map[string]float64
 	}{
-		"one may be spot": {"spot", map[string]float64{"steady": 0.016, "large": 0.016, "flexible": 1}},
-		"none may":        {"on-demand", map[string]float64{"steady": 0.016, "large": 2 - 0.5*(2-0.016), "flexible": 0.008}},
+		"one may be spot": {"spot", map[string]float64{"steady": 1, "large": 1, "flexible": 1}},
+		"none may":        {"on-demand", map[string]float64{"steady": 1, "large": 1.008, "flexible": 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cat.NodePools = map[string]catalog.NodePool{"steady": only("steady", "on-demand"), "flexible": only("flexible", tc.flexible)}
@@ -87,6 +87,44 @@ func TestWhatMayBeReplacedIsNotCovered(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A plan pays for both nodes on demand, and no more. What they use of it is worth the spot nodes that could be on demand in their place, and nothing where a part
+// of the plan is left or no spot node could be.
+func TestWhatACommitmentIsWorthElsewhere(t *testing.T) {
+	for name, tc := range map[string]struct {
+		usd  float64
+		spot []string
+		want float64
+	}{
+		"used up":               {1.6, []string{"on-demand", "spot"}, 0.3},
+		"a part is left":        {1.7, []string{"on-demand", "spot"}, 0.008},
+		"spot is spot":          {1.6, []string{"spot"}, 0.008},
+		"one more is uncovered": {0.8, []string{"on-demand", "spot"}, 1},
+	} {
+		need := func(types ...string) []catalog.Requirement {
+			return []catalog.Requirement{{Key: "karpenter.sh/capacity-type", Operator: corev1.NodeSelectorOpIn, Values: types}}
+		}
+		cat := catalog.State{
+			Commitments: []commitment.Commitment{{ID: "sp", Kind: commitment.ComputeSavingsPlan, USDPerHour: tc.usd, Discount: 0.2, Share: 1}},
+			NodePools:   map[string]catalog.NodePool{"steady": {Name: "steady", NodeClass: "class", Requirements: need("on-demand")}, "spot": {Name: "spot", NodeClass: "class", Requirements: need(tc.spot...)}},
+			InstanceTypes: map[string][]catalog.InstanceType{"class": {{Name: "m5.large", Offerings: []catalog.Offering{
+				{Zone: "a", CapacityType: "on-demand", Price: 1}, {Zone: "a", CapacityType: "spot", Price: 0.3},
+			}}}},
+		}
+		fleet, all := []consolidate.Node{}, map[string]map[string]string{}
+		for _, n := range []string{"full", "half", "spot"} {
+			one := consolidate.Node{Name: n, Used: map[string]float64{"full": 1, "half": 0.5}[n], Offer: consolidate.Offer{NodePool: "steady", InstanceType: "m5.large", Zone: "a", CapacityType: "on-demand", Price: 1}}
+			if n == "spot" {
+				one.NodePool, one.CapacityType, one.Price = "spot", "spot", 0.3
+			}
+			fleet, all[n] = append(fleet, one), labels(one.CapacityType)
+		}
+		cover.Lower(cat, fleet, all)
+		if got := fleet[0].Price; math.Abs(got-tc.want) > 1e-9 || fleet[2].Price != 0.3 {
+			t.Errorf("%s: a covered node costs %v, want %v; fleet %+v", name, got, tc.want, fleet)
+		}
 	}
 }
 
