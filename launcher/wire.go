@@ -29,7 +29,6 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/leadership"
 	"github.com/slipway-k8s/slipway/launcher/nodeclass"
 	"github.com/slipway-k8s/slipway/launcher/nodepool"
-	"github.com/slipway-k8s/slipway/launcher/prefetch"
 	"github.com/slipway-k8s/slipway/launcher/reclaim"
 	"github.com/slipway-k8s/slipway/launcher/reject"
 	"github.com/slipway-k8s/slipway/launcher/server"
@@ -291,10 +290,6 @@ func (l *Launcher) joining(p parts) error {
 	if err != nil {
 		return err
 	}
-	images, err := prefetch.New(prefetch.Config{Client: mgr.GetClient(), Guard: p.leader, Ours: p.beside.ours, Registerer: l.registerer})
-	if err != nil {
-		return err
-	}
 	rejections, err := reject.New(reject.Config{
 		Client: mgr.GetClient(), Guard: p.leader, Events: l.recorders.slipway, Health: p.health, Ours: p.beside.ours,
 	})
@@ -305,7 +300,7 @@ func (l *Launcher) joining(p parts) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(controller.SetupWithManager(mgr), images.SetupWithManager(mgr), rejections.SetupWithManager(mgr), shapes.SetupWithManager(mgr))
+	return errors.Join(controller.SetupWithManager(mgr), l.disks(p), rejections.SetupWithManager(mgr), shapes.SetupWithManager(mgr))
 }
 
 func (l *Launcher) termination(p parts) error {

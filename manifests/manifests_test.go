@@ -11,6 +11,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	autoscalingv1beta1 "sigs.k8s.io/karpenter/pkg/apis/autoscaling/v1beta1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 	"sigs.k8s.io/yaml"
 
@@ -102,6 +103,8 @@ func decodeStrictly(document []byte) error {
 		"karpenter.sh/v1, Kind=NodePool":          &karpv1.NodePool{},
 		"karpenter.k8s.aws/v1, Kind=EC2NodeClass": &awsv1.EC2NodeClass{},
 		"apps/v1, Kind=Deployment":                &appsv1.Deployment{},
+
+		"autoscaling.x-k8s.io/v1beta1, Kind=CapacityBuffer": &autoscalingv1beta1.CapacityBuffer{},
 
 		"admissionregistration.k8s.io/v1, Kind=ValidatingAdmissionPolicy":        &admissionv1.ValidatingAdmissionPolicy{},
 		"admissionregistration.k8s.io/v1, Kind=ValidatingAdmissionPolicyBinding": &admissionv1.ValidatingAdmissionPolicyBinding{},

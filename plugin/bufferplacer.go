@@ -3,6 +3,7 @@ package plugin
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -128,7 +129,9 @@ type bufferState struct {
 	entries, todo []intake.Entry
 	// noLaunch means that no node is launched for them.
 	noLaunch bool
-	places   *api.BufferPlaces
+	// standby is its UID where it is a standby buffer; empty for all others.
+	standby string
+	places  *api.BufferPlaces
 }
 
 // place plans the buffers of a namespace together. Where that fails it plans each by itself, so that one cannot keep the others from room.
@@ -141,7 +144,7 @@ func (b *bufferPlacer) place(ctx context.Context, asked *api.PlaceBuffers) *api.
 	b.table.Keep(asked.GetNamespace(), pods, asked.GetNamespaces())
 	b.watchCordons(time.Now())
 	// What was found once and is not launched again comes first.
-	var found, others []*bufferState
+	var found, others, standby []*bufferState
 	for _, s := range states {
 		for _, e := range s.entries {
 			if _, node := b.table.Of(e.Pod.UID); !b.stays(node) {
@@ -149,12 +152,16 @@ func (b *bufferPlacer) place(ctx context.Context, asked *api.PlaceBuffers) *api.
 			}
 		}
 		answer.Buffers = append(answer.Buffers, s.places)
-		if s.noLaunch {
+		switch {
+		case s.standby != "":
+			standby = append(standby, s)
+		case s.noLaunch:
 			found = append(found, s)
-		} else {
+		default:
 			others = append(others, s)
 		}
 	}
+	b.planStandby(ctx, standby)
 	b.planAll(ctx, found)
 	b.planAll(ctx, others)
 	return answer
@@ -170,7 +177,7 @@ func (b *bufferPlacer) planAll(ctx context.Context, states []*bufferState) {
 		b.describe(states, nil)
 		return
 	}
-	err := b.plan(ctx, entries, states)
+	err := b.plan(ctx, entries, states, bufferPods())
 	if err == nil || ctx.Err() != nil {
 		return
 	}
@@ -178,11 +185,28 @@ func (b *bufferPlacer) planAll(ctx context.Context, states []*bufferState) {
 	for end := time.Now().Add(divideWithin * buffersAtMost); len(states) > 0; states = states[1:] {
 		s := states[:1]
 		if time.Now().Before(end) {
-			err = b.plan(ctx, s[0].todo, s)
+			err = b.plan(ctx, s[0].todo, s, bufferPods())
 		}
 		if err != nil && len(s[0].todo) > 0 {
 			b.describe(s, nil)
 			s[0].places.NoRoom = "planning failed and is tried again: " + err.Error()
+		}
+	}
+}
+
+// planStandby plans standby buffers, each by itself on nodes of its own. What is not planned in time keeps its room until the launcher asks again.
+func (b *bufferPlacer) planStandby(ctx context.Context, states []*bufferState) {
+	end := time.Now().Add(buffersAtMost)
+	for _, s := range states {
+		one, err := []*bufferState{s}, errors.New("the other buffers of the namespace took all of the time")
+		if time.Now().Before(end) {
+			err = b.plan(ctx, s.todo, one, standbyPods(s.standby))
+		}
+		if err != nil || len(s.todo) == 0 {
+			b.describe(one, nil)
+		}
+		if err != nil && s.places.GetNoRoom() == "" {
+			s.places.NoRoom = "planning failed and is tried again: " + err.Error()
 		}
 	}
 }
@@ -214,6 +238,9 @@ func (b *bufferPlacer) states(asked *api.PlaceBuffers) ([]*bufferState, map[type
 		}
 		buffer := buffers.Buffer{Namespace: asked.GetNamespace(), Name: in.GetName(), UID: in.GetUid(), Count: int(in.GetPods()), Template: template.out, Whole: in.GetWhole()}
 		s.take(&buffer, b.parts.queue.profiles.served[0], now)
+		if in.GetStandby() {
+			s.standby = in.GetUid()
+		}
 		for _, e := range s.entries {
 			all[e.Pod.UID] = true
 		}
@@ -247,12 +274,12 @@ func (s *bufferState) take(buffer *buffers.Buffer, scheduler string, now time.Ti
 }
 
 // plan plans the entries, which are the pods of the buffers, launches what is missing, and completes the answers.
-func (b *bufferPlacer) plan(ctx context.Context, entries []intake.Entry, states []*bufferState) error {
+func (b *bufferPlacer) plan(ctx context.Context, entries []intake.Entry, states []*bufferState, of purpose) error {
 	if len(entries) == 0 {
 		return nil
 	}
 	b.provisioner.timeout = buffersAtMost + time.Duration(len(entries))*buffersPerPod
-	w, err := b.provisioner.attempt(ctx, entries, bufferPods())
+	w, err := b.provisioner.attempt(ctx, entries, of)
 	if err != nil {
 		return err
 	}

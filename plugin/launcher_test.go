@@ -190,7 +190,7 @@ func (l *testLauncher) Launch(_ context.Context, req *api.LaunchRequest) (*api.L
 		n := &api.InFlightNode{
 			NodeClaim: c.GetName(), NodePool: c.GetNodePool(), Phase: api.Phase_PHASE_RECORDED, Pods: c.GetPods(),
 			Replaces: c.GetReplaces(), InstanceType: c.GetExpected().GetInstanceType(), Zone: c.GetExpected().GetZone(),
-			CapacityType: c.GetExpected().GetCapacityType(), Labels: l.labels(c), Allocatable: l.allocatable(c),
+			CapacityType: c.GetExpected().GetCapacityType(), Labels: l.labels(c), Allocatable: l.allocatable(c), Standby: c.GetStandby(),
 		}
 		l.inFlight[c.GetName()] = n
 		l.publish(func() *api.CatalogUpdate { return &api.CatalogUpdate{InFlight: []*api.InFlightNode{n}} })
@@ -201,7 +201,7 @@ func (l *testLauncher) Launch(_ context.Context, req *api.LaunchRequest) (*api.L
 		n := &api.InFlightNode{
 			NodeClaim: old.GetNodeClaim(), NodeName: old.GetNodeName(), NodePool: old.GetNodePool(), Phase: old.GetPhase(),
 			Labels: old.GetLabels(), Allocatable: old.GetAllocatable(), Pods: slices.Concat(old.GetPods(), p.GetPods()), Replaces: old.GetReplaces(),
-			InstanceType: old.GetInstanceType(), Zone: old.GetZone(), CapacityType: old.GetCapacityType(),
+			InstanceType: old.GetInstanceType(), Zone: old.GetZone(), CapacityType: old.GetCapacityType(), Standby: old.GetStandby(),
 		}
 		l.inFlight[p.GetNodeClaim()] = n
 		l.publish(func() *api.CatalogUpdate { return &api.CatalogUpdate{InFlight: []*api.InFlightNode{n}} })

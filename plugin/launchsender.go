@@ -76,6 +76,9 @@ func (s *launchSender) launch(ctx context.Context, w *work) planned {
 	} else {
 		s.narrow(w)
 	}
+	for i := range w.result.Plan.Claims {
+		w.result.Plan.Claims[i].Standby = w.standby
+	}
 	req := link.Request(batchName, w.kind, w.result.Plan, w.result.Input.Classes)
 	logPlan(ctx, w, req, now)
 	var refused map[string]*api.Result

@@ -130,7 +130,7 @@ func (p *provisioner) provision(ctx context.Context, entries []intake.Entry, of 
 		return provision.Result{}, &surroundingsError{fmt.Errorf("updating the snapshot of the scheduler's cache: %w", err)}
 	}
 	now := time.Now()
-	req, err := p.needs.request(entries, p.view.State(p.promises.Claims(), now))
+	req, err := p.needs.request(entries, p.view.StateFor(p.promises.Claims(), now, of.sees))
 	if err != nil {
 		return provision.Result{}, &surroundingsError{err}
 	}
@@ -149,7 +149,9 @@ func (p *provisioner) provision(ctx context.Context, entries []intake.Entry, of 
 	// A share allows pods of a plan on spot nodes that it did not allow one by one.
 	shares := ondemand.SharesOf(req.Cluster.Catalog.NodePools)
 	again := gangs || slices.ContainsFunc(entries, func(e intake.Entry) bool { return shares.Governs(e.Pod) })
-	req.Cluster.Room = func(name string) bool { return (again || !of.pending()) && !of.avoid[name] || p.view.Young(name, now) }
+	req.Cluster.Room = func(name string) bool {
+		return of.standby == "" && ((again || !of.pending()) && !of.avoid[name] || p.view.Young(name, now))
+	}
 	result, err := p.planning.Provision(ctx, req)
 	if err != nil {
 		return provision.Result{}, err

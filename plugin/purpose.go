@@ -4,6 +4,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/slipway-k8s/slipway/launcher/api"
+	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/intake"
 	"github.com/slipway-k8s/slipway/plugin/plan"
 	"github.com/slipway-k8s/slipway/plugin/provision"
@@ -19,6 +20,8 @@ type purpose struct {
 	avoid map[string]bool
 	// takes are the reserved capacity buffers whose room is free for the pods, by UID.
 	takes map[string]bool
+	// standby is the UID of the standby buffer whose pods are planned; empty for all other pods.
+	standby string
 }
 
 // pendingPods is the purpose of a batch of pods that have no node yet.
@@ -35,6 +38,23 @@ func (p purpose) taking(buffers map[string]bool) purpose {
 
 // bufferPods is the purpose of a batch of pods of capacity buffers.
 func bufferPods() purpose { return purpose{kind: api.Purpose_PURPOSE_BUFFER} }
+
+// standbyPods is the purpose of a batch of pods of one standby buffer: they have nodes of their own.
+func standbyPods(buffer string) purpose {
+	return purpose{kind: api.Purpose_PURPOSE_BUFFER, standby: buffer}
+}
+
+// sees reports whether a node in flight is room for the pods. Those of a standby buffer have its own nodes that sleep, and no other. Pods that may take
+// its room wake them, unless the offering has no capacity: EC2 would not start the instance.
+func (p purpose) sees(n catalog.InFlightNode, of catalog.State) bool {
+	switch {
+	case p.standby != "":
+		return n.Sleeps() && n.Standby == p.standby && !n.Outdated
+	case n.Sleeps():
+		return p.takes[n.Standby] && !n.Stopping && (n.Phase >= catalog.PhaseNodeCreated || of.Offers(n))
+	}
+	return true
+}
 
 // keepsBuffers reports whether the room of capacity buffers is none for the pods: it is for pods that have no node, or lose it anyway.
 func (p purpose) keepsBuffers() bool {

@@ -32,15 +32,23 @@ const tagsAfter = 250 * time.Millisecond
 // accountID is that of the sandbox's AWS.
 const accountID = "123456789012"
 
-// LauncherPolicy returns the shipped policy with the values of the sandbox.
+// LauncherPolicy returns the shipped policy with the values of the sandbox, and with the rights for standby buffers.
 func LauncherPolicy() (policy.Policy, error) {
-	document, err := manifests.LauncherPolicy(manifests.PolicyValues{
-		Region: Region, AccountID: accountID, ClusterName: ClusterName, NodeRole: nodeRole, InterruptionQueue: ClusterName,
-	})
-	if err != nil {
-		return policy.Policy{}, err
+	var out policy.Policy
+	for _, shipped := range []func(manifests.PolicyValues) ([]byte, error){manifests.LauncherPolicy, manifests.StandbyPolicy} {
+		document, err := shipped(manifests.PolicyValues{
+			Region: Region, AccountID: accountID, ClusterName: ClusterName, NodeRole: nodeRole, InterruptionQueue: ClusterName,
+		})
+		if err != nil {
+			return policy.Policy{}, err
+		}
+		read, err := policy.Parse(document)
+		if err != nil {
+			return policy.Policy{}, err
+		}
+		out = out.With(read)
 	}
-	return policy.Parse(document)
+	return out, nil
 }
 
 // AWS returns the sandbox's own AWS; nil where it uses another.

@@ -28,15 +28,17 @@ const (
 	StrategyReserved = "buffer.slipway.dev/reserved"
 	// StrategyOneShot keeps room for all pods or for none, once, and for a limited time. Its takers alone get it.
 	StrategyOneShot = "buffer.slipway.dev/one-shot"
+	// StrategyStandby keeps stopped instances, which the first of its takers wakes.
+	StrategyStandby = "buffer.slipway.dev/standby"
 )
 
 // Unsupported returns why no room is kept with the buffer's strategy; empty where some is.
 func Unsupported(spec *autoscalingv1beta1.CapacityBufferSpec) string {
 	switch s := Strategy(spec); s {
-	case StrategyActive, StrategyReserved, StrategyOneShot:
+	case StrategyActive, StrategyReserved, StrategyOneShot, StrategyStandby:
 		return ""
 	default:
-		return fmt.Sprintf("%s is not supported, want %s, %s or %s", s, StrategyActive, StrategyReserved, StrategyOneShot)
+		return fmt.Sprintf("%s is not supported, want %s, %s, %s or %s", s, StrategyActive, StrategyReserved, StrategyOneShot, StrategyStandby)
 	}
 }
 

@@ -56,8 +56,8 @@ func TestTakers(t *testing.T) {
 // A strategy that slipway does not have keeps no room, and says which do.
 func TestUnsupported(t *testing.T) {
 	for strategy, want := range map[string]string{
-		"": "", "buffer.x-k8s.io/active-capacity": "", "buffer.slipway.dev/reserved": "",
-		"buffer.slipway.dev/other": "buffer.slipway.dev/other is not supported, want buffer.x-k8s.io/active-capacity, buffer.slipway.dev/reserved or buffer.slipway.dev/one-shot",
+		"": "", "buffer.x-k8s.io/active-capacity": "", "buffer.slipway.dev/reserved": "", "buffer.slipway.dev/standby": "",
+		"buffer.slipway.dev/other": "buffer.slipway.dev/other is not supported, want buffer.x-k8s.io/active-capacity, buffer.slipway.dev/reserved, buffer.slipway.dev/one-shot or buffer.slipway.dev/standby",
 	} {
 		if got := buffersize.Unsupported(&autoscalingv1beta1.CapacityBufferSpec{ProvisioningStrategy: &strategy}); got != want {
 			t.Errorf("%q: %q, want %q", strategy, got, want)

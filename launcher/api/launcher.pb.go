@@ -1320,10 +1320,16 @@ type InFlightNode struct {
 	// Names of the nodes that terminate whose pods this one is for, sorted; empty where it is for pending pods.
 	Replaces []string `protobuf:"bytes,9,rep,name=replaces,proto3" json:"replaces,omitempty"`
 	// Milliseconds since the epoch: the join deadline.
-	Deadline      int64  `protobuf:"varint,10,opt,name=deadline,proto3" json:"deadline,omitempty"`
-	InstanceType  string `protobuf:"bytes,11,opt,name=instance_type,json=instanceType,proto3" json:"instance_type,omitempty"`
-	Zone          string `protobuf:"bytes,12,opt,name=zone,proto3" json:"zone,omitempty"`
-	CapacityType  string `protobuf:"bytes,13,opt,name=capacity_type,json=capacityType,proto3" json:"capacity_type,omitempty"`
+	Deadline     int64  `protobuf:"varint,10,opt,name=deadline,proto3" json:"deadline,omitempty"`
+	InstanceType string `protobuf:"bytes,11,opt,name=instance_type,json=instanceType,proto3" json:"instance_type,omitempty"`
+	Zone         string `protobuf:"bytes,12,opt,name=zone,proto3" json:"zone,omitempty"`
+	CapacityType string `protobuf:"bytes,13,opt,name=capacity_type,json=capacityType,proto3" json:"capacity_type,omitempty"`
+	// UID of the standby buffer that it was launched for, until it is woken; empty for all others. The next pod that is promised the node wakes it.
+	Standby string `protobuf:"bytes,14,opt,name=standby,proto3" json:"standby,omitempty"`
+	// Its instance is being stopped: a pod would wait for that, and for a start.
+	Stopping bool `protobuf:"varint,15,opt,name=stopping,proto3" json:"stopping,omitempty"`
+	// It has drifted: the buffer's room is planned elsewhere.
+	Outdated      bool `protobuf:"varint,16,opt,name=outdated,proto3" json:"outdated,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1447,6 +1453,27 @@ func (x *InFlightNode) GetCapacityType() string {
 		return x.CapacityType
 	}
 	return ""
+}
+
+func (x *InFlightNode) GetStandby() string {
+	if x != nil {
+		return x.Standby
+	}
+	return ""
+}
+
+func (x *InFlightNode) GetStopping() bool {
+	if x != nil {
+		return x.Stopping
+	}
+	return false
+}
+
+func (x *InFlightNode) GetOutdated() bool {
+	if x != nil {
+		return x.Outdated
+	}
+	return false
 }
 
 type InFlightEnd struct {
@@ -1712,7 +1739,9 @@ type Claim struct {
 	// Claims and placements of one group hold the pods of a gang: all of them are recorded or none. Empty for none.
 	Group string `protobuf:"bytes,9,opt,name=group,proto3" json:"group,omitempty"`
 	// DRA drivers whose devices the pods' ResourceClaims need, sorted: the node is initialized once each has published them.
-	DraDrivers    []string `protobuf:"bytes,10,rep,name=dra_drivers,json=draDrivers,proto3" json:"dra_drivers,omitempty"`
+	DraDrivers []string `protobuf:"bytes,10,rep,name=dra_drivers,json=draDrivers,proto3" json:"dra_drivers,omitempty"`
+	// UID of the standby buffer for whose pods alone it is launched; empty for none.
+	Standby       string `protobuf:"bytes,11,opt,name=standby,proto3" json:"standby,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1815,6 +1844,13 @@ func (x *Claim) GetDraDrivers() []string {
 		return x.DraDrivers
 	}
 	return nil
+}
+
+func (x *Claim) GetStandby() string {
+	if x != nil {
+		return x.Standby
+	}
+	return ""
 }
 
 // Expected is the offering that the plan counts on: shown in events, and the base of the bill.
@@ -2649,7 +2685,9 @@ type Buffer struct {
 	// All pods have room, or none has.
 	Whole bool `protobuf:"varint,6,opt,name=whole,proto3" json:"whole,omitempty"`
 	// No node is launched for it: its pods have room on nodes that exist, or none.
-	NoLaunch      bool `protobuf:"varint,7,opt,name=no_launch,json=noLaunch,proto3" json:"no_launch,omitempty"`
+	NoLaunch bool `protobuf:"varint,7,opt,name=no_launch,json=noLaunch,proto3" json:"no_launch,omitempty"`
+	// Its room is on nodes of its own alone, whose instances are stopped until a pod is promised one.
+	Standby       bool `protobuf:"varint,8,opt,name=standby,proto3" json:"standby,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2729,6 +2767,13 @@ func (x *Buffer) GetWhole() bool {
 func (x *Buffer) GetNoLaunch() bool {
 	if x != nil {
 		return x.NoLaunch
+	}
+	return false
+}
+
+func (x *Buffer) GetStandby() bool {
+	if x != nil {
+		return x.Standby
 	}
 	return false
 }
@@ -4105,7 +4150,7 @@ const file_launcher_api_launcher_proto_rawDesc = "" +
 	"\floss_per_pod\x18\x0f \x01(\x01R\n" +
 	"lossPerPod\x12\x1d\n" +
 	"\n" +
-	"settles_at\x18\x10 \x01(\x03R\tsettlesAt\"\xac\x05\n" +
+	"settles_at\x18\x10 \x01(\x03R\tsettlesAt\"\xfe\x05\n" +
 	"\fInFlightNode\x12\x1d\n" +
 	"\n" +
 	"node_claim\x18\x01 \x01(\tR\tnodeClaim\x12\x1b\n" +
@@ -4121,7 +4166,10 @@ const file_launcher_api_launcher_proto_rawDesc = "" +
 	" \x01(\x03R\bdeadline\x12#\n" +
 	"\rinstance_type\x18\v \x01(\tR\finstanceType\x12\x12\n" +
 	"\x04zone\x18\f \x01(\tR\x04zone\x12#\n" +
-	"\rcapacity_type\x18\r \x01(\tR\fcapacityType\x1a9\n" +
+	"\rcapacity_type\x18\r \x01(\tR\fcapacityType\x12\x18\n" +
+	"\astandby\x18\x0e \x01(\tR\astandby\x12\x1a\n" +
+	"\bstopping\x18\x0f \x01(\bR\bstopping\x12\x1a\n" +
+	"\boutdated\x18\x10 \x01(\bR\boutdated\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a>\n" +
@@ -4149,7 +4197,7 @@ const file_launcher_api_launcher_proto_rawDesc = "" +
 	"placements\x18\x03 \x03(\v2&.slipway.launcher.v1.InFlightPlacementR\n" +
 	"placements\x126\n" +
 	"\apurpose\x18\x04 \x01(\x0e2\x1c.slipway.launcher.v1.PurposeR\apurpose\x126\n" +
-	"\aversion\x18\x05 \x01(\v2\x1c.slipway.launcher.v1.VersionR\aversion\"\xe7\x03\n" +
+	"\aversion\x18\x05 \x01(\v2\x1c.slipway.launcher.v1.VersionR\aversion\"\x81\x04\n" +
 	"\x05Claim\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1b\n" +
 	"\tnode_pool\x18\x02 \x01(\tR\bnodePool\x12D\n" +
@@ -4162,7 +4210,8 @@ const file_launcher_api_launcher_proto_rawDesc = "" +
 	"\x05group\x18\t \x01(\tR\x05group\x12\x1f\n" +
 	"\vdra_drivers\x18\n" +
 	" \x03(\tR\n" +
-	"draDrivers\x1a;\n" +
+	"draDrivers\x12\x18\n" +
+	"\astandby\x18\v \x01(\tR\astandby\x1a;\n" +
 	"\rRequestsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xed\x01\n" +
@@ -4231,7 +4280,7 @@ const file_launcher_api_launcher_proto_rawDesc = "" +
 	"\abuffers\x18\x02 \x03(\v2\x1b.slipway.launcher.v1.BufferR\abuffers\x12\x1e\n" +
 	"\n" +
 	"namespaces\x18\x03 \x03(\tR\n" +
-	"namespaces\"\xc6\x01\n" +
+	"namespaces\"\xe0\x01\n" +
 	"\x06Buffer\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03uid\x18\x02 \x01(\tR\x03uid\x12\x12\n" +
@@ -4239,7 +4288,8 @@ const file_launcher_api_launcher_proto_rawDesc = "" +
 	"\btemplate\x18\x04 \x01(\fR\btemplate\x123\n" +
 	"\x06takers\x18\x05 \x01(\v2\x1b.slipway.launcher.v1.TakersR\x06takers\x12\x14\n" +
 	"\x05whole\x18\x06 \x01(\bR\x05whole\x12\x1b\n" +
-	"\tno_launch\x18\a \x01(\bR\bnoLaunch\"R\n" +
+	"\tno_launch\x18\a \x01(\bR\bnoLaunch\x12\x18\n" +
+	"\astandby\x18\b \x01(\bR\astandby\"R\n" +
 	"\x06Takers\x12\x1a\n" +
 	"\bselector\x18\x01 \x01(\tR\bselector\x12\x1f\n" +
 	"\bpriority\x18\x02 \x01(\x05H\x00R\bpriority\x88\x01\x01B\v\n" +

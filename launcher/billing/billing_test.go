@@ -288,6 +288,21 @@ func TestOverlaidPriceOfTheBill(t *testing.T) {
 }
 
 // Pods are charged to what a user wrote: a Deployment, a CronJob, a static pod's manifest.
+// Of an instance that is stopped for a standby buffer, the volumes alone are billed.
+func TestStoppedInstanceOfTheBill(t *testing.T) {
+	now := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
+	claim, _ := node("n", "on-demand", now.Add(-time.Hour))
+	in := Objects{Now: now, Claims: []karpv1.NodeClaim{*claim}, Types: instanceTypes(t.Context())}
+	if got := Look(in).Nodes[0].PerHour; math.Abs(got.Total()-0.098) > 1e-9 || got.Volumes == 0 {
+		t.Errorf("while it runs it costs %+v", got)
+	}
+	claim.Annotations = map[string]string{catalog.StandbyAnnotation: "buffer", catalog.StandbyStateAnnotation: "asleep/2026-11-23T11:30:00Z"}
+	in.Claims = []karpv1.NodeClaim{*claim}
+	if got := Look(in).Nodes[0].PerHour; got.Total() != got.Volumes || math.Abs(got.Volumes-0.002) > 1e-9 {
+		t.Errorf("while it is stopped it costs %+v", got)
+	}
+}
+
 func TestKeys(t *testing.T) {
 	for _, tc := range []struct{ kind, owner, pod, hash, want string }{
 		{"", "", "bare", "", "Pod/bare"},

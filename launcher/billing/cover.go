@@ -7,6 +7,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/bill"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/catalog/commitment"
+	"github.com/slipway-k8s/slipway/launcher/record"
 )
 
 // paid is what commitments pay for.
@@ -84,7 +85,7 @@ func (in *Objects) commitments(nodes map[string]*corev1.Node) paid {
 	return out
 }
 
-// billed counts the nodes of the cluster that commitments may pay for, and instances without a Node yet. EC2 does not bill instances that shut down.
+// billed counts the nodes of the cluster that commitments may pay for, and instances without a Node yet. EC2 does not bill instances that shut down or are stopped.
 func (in *Objects) billed(nodes map[string]*corev1.Node) map[catalog.Billed]int {
 	over := map[string]bool{}
 	for i := range in.Claims {
@@ -104,7 +105,7 @@ func (in *Objects) billed(nodes map[string]*corev1.Node) map[catalog.Billed]int 
 		}
 	}
 	for i := range in.Claims {
-		if claim := &in.Claims[i]; claim.Status.ProviderID != "" && nodes[claim.Status.NodeName] == nil && ended(claim).IsZero() {
+		if claim := &in.Claims[i]; claim.Status.ProviderID != "" && !record.StandbyOf(claim).Off() && nodes[claim.Status.NodeName] == nil && ended(claim).IsZero() {
 			count(claim.Labels)
 		}
 	}

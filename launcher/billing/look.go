@@ -14,6 +14,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/catalog/commitment"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
+	"github.com/slipway-k8s/slipway/launcher/record"
 )
 
 // Objects are the cluster as the cache has it, with prices.
@@ -85,6 +86,12 @@ func Look(in Objects) bill.Observation {
 		p := in.priceOf(claim, prices)
 		n.PerHour, n.Burst = p.cost(claim, declared[n.NodePool])
 		n.PerHour.Volumes *= catalog.HoursPerMonth / catalog.HoursOfMonth(in.Now)
+		if record.StandbyOf(claim).Off() {
+			// EC2 bills the volumes of a stopped instance alone, and nothing runs there.
+			n.PerHour, n.Burst, n.Allocatable = bill.Parts{Volumes: n.PerHour.Volumes}, catalog.Charges{}, bill.Amounts{}
+			out.Nodes = append(out.Nodes, n)
+			continue
+		}
 		if !p.overlaid { // A NodeOverlay's price wins over all.
 			paid.cover(&n.PerHour, claim)
 		}

@@ -75,6 +75,8 @@ type Controller struct {
 	mu sync.Mutex
 	// nodes and claims have room for pods of buffers, by name of the Node and of the NodeClaim, with one of these buffers.
 	nodes, claims map[string]string
+	// disks are of the standby buffers, by UID.
+	disks map[string]disk
 	// known is when they were last complete.
 	known time.Time
 }
@@ -131,6 +133,8 @@ type item struct {
 	booking *buffersize.Booking
 	// wanted is the question about it; nil where it has no pods.
 	wanted *api.Buffer
+	// disk is of a standby buffer, and the zero value of all others.
+	disk disk
 }
 
 // Pass resolves all buffers, asks about those of namespaces for which anything has changed, and writes their status. ctx ends with leadership.
@@ -221,6 +225,10 @@ func (c *Controller) resolve(ctx context.Context, it *item, taken, before int) e
 	if err != nil {
 		return err
 	}
+	standby := buffersize.Strategy(&cb.Spec) == buffersize.StrategyStandby
+	if failure == nil && standby {
+		it.disk, failure = t.standby(cb)
+	}
 	var text []byte
 	if failure == nil {
 		if text, failure, err = encode(t.pod); err != nil {
@@ -241,7 +249,7 @@ func (c *Controller) resolve(ctx context.Context, it *item, taken, before int) e
 	r := buffersize.Resolution{PodTemplate: t.name, Generation: t.generation}
 	r.Replicas, r.Limited = buffersize.Grant(buffersize.Wanted(&cb.Spec, &t.pod.Spec, t.replicas), taken, before)
 	it.resolution = r
-	it.want(&api.Buffer{Name: cb.Name, Uid: string(cb.UID), Pods: r.Replicas, Template: text, Takers: takers}, time.Now())
+	it.want(&api.Buffer{Name: cb.Name, Uid: string(cb.UID), Pods: r.Replicas, Template: text, Takers: takers, Standby: standby}, time.Now())
 	return nil
 }
 

@@ -25,7 +25,9 @@ import (
 
 	"github.com/slipway-k8s/slipway/launcher/api"
 	"github.com/slipway-k8s/slipway/launcher/buffer"
+	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/leadership/leadershiptest"
+	"github.com/slipway-k8s/slipway/launcher/record"
 	"github.com/slipway-k8s/slipway/launcher/scenariotest"
 )
 
@@ -48,7 +50,8 @@ type scene struct {
 //	template NAME [cpu=N] [pad=BYTES] [app=NAME] a PodTemplate, or a change of it
 //	deployment NAME replicas=N                  a Deployment of namespace a, or a change of it
 //	buffer NAMESPACE/NAME [replicas=N] [percentage=N] [template=NAME] [kind=KIND name=NAME] [group=GROUP] [strategy=NAME] [unreadable]
-//	       [for=SELECTOR] [priority=N] [booked=DURATION]   its annotations
+//	       [for=SELECTOR] [priority=N] [booked=DURATION] [prepare=DURATION]
+//	                                            its annotations
 //	delete NAMESPACE/NAME                       the buffer is deleted
 //	pod NAME [app=NAME]                         a pod is bound to a node
 //	refuse REASON                               the scheduler has no room for a buffer that is whole; - for none
@@ -56,9 +59,11 @@ type scene struct {
 //	restart                                     another scheduler is connected
 //	pass [DURATION]                             time goes by, one second without a duration; a pass
 //	status                                      the buffers' status
+//	claim STATE                                 NodeClaim c-0, whose instance is in that state of a standby buffer
+//	disk UID                                    what instances of a standby buffer have on their disk
 //	needed                                      why node n-0, NodeClaim c-0 and another are needed
 func TestScenarios(t *testing.T) {
-	for _, file := range []string{"buffers", "reserved", "oneshot"} {
+	for _, file := range []string{"buffers", "reserved", "oneshot", "standby"} {
 		t.Run(file, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newScene(t)
@@ -93,6 +98,9 @@ func (s *scene) PlaceBuffers(_ context.Context, q *api.PlaceBuffers) (*api.Place
 		template := corev1.PodTemplateSpec{}
 		s.Must(template.Unmarshal(b.GetTemplate()))
 		about := fmt.Sprintf("%d of %s (cpu %s)", b.GetPods(), b.GetName(), template.Spec.Containers[0].Resources.Requests.Cpu())
+		if b.GetStandby() {
+			about += fmt.Sprintf(" asleep on %v", template.Spec.NodeSelector)
+		}
 		if t := b.GetTakers(); t != nil {
 			about += fmt.Sprintf(" for %q or priority %d", t.GetSelector(), t.GetPriority())
 		}
@@ -152,14 +160,14 @@ func (s *scene) command(d *datadriven.TestData) string {
 		s.Must(err)
 	case "refuse":
 		s.refused = strings.TrimPrefix(d.CmdArgs[0].Key, "-")
-	case "restart":
-		s.stream++
-	case "silent", "heard":
-		s.silent = d.Cmd == "silent"
+	case "restart", "silent", "heard":
+		s.connection(d.Cmd)
 	case "pass":
 		s.pass(d)
 	case "status":
 		s.status()
+	case "claim", "disk":
+		s.sleeper(d)
 	case "needed":
 		for _, claim := range []*karpv1.NodeClaim{named("c-1", "n-0"), named("c-0", ""), named("c-2", "n-2")} {
 			s.Log("%s on %q: %s", claim.Name, claim.Status.NodeName, s.subject.Needed(claim))
@@ -174,6 +182,28 @@ func named(claim, node string) *karpv1.NodeClaim {
 	out := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: claim}}
 	out.Status.NodeName = node
 	return out
+}
+
+// connection is another scheduler's, or one that answers, or does not.
+func (s *scene) connection(is string) {
+	if is == "restart" {
+		s.stream++
+		return
+	}
+	s.silent = is == "silent"
+}
+
+// sleeper brings NodeClaim c-0 of a standby buffer into a state, or shows what instances of a buffer have on their disk.
+func (s *scene) sleeper(d *datadriven.TestData) {
+	arg := d.CmdArgs[0].Key
+	if d.Cmd == "disk" {
+		pod, within := s.subject.Disk(arg)
+		s.Log("pod known %t, within %s", pod != nil, within)
+		return
+	}
+	claim := named("c-0", "n-9")
+	claim.Annotations = map[string]string{catalog.StandbyAnnotation: "u", catalog.StandbyStateAnnotation: record.FormatStandby(record.StandbyState(arg), time.Now())}
+	s.put(claim)
 }
 
 func (s *scene) pass(d *datadriven.TestData) {
@@ -266,8 +296,11 @@ func (s *scene) buffer(d *datadriven.TestData) {
 	if d.HasArg("booked") {
 		cb.Annotations = map[string]string{"slipway.dev/booked-for": text(d, "booked", "")}
 	}
-	if d.HasArg("for") || d.HasArg("priority") {
+	if d.HasArg("for") || d.HasArg("priority") || d.HasArg("prepare") {
 		cb.Annotations = map[string]string{}
+	}
+	if d.HasArg("prepare") {
+		cb.Annotations["slipway.dev/standby-prepare"] = text(d, "prepare", "")
 	}
 	if d.HasArg("for") {
 		cb.Annotations["slipway.dev/reserved-for"] = text(d, "for", "")

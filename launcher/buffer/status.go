@@ -21,14 +21,18 @@ import (
 	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
 	"github.com/slipway-k8s/slipway/launcher/api"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/record"
 )
 
 // publish makes known which nodes have room for pods of buffers. complete means that all were asked about.
 func (c *Controller) publish(items map[string][]*item, complete bool) {
 	wanted, existing, inFlight := 0, 0, 0
-	nodes, claims := map[string]string{}, map[string]string{}
+	nodes, claims, disks := map[string]string{}, map[string]string{}, map[string]disk{}
 	for name, of := range items {
 		for _, it := range of {
+			if it.wanted.GetStandby() {
+				disks[it.wanted.GetUid()] = it.disk
+			}
 			wanted += int(it.resolution.Replicas)
 			p := c.placesOf(name, it)
 			if p == nil {
@@ -46,7 +50,7 @@ func (c *Controller) publish(items map[string][]*item, complete bool) {
 	c.metrics.set(wanted, existing, inFlight)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.nodes, c.claims = nodes, claims
+	c.nodes, c.claims, c.disks = nodes, claims, disks
 	if complete {
 		c.known = time.Now()
 	}
@@ -61,14 +65,32 @@ func (c *Controller) placesOf(name string, it *item) *api.BufferPlaces {
 	return of.places[it.stored.UID]
 }
 
+// placesIn returns what the status says of where the pods have room. On instances that sleep it counts as there.
+func (c *Controller) placesIn(ctx context.Context, name string, it *item) (*buffersize.Places, error) {
+	p := c.placesOf(name, it)
+	if p == nil {
+		return nil, nil
+	}
+	out := &buffersize.Places{Existing: int(p.GetExisting()), InFlight: int(p.GetInFlight()), NoRoom: p.GetNoRoom(), Reason: p.GetNoRoomReason()}
+	if !it.wanted.GetStandby() {
+		return out, nil
+	}
+	asleep, err := c.asleep(ctx, p.GetNodeClaims())
+	if asleep {
+		out.Existing, out.InFlight = out.Existing+out.InFlight, 0
+	}
+	return out, err
+}
+
 // write writes the status of the buffers that differ from it.
 func (c *Controller) write(ctx context.Context, items map[string][]*item) []error {
 	var errs []error
 	for name, of := range items {
 		for _, it := range of {
-			var places *buffersize.Places
-			if p := c.placesOf(name, it); p != nil {
-				places = &buffersize.Places{Existing: int(p.GetExisting()), InFlight: int(p.GetInFlight()), NoRoom: p.GetNoRoom(), Reason: p.GetNoRoomReason()}
+			places, err := c.placesIn(ctx, name, it)
+			if err != nil {
+				errs = append(errs, err)
+				continue
 			}
 			cb := it.stored.DeepCopy()
 			buffersize.SetResolution(cb, it.resolution)
@@ -81,7 +103,7 @@ func (c *Controller) write(ctx context.Context, items map[string][]*item) []erro
 				continue
 			}
 			patch := client.MergeFromWithOptions(it.stored.DeepCopy(), client.MergeFromWithOptimisticLock{})
-			err := c.config.Client.Status().Patch(ctx, cb, patch)
+			err = c.config.Client.Status().Patch(ctx, cb, patch)
 			// The cache is behind, or the buffer is gone: the next pass writes it.
 			if err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
 				errs = append(errs, fmt.Errorf("writing the status of CapacityBuffer %s/%s: %w", cb.Namespace, cb.Name, err))
@@ -137,7 +159,7 @@ func sumOf(items []*item, cluster uint64) uint64 {
 	for _, it := range items {
 		if it.wanted != nil {
 			fmt.Fprintln(h, it.wanted.GetUid(), it.wanted.GetPods(), it.wanted.GetTakers().GetSelector(), it.wanted.GetTakers().GetPriority(),
-				it.wanted.GetWhole(), it.wanted.GetNoLaunch(), len(it.wanted.GetTemplate()))
+				it.wanted.GetWhole(), it.wanted.GetNoLaunch(), it.wanted.GetStandby(), len(it.wanted.GetTemplate()))
 			_, _ = h.Write(it.wanted.GetTemplate())
 		}
 	}
@@ -170,7 +192,8 @@ func (c *Controller) clusterSum(ctx context.Context) (uint64, error) {
 	for i := range claims.Items {
 		n := &claims.Items[i]
 		// Pods that are promised a node in flight may take reserved room on it.
-		add("claim", n.UID, n.DeletionTimestamp != nil, conditions.ClaimIs(n, karpv1.ConditionTypeInitialized), n.Annotations[catalog.PodsAnnotation])
+		add("claim", n.UID, n.DeletionTimestamp != nil, conditions.ClaimIs(n, karpv1.ConditionTypeInitialized), n.Annotations[catalog.PodsAnnotation],
+			record.StandbyOf(n).Waits() && conditions.ClaimIs(n, karpv1.ConditionTypeDrifted))
 	}
 	for i := range pools.Items {
 		p := &pools.Items[i]

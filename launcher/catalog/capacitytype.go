@@ -15,6 +15,8 @@ type CapacityType struct {
 	EndsAs string
 	// Committed means that Savings Plans and Reserved Instances pay for its instances.
 	Committed bool
+	// Stops means that its instances can be stopped and started again: EC2 stops no spot instance of a one-time request.
+	Stops bool
 }
 
 // CapacityTypes returns the capacity types in Karpenter's order: a launch buys the first one that has an offering.
@@ -22,7 +24,7 @@ func CapacityTypes() [3]CapacityType {
 	return [...]CapacityType{
 		{Name: "reserved", Counted: true, EndsAs: "on-demand", Committed: true},
 		{Name: "spot", Interruptible: true},
-		{Name: "on-demand", Committed: true},
+		{Name: "on-demand", Committed: true, Stops: true},
 	}
 }
 

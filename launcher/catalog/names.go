@@ -27,6 +27,12 @@ const (
 	InstanceTypesAnnotation = "slipway.dev/instance-types"
 	// ReplacesAnnotation on a NodeClaim lists the terminating nodes whose pods it was launched for, separated by commas.
 	ReplacesAnnotation = "slipway.dev/replaces"
+	// StandbyAnnotation on a NodeClaim is the UID of the standby CapacityBuffer for whose pods it was launched.
+	StandbyAnnotation = "slipway.dev/standby"
+	// StandbyStateAnnotation on such a NodeClaim is where its instance is in its life, and since when: STATE/TIME. Package record has the states.
+	StandbyStateAnnotation = "slipway.dev/standby-state"
+	// StandbyPrepareAnnotation on a standby CapacityBuffer is how long at most a node that is ready waits for its images before it is stopped.
+	StandbyPrepareAnnotation = "slipway.dev/standby-prepare"
 	// NodeAgeAnnotation on a NodePool is the minimum age of its nodes before consolidation disrupts them. It overrides the launcher's
 	// setting.
 	NodeAgeAnnotation = "slipway.dev/consolidation-node-age"

@@ -72,6 +72,21 @@ func (s State) TypesOf(pool string) []InstanceType {
 	return s.InstanceTypes[s.NodePools[pool].TypesKey()]
 }
 
+// Offers reports whether EC2 has capacity of a node's offering, as far as it is known.
+func (s State) Offers(n InFlightNode) bool {
+	for _, t := range s.TypesOf(n.NodePool) {
+		if t.Name != n.InstanceType {
+			continue
+		}
+		for _, o := range t.Offerings {
+			if o.Available && o.Zone == n.Zone && o.CapacityType == n.CapacityType {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // InstanceType describes what nodes of one EC2 instance type, launched from one EC2NodeClass, offer to pods.
 type InstanceType struct {
 	// Name such as m7g.large.
@@ -173,7 +188,16 @@ type InFlightNode struct {
 	Deadline time.Time
 	// InstanceType, Zone and CapacityType are the expected ones until EC2 has chosen, then the real ones.
 	InstanceType, Zone, CapacityType string
+	// Standby is the UID of the standby buffer that it was launched for, until it is woken; empty for all others.
+	Standby string
+	// Stopping means that its instance is being stopped.
+	Stopping bool
+	// Outdated means that it has drifted: the buffer's room is planned elsewhere.
+	Outdated bool
 }
+
+// Sleeps reports whether the node is one of a standby buffer that no pod has been promised yet: its instance is stopped, or will be.
+func (n InFlightNode) Sleeps() bool { return n.Standby != "" && len(n.Pods) == 0 }
 
 // ReplacesNode reports whether the node is for pods of the named terminating node.
 func (n InFlightNode) ReplacesNode(name string) bool {

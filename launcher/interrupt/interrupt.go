@@ -19,6 +19,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 	"github.com/slipway-k8s/slipway/launcher/index"
 	"github.com/slipway-k8s/slipway/launcher/leadership"
+	"github.com/slipway-k8s/slipway/launcher/record"
 )
 
 const (
@@ -225,7 +226,7 @@ func (i *Interruptions) apply(ctx context.Context, m cloud.Message, instanceID s
 		// The instance belongs to another cluster, or to a launch that is being recorded: then the message must be delivered again.
 		return !unsure, nil
 	}
-	if claim.DeletionTimestamp != nil {
+	if claim.DeletionTimestamp != nil || m.Kind == cloud.InstanceStopped && stoppedByUs(claim, m.Time) {
 		return true, nil
 	}
 	if !i.config.Ours(claim) {
@@ -246,6 +247,12 @@ func (i *Interruptions) apply(ctx context.Context, m cloud.Message, instanceID s
 		return true, nil
 	}
 	return true, i.leave(ctx, claim, node, m.Kind)
+}
+
+// stoppedByUs reports whether a message of a time is about a stop of a standby buffer's instance: messages may come after it was started again.
+func stoppedByUs(claim *karpv1.NodeClaim, at time.Time) bool {
+	s := record.StandbyOf(claim)
+	return s.Off() || s.State == record.StandbyAwake && !at.After(s.Since)
 }
 
 // leave begins the termination of a claim. Package terminate plans room for its pods before the first eviction.

@@ -30,6 +30,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/index"
 	"github.com/slipway-k8s/slipway/launcher/interrupt"
 	"github.com/slipway-k8s/slipway/launcher/leadership/leadershiptest"
+	"github.com/slipway-k8s/slipway/launcher/record"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -48,7 +49,8 @@ type scene struct {
 
 // TestScenarios runs the files of testdata, each in a bubble of its own time:
 //
-//	claim NAME [instance=ID] [node=NAME] [launching]   a NodeClaim, with its node and a pod on it
+//	claim NAME [instance=ID] [node=NAME] [launching] [standby=STATE]
+//	                                                   a NodeClaim, with its node and a pod on it
 //	terminator fails=N                                 Begin fails so often
 //	queue throttled=DURATION                           AWS refuses every call
 //	message KIND INSTANCE...                           a message arrives; kind unreadable: with an error
@@ -190,6 +192,11 @@ func (s *scene) addClaim(name string, args map[string]string) {
 	claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: name, Finalizers: []string{karpv1.TerminationFinalizer}}}
 	if _, ok := args["launching"]; ok {
 		claim.Annotations = map[string]string{catalog.LaunchAnnotation: "launch-1"}
+	}
+	if state, ok := args["standby"]; ok {
+		claim.Annotations = map[string]string{
+			catalog.StandbyAnnotation: "buffer", catalog.StandbyStateAnnotation: record.FormatStandby(record.StandbyState(state), time.Now()),
+		}
 	}
 	if id := args["instance"]; id != "" {
 		claim.Status.ProviderID = "aws:///us-east-1a/" + id

@@ -87,7 +87,9 @@ func (c *Controller) createNode(ctx context.Context, claim *karpv1.NodeClaim) er
 	if len(instances) == 0 {
 		return fmt.Errorf("instance %s of NodeClaim %s is not visible yet", id, claim.Name)
 	}
-	if s := instances[0].State; over(s) {
+	if s := instances[0].State; over(s) && wakes(claim, s, time.Now()) {
+		return fmt.Errorf("instance %s of NodeClaim %s is still shown as %s after its start", id, claim.Name, s)
+	} else if over(s) {
 		return c.end(ctx, claim, instanceTerminated, fmt.Sprintf("instance %s is %s before its node was ready", id, s))
 	}
 	want := node.New(claim, instances[0])
@@ -198,7 +200,7 @@ func (c *Controller) leave(ctx context.Context, o Observed, pod *corev1.Pod, rea
 // mark writes what the decision makes of the Node, in one request. A node that is registered gets finalizer, owner and label, one that has started
 // loses the startup taint, one that is initialized gets the label.
 func (c *Controller) mark(ctx context.Context, o Observed, d Decision) error {
-	if !d.Register && !d.Untaint && !d.Initialize {
+	if !d.Register && !d.Untaint && !d.Initialize && !d.Uncordon {
 		return nil
 	}
 	want := o.Node.DeepCopy()
@@ -207,6 +209,9 @@ func (c *Controller) mark(ctx context.Context, o Observed, d Decision) error {
 	}
 	if d.Untaint {
 		want, _ = node.Started(want, catalog.StartingTaintKey)
+	}
+	if d.Uncordon {
+		want.Spec.Unschedulable = false
 	}
 	if d.Initialize {
 		metav1.SetMetaDataLabel(&want.ObjectMeta, karpv1.NodeInitializedLabelKey, "true")
@@ -290,6 +295,9 @@ func (c *Controller) leftOut(ctx context.Context, o Observed, n int) {
 // left out.
 func setConditions(o Observed, d Decision) (leftOut int) {
 	set := o.Claim.StatusConditions()
+	if record.StandbyOf(o.Claim).State == record.StandbyAwake && set.Get(record.ConditionStandby) != nil {
+		set.SetFalse(record.ConditionStandby, "Woken", "A pod was promised the node")
+	}
 	switch {
 	case d.Register:
 		set.SetTrue(karpv1.ConditionTypeRegistered)

@@ -25,6 +25,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 	"github.com/slipway-k8s/slipway/launcher/index"
 	"github.com/slipway-k8s/slipway/launcher/leadership"
+	"github.com/slipway-k8s/slipway/launcher/record"
 )
 
 // workers is the number of claims that are reconciled concurrently: most of the time each waits for an API server's answer.
@@ -186,6 +187,9 @@ func (c *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{RequeueAfter: foreign}, nil
 	case !guarded(claim):
 		return reconcile.Result{}, guard(ctx, c.config.Client, claim) // The write comes back as an event.
+	case record.StandbyOf(claim).Off():
+		c.memory.forget(claim.UID) // It boots from scratch when it is woken.
+		return reconcile.Result{}, nil
 	case claim.Status.ProviderID == "":
 		// A creation time in the future comes from another machine's clock: the launcher does not wait for it.
 		if age := time.Since(claim.CreationTimestamp.Time); age >= 0 && age < handOver {

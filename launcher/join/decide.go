@@ -108,6 +108,8 @@ type Decision struct {
 	Register bool
 	// Untaint means that the startup taint is removed.
 	Untaint bool
+	// Uncordon means that the node was kept for a standby buffer and is so no longer.
+	Uncordon bool
 	// Initialize means that the node is initialized.
 	Initialize bool
 	// Unregistered is why the kubelet has not joined, as Karpenter's reason of the condition Registered; empty if it has.
@@ -151,6 +153,7 @@ func Decide(o Observed) Decision {
 		}
 		d.After = min(d.After, left)
 	}
+	d.Uncordon = o.Node.Spec.Unschedulable && record.StandbyOf(o.Claim).State == record.StandbyAwake
 	d.bindings(o, ready)
 	d.taint(o, ready)
 	d.initialize(o, ready, registered)
@@ -289,6 +292,8 @@ func (d *Decision) initialize(o Observed, ready, registered bool) {
 		d.Waiting, d.Message = "KnownEphemeralTaintsExist", fmt.Sprintf("KnownEphemeralTaint %q still exists", ephemeral(o.Node, d.Untaint))
 	case missing(o) != "":
 		d.Waiting, d.Message = "ResourceNotRegistered", fmt.Sprintf("Resource %q was requested but not registered", missing(o))
+	case record.StandbyOf(o.Claim).Waits():
+		d.Waiting, d.Message = record.ConditionStandby, "The node is ready to be stopped for a standby buffer"
 	case lacksDriver(o) != "":
 		d.Waiting, d.Message = "DRADriverPoolsNotPublished", fmt.Sprintf("DRA driver %q has not published a complete resource pool", lacksDriver(o))
 	default:

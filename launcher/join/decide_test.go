@@ -25,7 +25,7 @@ import (
 
 // TestDecide runs the files of testdata. A file is the life of one NodeClaim that was launched at second 0:
 //
-//	claim [gpu] [taint=KEY:EFFECT] [startup-taint=KEY:EFFECT] [bind-at=SETTING] [registered] [initialized]
+//	claim [standby[=STATE/TIME]] [gpu] [taint=KEY:EFFECT] [startup-taint=KEY:EFFECT] [bind-at=SETTING] [registered] [initialized]
 //	    [network-at-start] [switched-off=WHY]             the last two are the state of its NodePool
 //	pod NAME [owner=KIND|none] [volumes=none] [host-network] [gpu] [cpu=Q] [unbound-volume=NAME] [scheduler-only=WHY]
 //	    [tolerates=KEY] [bound] [deleted] [gone] [adopted] [nominated=NODE]
@@ -157,6 +157,11 @@ func (s *scenario) claim(args map[string]string) {
 			s.NetworkAtStart = true
 		case "switched-off":
 			s.SwitchedOff = value
+		case "standby":
+			s.Claim.Annotations = map[string]string{catalog.StandbyAnnotation: "buffer"}
+			if value != "" {
+				s.Claim.Annotations[catalog.StandbyStateAnnotation] = value
+			}
 		case "registered":
 			s.Claim.StatusConditions().SetTrue(karpv1.ConditionTypeRegistered)
 		case "initialized":
@@ -301,11 +306,18 @@ func (s *scenario) apply(d join.Decision, only string) {
 	if d.Untaint && part("untaint") {
 		s.Node, _ = node.Started(s.Node, catalog.StartingTaintKey)
 	}
+	s.uncordon(d)
 	if d.Register && part("condition") {
 		s.Claim.StatusConditions().SetTrue(karpv1.ConditionTypeRegistered)
 	}
 	if d.Initialize && part("condition") {
 		s.Claim.StatusConditions().SetTrue(karpv1.ConditionTypeInitialized)
+	}
+}
+
+func (s *scenario) uncordon(d join.Decision) {
+	if d.Uncordon {
+		s.Node.Spec.Unschedulable = false
 	}
 }
 
@@ -328,6 +340,7 @@ func (s *scenario) render(d join.Decision) string {
 	line(d.RenewLease, "renew the Lease")
 	line(d.Register, "register")
 	line(d.Untaint, "lift the startup taint")
+	line(d.Uncordon, "uncordon")
 	line(d.Initialize, "initialize")
 	line(d.Unregistered != "" && d.Unregistered != "NodeNotFound", "not registered: %s: %s", d.Unregistered, d.Message)
 	line(d.Waiting != "", "waiting: %s: %s", d.Waiting, d.Message)

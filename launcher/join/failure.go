@@ -4,9 +4,12 @@ import (
 	"fmt"
 	"time"
 
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
 	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 	"github.com/slipway-k8s/slipway/launcher/index"
+	"github.com/slipway-k8s/slipway/launcher/record"
 )
 
 // The reasons to end a claim whose node did not join. They are label values of Karpenter's metrics, except the second, which Karpenter does
@@ -16,6 +19,9 @@ const (
 	readinessTimeout    = "readiness_timeout"
 	instanceTerminated  = "instance_terminated"
 )
+
+// bootTime is what a machine needs to boot: EC2 is not asked about it earlier.
+const bootTime = time.Minute
 
 // multipleNodes is Karpenter's reason of the condition Registered if two kubelets have joined.
 const multipleNodes = "MultipleNodesFound"
@@ -43,6 +49,12 @@ func failure(o Observed, left time.Duration) (reason, message string) {
 	return registrationTimeout, fmt.Sprintf("node did not register within %s of the launch of instance %s; is its role mapped in the cluster "+
 		"(an EKS access entry of type EC2_LINUX, or aws-auth)? Else look at its user data, and whether it reaches the API server: "+
 		"aws ec2 get-console-output --latest --instance-id %s", within, id, id)
+}
+
+// wakes reports whether the instance was started lately after it was stopped: EC2 may still show its former state.
+func wakes(claim *karpv1.NodeClaim, state cloud.InstanceState, now time.Time) bool {
+	off := state == cloud.StateStopping || state == cloud.StateStopped
+	return off && record.StandbyOf(claim).State == record.StandbyAwake && now.Sub(record.StartedAt(claim)) < bootTime
 }
 
 // over reports whether an instance in this state no longer runs a kubelet.

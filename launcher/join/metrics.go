@@ -5,6 +5,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/bind"
+	"github.com/slipway-k8s/slipway/launcher/record"
 )
 
 type metrics struct {
@@ -45,5 +46,8 @@ func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 }
 
 func (m *metrics) joined(o Observed) {
+	if record.StandbyOf(o.Claim).Buffer != "" {
+		return // It slept in between.
+	}
 	m.seconds.WithLabelValues(o.Claim.Labels[karpv1.NodePoolLabelKey]).Observe(o.Now.Sub(o.Claim.CreationTimestamp.Time).Seconds())
 }

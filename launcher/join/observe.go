@@ -70,19 +70,15 @@ func (c *Controller) switchedOff(ctx context.Context, name string) (string, erro
 	return c.config.Health.SwitchedOff(pool), nil
 }
 
-const (
-	// bootTime is what a machine needs to boot: EC2 is not asked about it earlier.
-	bootTime = time.Minute
-	// askEvery is how often EC2 is asked about an instance that boots for longer. All claims share these times, so that one call answers for
-	// all.
-	askEvery = 30 * time.Second
-)
+// askEvery is how often EC2 is asked about an instance that boots for longer than bootTime. All claims share these times, so that one call answers for
+// all.
+const askEvery = 30 * time.Second
 
 // askInstance asks for the state of an instance whose node should be ready by now: an instance that EC2 took away while it booted sends
 // nothing, and a cluster without a queue gets no message.
 func (c *Controller) askInstance(ctx context.Context, o *Observed) {
-	launched := o.Claim.StatusConditions().Get(karpv1.ConditionTypeLaunched)
-	if o.Node == nil || conditions.NodeReady(o.Node) || !launched.IsTrue() || o.Now.Sub(launched.LastTransitionTime.Time) < bootTime {
+	started := record.StartedAt(o.Claim)
+	if o.Node == nil || conditions.NodeReady(o.Node) || started.IsZero() || o.Now.Sub(started) < bootTime {
 		return
 	}
 	state, due := c.memory.instance(o.Claim.UID, o.Now.Truncate(askEvery))

@@ -34,7 +34,8 @@ const recordPrefix = "slipway.dev/"
 // zoneIDLabel is EKS's label with the zone's ID.
 const zoneIDLabel = "topology.k8s.aws/zone-id"
 
-// New returns the Node of a launched claim, complete except for what only the kubelet can set. It has no conditions, so that it does not
+// New returns the Node of a launched claim, complete except for what only the kubelet can set. One of a standby buffer is cordoned: DaemonSets' pods come,
+// and no others. It has no conditions, so that it does not
 // count as ready, and no extended resources, which a new kubelet would set to zero (pkg/kubelet/kubelet_node_status.go).
 func New(claim *karpv1.NodeClaim, instance cloud.Instance) *corev1.Node {
 	out := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
@@ -48,7 +49,7 @@ func New(claim *karpv1.NodeClaim, instance cloud.Instance) *corev1.Node {
 		}
 	}
 	out.Labels[excludeDisruption] = "true"
-	out.Spec = corev1.NodeSpec{ProviderID: instance.ProviderID(), Taints: record.Taints(claim)}
+	out.Spec = corev1.NodeSpec{ProviderID: instance.ProviderID(), Taints: record.Taints(claim), Unschedulable: record.StandbyOf(claim).Waits()}
 	out.Status.Capacity = native(claim.Status.Capacity)
 	out.Status.Allocatable = native(claim.Status.Allocatable)
 	out.Status.Addresses = []corev1.NodeAddress{
@@ -108,6 +109,7 @@ func Complete(have, want *corev1.Node, claim *karpv1.NodeClaim) (*corev1.Node, b
 	if out.Spec.ProviderID == "" {
 		out.Spec.ProviderID = want.Spec.ProviderID
 	}
+	out.Spec.Unschedulable = out.Spec.Unschedulable || want.Spec.Unschedulable
 	return out, !equality.Semantic.DeepEqual(have, out)
 }
 

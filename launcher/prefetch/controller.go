@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	"github.com/prometheus/client_golang/prometheus"
@@ -40,6 +41,8 @@ type Config struct {
 	Guard leadership.Guard
 	// Ours reports whether the launcher manages a claim.
 	Ours func(claim *karpv1.NodeClaim) bool
+	// Disk returns a pod of the standby buffer with that UID, whose images the node has before it is stopped; nil where there is no such buffer.
+	Disk func(buffer string) (*corev1.Pod, time.Duration)
 	// Registerer registers the metrics.
 	Registerer prometheus.Registerer
 }
@@ -53,7 +56,7 @@ type Controller struct {
 
 // New returns a Controller; SetupWithManager starts it with the manager.
 func New(c Config) (*Controller, error) {
-	if c.Client == nil || c.Guard == nil || c.Ours == nil || c.Registerer == nil {
+	if c.Client == nil || c.Guard == nil || c.Ours == nil || c.Disk == nil || c.Registerer == nil {
 		return nil, errors.New("prefetch: every field of Config is required")
 	}
 	m, err := newMetrics(c.Registerer)
@@ -101,7 +104,8 @@ func (c *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err := c.config.Client.Get(ctx, req.NamespacedName, claim); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	settled := claim.StatusConditions().Get(karpv1.ConditionTypeInitialized).IsTrue() || claim.Annotations[catalog.PodsAnnotation] == ""
+	standby := record.StandbyOf(claim)
+	settled := claim.StatusConditions().Get(karpv1.ConditionTypeInitialized).IsTrue() || claim.Annotations[catalog.PodsAnnotation] == "" && !standby.Waits()
 	if !claim.DeletionTimestamp.IsZero() || claim.Status.ProviderID == "" || settled || !c.config.Ours(claim) {
 		return reconcile.Result{}, nil
 	}
@@ -112,6 +116,11 @@ func (c *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	pods, err := c.promised(ctx, claim, node.Name)
 	if err != nil {
 		return reconcile.Result{}, err
+	}
+	if standby.Waits() {
+		if pod, _ := c.config.Disk(standby.Buffer); pod != nil {
+			pods = append(pods, pod)
+		}
 	}
 	return reconcile.Result{}, c.write(ctx, node, Make(pods, c.sizes.of))
 }

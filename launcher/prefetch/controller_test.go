@@ -2,6 +2,7 @@ package prefetch_test
 
 import (
 	"testing"
+	"time"
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	"github.com/prometheus/client_golang/prometheus"
@@ -31,6 +32,8 @@ type world struct {
 	claim   *karpv1.NodeClaim
 	node    *corev1.Node
 	class   *awsv1.EC2NodeClass
+	// buffers are pods of standby buffers, by the buffers' UIDs.
+	buffers map[string]*corev1.Pod
 }
 
 // newWorld returns a claim with two promised pods, its Node, and another node that has reported the size of an image.
@@ -54,7 +57,10 @@ func newWorld(t *testing.T, change func(*world)) *world {
 	index.Each(func(o client.Object, field string, value client.IndexerFunc) { builder.WithIndex(o, field, value) })
 	w.api = builder.Build()
 	var err error
-	w.subject, err = prefetch.New(prefetch.Config{Client: w.api, Guard: leadershiptest.Always{}, Ours: func(*karpv1.NodeClaim) bool { return true }, Registerer: w.metrics})
+	w.subject, err = prefetch.New(prefetch.Config{
+		Client: w.api, Guard: leadershiptest.Always{}, Ours: func(*karpv1.NodeClaim) bool { return true }, Registerer: w.metrics,
+		Disk: func(buffer string) (*corev1.Pod, time.Duration) { return w.buffers[buffer], time.Minute },
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,6 +109,29 @@ func TestListOnTheNode(t *testing.T) {
 	listed, err := testutil.GatherAndCount(w.metrics)
 	if err != nil || listed != 4 {
 		t.Errorf("%d series, %v", listed, err)
+	}
+}
+
+// The node of a standby buffer has no promised pods, and pulls the images of the buffer's own until it is stopped.
+func TestListOfAStandbyBuffer(t *testing.T) {
+	standby := func(state string) func(*world) {
+		return func(w *world) {
+			w.claim.Annotations = map[string]string{catalog.StandbyAnnotation: "buffer"}
+			if state != "" {
+				w.claim.Annotations[catalog.StandbyStateAnnotation] = state
+			}
+			w.buffers = map[string]*corev1.Pod{"buffer": pod("r.io/web:1", "r.io/b:1"), "other": pod("r.io/other:1")}
+		}
+	}
+	if got, want := newWorld(t, standby("")).look(t), "r.io/b:1,r.io/web:1"; got != want {
+		t.Errorf("list %q, want %q", got, want)
+	}
+	if got := newWorld(t, standby("awake/2026-01-01T00:00:00Z")).look(t); got != "none" {
+		t.Errorf("list %q of a node that was woken", got)
+	}
+	unknown := newWorld(t, func(w *world) { standby("")(w); w.buffers = nil })
+	if got := unknown.look(t); got != "" {
+		t.Errorf("list %q without the buffer", got)
 	}
 }
 

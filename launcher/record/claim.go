@@ -141,6 +141,9 @@ func annotate(out *karpv1.NodeClaim, claim *api.Claim, pool *karpv1.NodePool) {
 	if drivers := claim.GetDraDrivers(); len(drivers) > 0 {
 		out.Annotations[karpv1.DRADriversAnnotationKey] = strings.Join(drivers, ",")
 	}
+	if buffer := claim.GetStandby(); buffer != "" {
+		out.Annotations[catalog.StandbyAnnotation] = buffer
+	}
 	if nodes := claim.GetReplaces(); len(nodes) > 0 {
 		out.Annotations[catalog.ReplacesAnnotation] = strings.Join(nodes, ",")
 	}

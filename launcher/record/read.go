@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
-	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
 	"github.com/slipway-k8s/slipway/launcher/api"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
@@ -102,10 +101,17 @@ func Taints(claim *karpv1.NodeClaim) []corev1.Taint {
 // LaunchTimeout is how long a claim may wait for its instance, as in Karpenter.
 const LaunchTimeout = 5 * time.Minute
 
-// Deadline returns when a claim's node must be Ready: patience after its launch, or before the launch, the latest possible time.
+// asleepFor is longer than an instance sleeps.
+const asleepFor = 100 * 365 * 24 * time.Hour
+
+// Deadline returns when a claim's node must be Ready: patience after its launch, or before the launch, the latest possible time. An instance of a
+// standby buffer has the same time again from when it is woken, and none while it sleeps.
 func Deadline(claim *karpv1.NodeClaim, patience time.Duration) time.Time {
-	if c := conditions.Claim(claim, karpv1.ConditionTypeLaunched); c.IsTrue() {
-		return c.LastTransitionTime.Add(patience)
+	if StandbyOf(claim).Off() {
+		return claim.CreationTimestamp.Add(asleepFor)
+	}
+	if started := StartedAt(claim); !started.IsZero() {
+		return started.Add(patience)
 	}
 	return claim.CreationTimestamp.Add(LaunchTimeout + patience)
 }

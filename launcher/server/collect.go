@@ -121,6 +121,10 @@ func (s *Server) inFlightNode(ctx context.Context, claim *karpv1.NodeClaim, list
 		Zone:         cmp.Or(claim.Labels[corev1.LabelTopologyZone], expected.Zone),
 		CapacityType: cmp.Or(claim.Labels[karpv1.CapacityTypeLabelKey], expected.CapacityType),
 	}
+	if s := record.StandbyOf(claim); s.Waits() {
+		out.Standby, out.Stopping = s.Buffer, s.State == record.StandbyStopping
+		out.Outdated = conditions.ClaimIs(claim, karpv1.ConditionTypeDrifted)
+	}
 	pods, err := record.Pods(claim)
 	if err != nil {
 		klog.FromContext(ctx).Error(err, "Promises of a NodeClaim cannot be read")

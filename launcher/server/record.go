@@ -219,6 +219,9 @@ func (s *Server) place(ctx context.Context, in *api.InFlightPlacement) error {
 		if claim.StatusConditions().Get(karpv1.ConditionTypeInitialized).IsTrue() {
 			return "", &refusal{"NodeInitialized", fmt.Sprintf("the node of NodeClaim %s is initialized: an ordinary node by now", claim.Name)}
 		}
+		if record.StandbyOf(claim).State == record.StandbyStopping && len(in.GetPods()) > 0 {
+			return "", &refusal{"InstanceStopping", fmt.Sprintf("the instance of NodeClaim %s is being stopped", claim.Name)}
+		}
 		return record.AddPods(claim, in.GetPods(), func(uid string) bool {
 			pod, err := index.PodOf(ctx, s.config.Client, uid)
 			return err == nil && pod == nil

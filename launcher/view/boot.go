@@ -11,6 +11,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/record"
 )
 
 // fewBoots is how many boots of an instance type and AMI are enough to judge by them alone.
@@ -62,8 +63,8 @@ func bootsOf(claims []*karpv1.NodeClaim) boots {
 	var list []boot
 	for _, claim := range claims {
 		launched, initialized := conditions.Claim(claim, karpv1.ConditionTypeLaunched), conditions.Claim(claim, karpv1.ConditionTypeInitialized)
-		if !launched.IsTrue() || !initialized.IsTrue() || launched.LastTransitionTime.IsZero() {
-			continue
+		if !launched.IsTrue() || !initialized.IsTrue() || launched.LastTransitionTime.IsZero() || record.StandbyOf(claim).Buffer != "" {
+			continue // One of a standby buffer slept in between.
 		}
 		took := initialized.LastTransitionTime.Sub(launched.LastTransitionTime.Time)
 		if took <= 0 {
@@ -91,12 +92,12 @@ func bootsOf(claims []*karpv1.NodeClaim) boots {
 // estimate returns when the node of a NodeClaim will be ready; nil for one that is or terminates, and where no node has booted yet. now is the
 // time at which it is not ready; zero returns nil.
 func (b boots) estimate(claim *karpv1.NodeClaim, now time.Time) *Estimate {
-	if now.IsZero() || !claim.DeletionTimestamp.IsZero() || conditions.ClaimIs(claim, karpv1.ConditionTypeInitialized) || len(b.all) == 0 {
+	if now.IsZero() || !claim.DeletionTimestamp.IsZero() || conditions.ClaimIs(claim, karpv1.ConditionTypeInitialized) || len(b.all) == 0 || record.StandbyOf(claim).Off() {
 		return nil
 	}
-	start := claim.CreationTimestamp.Time
-	if c := conditions.Claim(claim, karpv1.ConditionTypeLaunched); c.IsTrue() {
-		start = c.LastTransitionTime.Time
+	start := record.StartedAt(claim)
+	if start.IsZero() {
+		start = claim.CreationTimestamp.Time
 	}
 	if start.IsZero() {
 		return nil

@@ -14,6 +14,7 @@ import (
 	"github.com/slipway-k8s/slipway/internal/disruption"
 	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/record"
 )
 
 // Objects are the input of a view, which changes none of them.
@@ -126,6 +127,7 @@ const (
 	StateBooting     State = "booting"
 	StateJoined      State = "joined"
 	StateReady       State = "ready"
+	StateAsleep      State = "asleep"
 	StateTerminating State = "terminating"
 )
 
@@ -281,6 +283,8 @@ func stateOf(claim *karpv1.NodeClaim, node *corev1.Node) State {
 	switch {
 	case !claim.DeletionTimestamp.IsZero():
 		return StateTerminating
+	case record.StandbyOf(claim).Off():
+		return StateAsleep
 	case conditions.ClaimIs(claim, karpv1.ConditionTypeInitialized):
 		return StateReady
 	case conditions.ClaimIs(claim, karpv1.ConditionTypeRegistered):

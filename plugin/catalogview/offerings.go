@@ -152,8 +152,10 @@ func (o *failedOfferings) fail(k offering, now time.Time) {
 	o.until = time.Time{}
 }
 
-// launched records that EC2 has launched the node: its offering has capacity.
+// launched records that EC2 has launched the node: its offering has capacity. If the instance is stopped and not started again for lack of capacity, that
+// counts against this offering alone.
 func (o *failedOfferings) launched(n catalog.InFlightNode) {
+	delete(o.claims, n.NodeClaim)
 	k := offering{n.InstanceType, n.Zone, n.CapacityType}
 	if _, failed := o.failures[k]; failed {
 		delete(o.failures, k)

@@ -81,6 +81,20 @@ func TestFailedOfferings(t *testing.T) {
 	}
 }
 
+// The instance of a standby buffer was launched, and EC2 does not start it again: that counts against its own offering, and not against what might have
+// been launched in its place.
+func TestAStartWithoutCapacity(t *testing.T) {
+	now := time.Date(2026, 3, 1, 0, 0, 1, 0, time.UTC)
+	o, types := newFailedOfferings(), twoTypes()
+	o.planned(planOf("n", "a", "z1", "z2"))
+	n := catalog.InFlightNode{NodeClaim: "n", InstanceType: "a", Zone: "z2", CapacityType: "spot"}
+	o.launched(n)
+	o.ended(n, true, now)
+	if got := o.mark(types, now)["default"][0].Offerings; !got[0].Available || got[1].Available {
+		t.Errorf("the offerings are %+v, want the one in z2 to be unavailable", got)
+	}
+}
+
 // A spot offering that was refused settles half an hour later, or when what was learned of interruptions says so; a launch that works settles it.
 // An on-demand offering needs no time.
 func TestRefusedSpotSettles(t *testing.T) {

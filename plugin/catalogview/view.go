@@ -245,7 +245,7 @@ func (v *View) Record(c plan.Claim, now time.Time) {
 	}
 	n := catalog.InFlightNode{
 		NodeClaim: c.Name, NodePool: c.NodePool, Phase: catalog.PhaseRecorded, Labels: c.Labels, Taints: c.Taints,
-		Allocatable: c.Allocatable, Replaces: c.Replaces,
+		Allocatable: c.Allocatable, Replaces: c.Replaces, Standby: c.Standby,
 		InstanceType: c.Expected.InstanceType, Zone: c.Expected.Zone, CapacityType: c.Expected.CapacityType,
 	}
 	for _, m := range c.Members {
@@ -277,8 +277,14 @@ func (v *View) Unconfirmed(now time.Time) []string {
 }
 
 // State returns the catalog for a plan made now: with recorded claims that it does not have yet, with initialized nodes that the
-// scheduler's cache does not have yet, with every promise on its node, and without NodePools and offerings that have to wait.
+// scheduler's cache does not have yet, with every promise on its node, and without NodePools and offerings that have to wait. It has no
+// nodes of standby buffers that sleep.
 func (v *View) State(promises map[string][]promise.Promise, now time.Time) catalog.State {
+	return v.StateFor(promises, now, func(n catalog.InFlightNode, _ catalog.State) bool { return !n.Sleeps() })
+}
+
+// StateFor is the catalog with those nodes in flight that sees selects.
+func (v *View) StateFor(promises map[string][]promise.Promise, now time.Time, sees func(catalog.InFlightNode, catalog.State) bool) catalog.State {
 	out := catalog.State{
 		Generation: v.received.Generation, InstanceTypes: v.offerings.mark(v.received.InstanceTypes, now),
 		NodePools: maps.Clone(v.received.NodePools), InFlight: maps.Clone(v.received.InFlight), Commitments: v.received.Commitments,
@@ -313,6 +319,7 @@ func (v *View) State(promises map[string][]promise.Promise, now time.Time) catal
 		}
 		out.InFlight[name] = n
 	}
+	maps.DeleteFunc(out.InFlight, func(_ string, n catalog.InFlightNode) bool { return !sees(n, out) })
 	for name, h := range v.pools {
 		if pool, ok := out.NodePools[name]; ok && h.until.After(now) {
 			pool.Ready, pool.NotReadyMessage = false, explain.BackingOff(h.failures, h.last, h.until)

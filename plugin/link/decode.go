@@ -145,6 +145,7 @@ func inFlightNode(n *api.InFlightNode) catalog.InFlightNode {
 		Labels: n.GetLabels(), Taints: taints(n.GetTaints()), Allocatable: quantities(n.GetAllocatable()),
 		Replaces: n.GetReplaces(), Deadline: moment(n.GetDeadline()),
 		InstanceType: n.GetInstanceType(), Zone: n.GetZone(), CapacityType: n.GetCapacityType(),
+		Standby: n.GetStandby(), Stopping: n.GetStopping(), Outdated: n.GetOutdated(),
 	}
 	for _, p := range n.GetPods() {
 		out.Pods = append(out.Pods, catalog.PodRef{

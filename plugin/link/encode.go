@@ -38,7 +38,7 @@ func Request(batch string, purpose api.Purpose, p plan.Plan, classes []plan.Clas
 func claim(c plan.Claim) *api.Claim {
 	out := &api.Claim{
 		Name: c.Name, NodePool: c.NodePool, InstanceTypes: c.Alternatives, Requests: texts(c.Requests),
-		Pods: podRefs(c.Members), Replaces: c.Replaces, DraDrivers: c.DRADrivers,
+		Pods: podRefs(c.Members), Replaces: c.Replaces, DraDrivers: c.DRADrivers, Standby: c.Standby,
 		Expected: &api.Expected{
 			InstanceType: c.Expected.InstanceType, Zone: c.Expected.Zone,
 			CapacityType: c.Expected.CapacityType, Price: c.Expected.Price, CoveredBy: c.Covered, PassedOver: c.PassedOver,

@@ -191,6 +191,8 @@ type Claim struct {
 	Replaces []string
 	// DRADrivers are the drivers whose devices the members' ResourceClaims need, sorted; empty for none.
 	DRADrivers []string
+	// Standby is the UID of the standby buffer whose pods alone the node is for; empty for none.
+	Standby string
 }
 
 // Offer is an instance type in one offering.

@@ -22,7 +22,7 @@ Prices are USD per hour of the node with its volumes, in brackets before EC2
 has launched it. CPU and MEM are what the node's pods request of its
 allocatable. PODS counts those on the node, and after a plus those that it is
 launched for. A node is recorded, launched, booting, joined, ready and, at its
-end, terminating.`
+end, terminating. One of a standby buffer is asleep between joined and launched.`
 
 // key handles a key, and returns what is to be read because of it.
 func (m *Model) key(k tea.KeyPressMsg) tea.Cmd {

@@ -43,7 +43,10 @@ func (b *builder) inFlight(claim *karpv1.NodeClaim, nodes map[string]*corev1.Nod
 			out.Pods = append(out.Pods, ref)
 		}
 	}
-	if len(out.Allocatable) > 0 {
+	if state, _, _ := strings.Cut(claim.Annotations[catalog.StandbyStateAnnotation], "/"); state != "awake" {
+		out.Standby = claim.Annotations[catalog.StandbyAnnotation]
+	}
+	if len(out.Allocatable) > 0 && !out.Sleeps() { // The pods that would wake it are not known here.
 		b.state.InFlight[claim.Name] = out
 	}
 }

@@ -1,0 +1,81 @@
+package buffer
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	autoscalingv1beta1 "sigs.k8s.io/karpenter/pkg/apis/autoscaling/v1beta1"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/internal/buffersize"
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/record"
+)
+
+const (
+	// prepareWithin is how long a ready node waits at most for its images before it is stopped, where the buffer does not say.
+	prepareWithin = 2 * time.Minute
+	// prepareAtMost is what a buffer may ask for: the instance is paid for meanwhile.
+	prepareAtMost = time.Hour
+)
+
+// disk is what the instances of a standby buffer have on their disk.
+type disk struct {
+	// pod has the images.
+	pod *corev1.Pod
+	// within is how long at most a node that is ready waits for them.
+	within time.Duration
+}
+
+// Disk returns a pod of the standby buffer with that UID, whose images its instances have before they are stopped, and how long they wait for them at
+// most; nil where there is no such buffer, or none is known yet.
+func (c *Controller) Disk(uid string) (*corev1.Pod, time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	d := c.disks[uid]
+	return d.pod, d.within
+}
+
+// standby makes the pods of a standby buffer select capacity whose instances can be stopped, and returns what they need of the disk.
+func (t *template) standby(cb *autoscalingv1beta1.CapacityBuffer) (disk, *buffersize.Failure) {
+	out := disk{pod: &corev1.Pod{Spec: t.pod.Spec}, within: prepareWithin}
+	if text, ok := cb.Annotations[catalog.StandbyPrepareAnnotation]; ok {
+		within, err := time.ParseDuration(text)
+		if err != nil || within < 0 || within > prepareAtMost {
+			return disk{}, failed("annotation %s: %q, want a duration of at most %s, such as 2m", catalog.StandbyPrepareAnnotation, text, prepareAtMost)
+		}
+		out.within = within
+	}
+	for _, of := range catalog.CapacityTypes() {
+		if !of.Stops {
+			continue
+		}
+		if have, ok := t.pod.Spec.NodeSelector[karpv1.CapacityTypeLabelKey]; ok && have != of.Name {
+			return disk{}, failed("the pods select %s capacity, whose instances cannot be stopped; want %s", have, of.Name)
+		}
+		selector := map[string]string{karpv1.CapacityTypeLabelKey: of.Name}
+		maps.Copy(selector, t.pod.Spec.NodeSelector)
+		t.pod.Spec.NodeSelector = selector
+		return out, nil
+	}
+	return disk{}, failed("no capacity type has instances that can be stopped")
+}
+
+// asleep reports whether all instances of the NodeClaims are stopped.
+func (c *Controller) asleep(ctx context.Context, names []string) (bool, error) {
+	for _, name := range names {
+		claim := &karpv1.NodeClaim{}
+		// One that does not exist is not asleep.
+		if err := client.IgnoreNotFound(c.config.Client.Get(ctx, client.ObjectKey{Name: name}, claim)); err != nil {
+			return false, fmt.Errorf("getting NodeClaim %s of a standby buffer: %w", name, err)
+		}
+		if record.StandbyOf(claim).State != record.StandbyAsleep {
+			return false, nil
+		}
+	}
+	return len(names) > 0, nil
+}

@@ -1,0 +1,189 @@
+package standby
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/catalog/ec2error"
+	"github.com/slipway-k8s/slipway/launcher/cloud"
+	"github.com/slipway-k8s/slipway/launcher/finalizer"
+	"github.com/slipway-k8s/slipway/launcher/index"
+	"github.com/slipway-k8s/slipway/launcher/node"
+	"github.com/slipway-k8s/slipway/launcher/record"
+)
+
+// act executes a decision, and returns when to look again. Its writes come back as events.
+func (c *Controller) act(ctx context.Context, o Observed, d Decision) (time.Duration, error) {
+	pool := o.Claim.Labels[karpv1.NodePoolLabelKey]
+	switch d.Do {
+	case Wait:
+		return d.After, nil
+	case Keep:
+		c.metrics.wakes.WithLabelValues(pool, resultKept).Inc()
+		return 0, c.enter(ctx, o.Claim, record.StandbyAwake)
+	case Stop:
+		return c.stop(ctx, o, d.Message)
+	case Sleep:
+		return pollNeed, c.sleep(ctx, o.Claim)
+	case Start:
+		return c.start(ctx, o)
+	case End:
+		if d.Reason == NotStarted {
+			c.metrics.wakes.WithLabelValues(pool, resultFailed).Inc()
+		}
+		return 0, c.end(ctx, o.Claim, d.Reason, d.Message)
+	}
+	return 0, nil
+}
+
+// enter writes the state of the claim's instance. A pod that is promised the node meanwhile makes the write fail.
+func (c *Controller) enter(ctx context.Context, claim *karpv1.NodeClaim, state record.StandbyState) error {
+	before := claim.DeepCopy()
+	if state == record.StandbyPreparing {
+		delete(claim.Annotations, catalog.StandbyStateAnnotation)
+	} else {
+		metav1.SetMetaDataAnnotation(&claim.ObjectMeta, catalog.StandbyStateAnnotation, record.FormatStandby(state, time.Now()))
+	}
+	if err := c.config.Client.Patch(ctx, claim, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("writing that NodeClaim %s is %s: %w", claim.Name, state, err)
+	}
+	klog.FromContext(ctx).V(2).Info("Standby", "nodeClaim", klog.KObj(claim), "state", state)
+	return nil
+}
+
+// condition writes the condition Standby, and those that say that the node does not run.
+func (c *Controller) condition(ctx context.Context, claim *karpv1.NodeClaim, change func()) error {
+	before := claim.DeepCopy()
+	change()
+	if equality.Semantic.DeepEqual(before.Status, claim.Status) {
+		return nil
+	}
+	err := c.config.Client.Status().Patch(ctx, claim, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	if err != nil {
+		return fmt.Errorf("writing status of NodeClaim %s: %w", claim.Name, err)
+	}
+	return nil
+}
+
+// stop stops the instance. What EC2 refuses for a reason that stays is said on the NodeClaim: the instance runs on, and is ready for its pods.
+func (c *Controller) stop(ctx context.Context, o Observed, missing string) (time.Duration, error) {
+	if record.StandbyOf(o.Claim).State != record.StandbyStopping {
+		if err := c.enter(ctx, o.Claim, record.StandbyStopping); err != nil {
+			return 0, err
+		}
+		klog.FromContext(ctx).Info("Stopping an instance for a standby buffer", "nodeClaim", klog.KObj(o.Claim), "missing", missing)
+	}
+	id := index.InstanceID(o.Claim.Status.ProviderID)
+	err := c.config.Cloud.StopInstances(ctx, []string{id})[id]
+	refused, is := cloud.AsPower(err)
+	switch {
+	case err == nil || is && refused.Cause.Passing() || cloud.IsNotFound(err):
+		return pollStop, nil // An instance that does not exist is collected.
+	case !is:
+		return 0, fmt.Errorf("stopping instance %s: %w", id, err)
+	}
+	c.remember(o.Claim.UID, func(r *remembered) { r.refused = time.Now() })
+	c.config.Events.Eventf(o.Claim, corev1.EventTypeWarning, "StandbyNotStopped", "The instance runs on: %s", refused.Message)
+	if err := c.condition(ctx, o.Claim, func() {
+		o.Claim.StatusConditions().SetFalse(record.ConditionStandby, refused.Reason, refused.Message)
+	}); err != nil {
+		return 0, err
+	}
+	return pollNeed, c.enter(ctx, o.Claim, record.StandbyPreparing)
+}
+
+// sleep deletes the Node of a stopped instance, so that nothing counts it as capacity, and says what the instance is.
+func (c *Controller) sleep(ctx context.Context, claim *karpv1.NodeClaim) error {
+	if err := c.removeNode(ctx, claim); err != nil {
+		return err
+	}
+	if err := c.condition(ctx, claim, func() {
+		set := claim.StatusConditions()
+		set.SetTrueWithReason(record.ConditionStandby, "Asleep", "The instance is stopped until a pod is promised its node")
+		set.SetUnknownWithReason(karpv1.ConditionTypeRegistered, record.ConditionStandby, "The instance is stopped")
+		set.SetUnknownWithReason(karpv1.ConditionTypeInitialized, record.ConditionStandby, "The instance is stopped")
+	}); err != nil {
+		return err
+	}
+	if err := c.enter(ctx, claim, record.StandbyAsleep); err != nil {
+		return err
+	}
+	c.metrics.stops.WithLabelValues(claim.Labels[karpv1.NodePoolLabelKey]).Inc()
+	c.config.Events.Eventf(claim, corev1.EventTypeNormal, "StandbyAsleep", "Instance %s is stopped and waits for pods", index.InstanceID(claim.Status.ProviderID))
+	return nil
+}
+
+// removeNode deletes the Node without its finalizer: its end is not the NodeClaim's.
+func (c *Controller) removeNode(ctx context.Context, claim *karpv1.NodeClaim) error {
+	have, err := c.nodeOf(ctx, claim)
+	if err != nil || have == nil {
+		return err
+	}
+	if finalizer.Guarded(have) {
+		want := have.DeepCopy()
+		finalizer.Release(want)
+		if err := c.config.Client.Patch(ctx, want, node.Difference(have, want)); err != nil {
+			return fmt.Errorf("releasing Node %s of a stopped instance: %w", have.Name, err)
+		}
+	}
+	if err := c.config.Client.Delete(ctx, have, client.Preconditions{UID: &have.UID}); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("deleting Node %s of a stopped instance: %w", have.Name, err)
+	}
+	return nil
+}
+
+// start starts the instance. One that EC2 does not start ends, so that its pods have another node launched at once.
+func (c *Controller) start(ctx context.Context, o Observed) (time.Duration, error) {
+	claim := o.Claim
+	if record.StandbyOf(claim).State != record.StandbyStarting {
+		if err := c.enter(ctx, claim, record.StandbyStarting); err != nil {
+			return 0, err
+		}
+	}
+	id, pool := index.InstanceID(claim.Status.ProviderID), claim.Labels[karpv1.NodePoolLabelKey]
+	err := c.config.Cloud.StartInstances(ctx, []cloud.Instance{{
+		ID: id, InstanceType: claim.Labels[corev1.LabelInstanceTypeStable], Zone: claim.Labels[corev1.LabelTopologyZone],
+		CapacityType: claim.Labels[karpv1.CapacityTypeLabelKey],
+	}})[id]
+	refused, is := cloud.AsPower(err)
+	switch {
+	case err == nil:
+		c.metrics.wakes.WithLabelValues(pool, resultStarted).Inc()
+		klog.FromContext(ctx).Info("Started an instance of a standby buffer", "nodeClaim", klog.KObj(claim), "instanceID", id)
+		c.config.Events.Eventf(claim, corev1.EventTypeNormal, "StandbyWoken", "Instance %s was started for pods that are promised its node", id)
+		return 0, c.enter(ctx, claim, record.StandbyAwake)
+	case !cloud.IsNotFound(err) && (!is || refused.Cause.Passing()) && o.Now.Sub(record.StandbyOf(claim).Since) < startWithin:
+		return startAgain, nil
+	}
+	result, message := resultFailed, err.Error()
+	if is {
+		message = refused.Message
+		if ec2error.OfferingsFailed(refused.Reason) {
+			result = resultCapacity
+			c.config.Failed(claim, refused.Reason, message)
+		}
+	}
+	c.metrics.wakes.WithLabelValues(pool, result).Inc()
+	return 0, c.end(ctx, claim, NotStarted, message)
+}
+
+func (c *Controller) end(ctx context.Context, claim *karpv1.NodeClaim, reason, message string) error {
+	klog.FromContext(ctx).Info("Ending a NodeClaim of a standby buffer", "nodeClaim", klog.KObj(claim), "reason", reason, "message", message)
+	if reason == NotStarted {
+		c.config.Events.Eventf(claim, corev1.EventTypeWarning, "StandbyNotStarted", "Its pods have another node launched: %s", message)
+	}
+	if err := c.config.Ender.Begin(ctx, claim, reason); err != nil {
+		return err
+	}
+	c.remember(claim.UID, func(r *remembered) { r.ended = true })
+	return nil
+}

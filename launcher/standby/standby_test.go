@@ -1,0 +1,176 @@
+package standby_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/goleak"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/cloud"
+	"github.com/slipway-k8s/slipway/launcher/cloud/memory"
+	"github.com/slipway-k8s/slipway/launcher/leadership/leadershiptest"
+	"github.com/slipway-k8s/slipway/launcher/scenariotest"
+	"github.com/slipway-k8s/slipway/launcher/standby"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// scene is a Controller over an API server and an EC2 in memory.
+type scene struct {
+	*scenariotest.Scene
+
+	t       *testing.T
+	ec2     *memory.Cloud
+	subject *standby.Controller
+	// unneeded are NodeClaims without room of their buffer.
+	unneeded map[string]bool
+	images   []string
+}
+
+// TestScenarios runs the files of testdata, each in a bubble of its own time:
+//
+//	claim NAME [spot] [foreign]      an instance was launched for the buffer, which runs
+//	node NAME [images=IMAGE] [starting=N] [gone]
+//	                                 its node is ready, and only the stop is left; N pods on it have not started
+//	promise NAME | withdraw NAME     a pod is promised the node; the pod is deleted
+//	unneeded NAME | needed NAME      whether the buffer has room planned on it
+//	image NAME | unknown             the image of the buffer's pods; the buffer is not known
+//	capacity N                       EC2 has capacity for so many starts
+//	fail CALL N                      so many calls fail for a reason that passes
+//	started NAME                     another starts the instance
+//	begin N                          so many terminations fail to begin
+//	restart                          the process ends, and another begins
+//	run DURATION                     time goes by
+//	show                             NodeClaims, instances and Nodes
+func TestScenarios(t *testing.T) {
+	for _, file := range []string{"life", "refused", "crash"} {
+		t.Run(file, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newScene(t)
+				datadriven.RunTest(t, "testdata/"+file+".txt", func(t *testing.T, d *datadriven.TestData) string {
+					t.Helper()
+					return s.command(d)
+				})
+			})
+		})
+	}
+}
+
+func newScene(t *testing.T) *scene {
+	t.Helper()
+	s := &scene{
+		Scene: scenariotest.New(t, &karpv1.NodeClaim{}, &corev1.Node{}), t: t, ec2: memory.New(memory.Config{}), unneeded: map[string]bool{},
+		images: []string{"r.io/web:1"},
+	}
+	s.restart()
+	return s
+}
+
+func (s *scene) restart() { s.serve(s.API, s.ec2) }
+
+// serve begins a process.
+func (s *scene) serve(api client.Client, ec2 standby.Cloud) {
+	var err error
+	s.subject, err = standby.New(standby.Config{
+		Client: api, Cloud: ec2, Ender: s, Guard: leadershiptest.Always{}, Events: s, Registerer: prometheus.NewRegistry(),
+		Ours: func(c *karpv1.NodeClaim) bool { return c.Labels["foreign"] == "" },
+		Needed: func(c *karpv1.NodeClaim) string {
+			if s.unneeded[c.Name] {
+				return ""
+			}
+			return "CapacityBuffer shop/spare keeps room on it"
+		},
+		Disk: func(string) (*corev1.Pod, time.Duration) {
+			if s.images == nil {
+				return nil, 0
+			}
+			return &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Image: s.images[0]}}}}, time.Minute
+		},
+		Failed: func(c *karpv1.NodeClaim, reason, message string) {
+			s.LogTimed("failed %s %s: %s", c.Name, reason, message)
+		},
+	})
+	s.Must(err)
+}
+
+// Eventf implements announce.EventRecorder.
+func (s *scene) Eventf(o runtime.Object, _, reason, format string, args ...any) {
+	s.LogTimed("event %s %s: %s", o.(client.Object).GetName(), reason, fmt.Sprintf(format, args...))
+}
+
+func (s *scene) command(d *datadriven.TestData) string {
+	name := ""
+	if len(d.CmdArgs) > 0 {
+		name = d.CmdArgs[0].Key
+	}
+	switch d.Cmd {
+	case "claim":
+		s.claim(d, name)
+	case "node":
+		s.node(d, name)
+	case "promise":
+		s.promise(name)
+	case "withdraw":
+		s.Must(s.API.Delete(s.t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "pod-" + name}}))
+	case "unneeded", "needed":
+		s.unneeded[name] = d.Cmd == "unneeded"
+	case "image", "unknown":
+		s.images = map[string][]string{"image": {name}}[d.Cmd]
+	case "capacity", "fail", "begin":
+		s.faults(d)
+	case "started":
+		s.ec2.StartInstances(s.t.Context(), []cloud.Instance{{ID: s.instance(name).ID}})
+	case "restart":
+		s.restart()
+	case "run":
+		_ = s.Run(s, s.Duration(name)) // A Begin that fails is in the trace.
+	case "show":
+		s.show()
+	default:
+		s.t.Fatalf("unknown command %s", d.Cmd)
+	}
+	return s.TakeTrace()
+}
+
+// faults sets what EC2 has, and how many calls fail.
+func (s *scene) faults(d *datadriven.TestData) {
+	n := 0
+	_, err := fmt.Sscan(d.CmdArgs[len(d.CmdArgs)-1].Key, &n)
+	s.Must(err)
+	switch d.Cmd {
+	case "capacity":
+		s.ec2.SetCapacity(memory.Offering{InstanceType: "m7g.large", Zone: "us-east-1a", CapacityType: "on-demand"}, n)
+	case "begin":
+		s.Fails = n
+	default:
+		for range n {
+			s.ec2.Fail(memory.Call(d.CmdArgs[0].Key), errors.New("InternalError"))
+		}
+	}
+}
+
+// promise promises a node to a pod.
+func (s *scene) promise(name string) {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "pod-" + name, UID: types.UID("pod-" + name)}}
+	s.Must(client.IgnoreAlreadyExists(s.API.Create(s.t.Context(), pod)))
+	s.change(name, func(c *karpv1.NodeClaim) { c.Annotations[catalog.PodsAnnotation] = `[{"uids":["pod-` + name + `"]}]` })
+}
+
+// nodes returns how many Nodes there are.
+func (s *scene) nodes() int {
+	nodes := &corev1.NodeList{}
+	s.Must(s.API.List(s.t.Context(), nodes))
+	return len(nodes.Items)
+}

@@ -1,0 +1,75 @@
+package plugin_test
+
+import (
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/slipway-k8s/slipway/launcher/api"
+)
+
+// standbyBuffer is a buffer of pods of 1.5 CPUs for those of app web, which sleeps.
+func standbyBuffer(tb testing.TB, pods int32) *api.Buffer {
+	tb.Helper()
+	b := reservedBuffer(tb, pods)
+	b.Standby = true
+	return b
+}
+
+// placedOn returns how many pods were promised the NodeClaim after it was launched.
+func (h *harness) placedOn(claim string) (n int) {
+	for _, r := range h.launcher.requests() {
+		for _, p := range r.GetPlacements() {
+			if p.GetNodeClaim() == claim {
+				n += len(p.GetPods())
+			}
+		}
+	}
+	return n
+}
+
+// The pods of a standby buffer have nodes of their own, whatever room others have. No pod is promised one but those that the buffer waits for. The first of
+// these wakes it, and another is launched in its place.
+func TestStandbyBuffer(t *testing.T) {
+	h := start(t, harnessOptions{objects: []runtime.Object{newNode("one", "3920m", bought("m7g.xlarge", "on-demand"))}})
+	h.known("one", 0)
+	if got := h.buffers("1", standbyBuffer(t, 1)).GetBuffers()[0]; got.GetExisting() != 0 || got.GetInFlight() != 1 {
+		t.Fatalf("places %v", got)
+	}
+	first := h.launcher.claims()[0]
+	if first.GetStandby() != standbyBuffer(t, 1).GetUid() || len(first.GetPods()) != 0 {
+		t.Fatalf("launched %v", first)
+	}
+	h.buffers("2", standbyBuffer(t, 1))
+	h.pod("huge", labeled("db", 3900, 0))
+	h.eventually("the pod on the node that exists", func() bool { return h.nodeOf("huge") == "one" })
+	h.pod("other", labeled("db", 1500, 0))
+	h.eventually("a node for the other pod", func() bool { return h.launcher.podNames()["other"] == 1 })
+	if n := len(h.launcher.claims()); n != 2 || h.launcher.claims()[1].GetStandby() != "" || h.placedOn(first.GetName()) != 0 {
+		t.Errorf("%d NodeClaims, the second for standby buffer %q; %d pods were promised the first", n, h.launcher.claims()[1].GetStandby(), h.placedOn(first.GetName()))
+	}
+	h.pod("web", labeled("web", 1500, 0))
+	h.eventually("the pod on the node that sleeps", func() bool { return h.placedOn(first.GetName()) == 1 })
+	if got := h.buffers("3", standbyBuffer(t, 1)).GetBuffers()[0]; got.GetInFlight() != 1 || got.GetNodeClaims()[0] == first.GetName() {
+		t.Errorf("after it was woken: %v", got)
+	}
+	if n := len(h.launcher.claims()); n != 3 || h.launcher.claims()[2].GetStandby() != first.GetStandby() {
+		t.Errorf("%d NodeClaims, want one more for the buffer", n)
+	}
+}
+
+// A buffer that sleeps and one that is awake do not share their room.
+func TestStandbyBesideReserved(t *testing.T) {
+	h := start(t, harnessOptions{objects: []runtime.Object{newNode("one", "1930m", bought("m7g.large", "on-demand"))}})
+	h.known("one", 0)
+	awake := reservedBuffer(t, 1)
+	awake.Name, awake.Uid = "awake", "awake"
+	got := h.buffers("1", standbyBuffer(t, 2), awake).GetBuffers()
+	if got[0].GetInFlight() != 2 || got[1].GetExisting() != 1 {
+		t.Fatalf("places %v", got)
+	}
+	again := h.buffers("2", standbyBuffer(t, 2), awake).GetBuffers()
+	if again[0].GetInFlight() != 2 || again[1].GetExisting() != 1 || len(h.launcher.claims()) != len(got[0].GetNodeClaims()) {
+		t.Errorf("asked again: %v, %d NodeClaims", again, len(h.launcher.claims()))
+	}
+}
