@@ -3,11 +3,14 @@ package buffersize
 import (
 	"fmt"
 	"math"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	resourcehelper "k8s.io/component-helpers/resource"
 	autoscalingv1beta1 "sigs.k8s.io/karpenter/pkg/apis/autoscaling/v1beta1"
+
+	"github.com/slipway-k8s/slipway/internal/window"
 )
 
 // What the buffers of one namespace may be at most: a tenant may write any figure.
@@ -48,6 +51,24 @@ func Strategy(spec *autoscalingv1beta1.CapacityBufferSpec) string {
 		return StrategyActive
 	}
 	return *spec.ProvisioningStrategy
+}
+
+// SpecAt returns the spec of a buffer with what a window that is open has in its place. The error says what is wrong with the windows.
+func SpecAt(cb *autoscalingv1beta1.CapacityBuffer, now time.Time) (autoscalingv1beta1.CapacityBufferSpec, error) {
+	spec := cb.Spec
+	windows, err := window.Read(cb.Annotations)
+	open := windows.Open(now)
+	if err != nil || open == nil {
+		return spec, err
+	}
+	if open.Replicas != nil {
+		spec.Replicas = open.Replicas
+	}
+	if open.Percentage != nil {
+		spec.Percentage = open.Percentage
+	}
+	spec.Limits = autoscalingv1beta1.Limits(open.Over(corev1.ResourceList(spec.Limits)))
+	return spec, nil
 }
 
 // Wanted returns how many pods the buffer asks for. workload is the number of replicas of the scalableRef, nil for a podTemplateRef.

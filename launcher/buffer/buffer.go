@@ -229,6 +229,12 @@ func (c *Controller) resolve(ctx context.Context, it *item, taken, before int) e
 	if failure == nil && standby {
 		it.disk, failure = t.standby(cb)
 	}
+	spec := cb.Spec
+	if failure == nil {
+		if spec, err = buffersize.SpecAt(cb, time.Now()); err != nil {
+			failure, err = failed("%v", err), nil
+		}
+	}
 	var text []byte
 	if failure == nil {
 		if text, failure, err = encode(t.pod); err != nil {
@@ -247,7 +253,7 @@ func (c *Controller) resolve(ctx context.Context, it *item, taken, before int) e
 		return err
 	}
 	r := buffersize.Resolution{PodTemplate: t.name, Generation: t.generation}
-	r.Replicas, r.Limited = buffersize.Grant(buffersize.Wanted(&cb.Spec, &t.pod.Spec, t.replicas), taken, before)
+	r.Replicas, r.Limited = buffersize.Grant(buffersize.Wanted(&spec, &t.pod.Spec, t.replicas), taken, before)
 	it.resolution = r
 	it.want(&api.Buffer{Name: cb.Name, Uid: string(cb.UID), Pods: r.Replicas, Template: text, Takers: takers, Standby: standby}, time.Now())
 	return nil

@@ -51,7 +51,7 @@ type scene struct {
 //	deployment NAME replicas=N                  a Deployment of namespace a, or a change of it
 //	buffer NAMESPACE/NAME [replicas=N] [percentage=N] [template=NAME] [kind=KIND name=NAME] [group=GROUP] [strategy=NAME] [unreadable]
 //	       [for=SELECTOR] [priority=N] [booked=DURATION] [prepare=DURATION]
-//	                                            its annotations
+//	                                            its annotations; its windows are below
 //	delete NAMESPACE/NAME                       the buffer is deleted
 //	pod NAME [app=NAME]                         a pod is bound to a node
 //	refuse REASON                               the scheduler has no room for a buffer that is whole; - for none
@@ -63,7 +63,7 @@ type scene struct {
 //	disk UID                                    what instances of a standby buffer have on their disk
 //	needed                                      why node n-0, NodeClaim c-0 and another are needed
 func TestScenarios(t *testing.T) {
-	for _, file := range []string{"buffers", "reserved", "oneshot", "standby"} {
+	for _, file := range []string{"buffers", "reserved", "oneshot", "standby", "windows"} {
 		t.Run(file, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newScene(t)
@@ -292,6 +292,9 @@ func (s *scene) buffer(d *datadriven.TestData) {
 	}
 	if d.HasArg("unreadable") {
 		cb.Annotations = map[string]string{"slipway.dev/unreadable": "spec.limits.cpu: 1e99 cannot be read"}
+	}
+	if d.Input != "" {
+		cb.Annotations = map[string]string{"slipway.dev/windows": d.Input}
 	}
 	if d.HasArg("booked") {
 		cb.Annotations = map[string]string{"slipway.dev/booked-for": text(d, "booked", "")}

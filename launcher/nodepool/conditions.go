@@ -3,12 +3,14 @@ package nodepool
 import (
 	"context"
 	"fmt"
+	"time"
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/internal/disruption"
 	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
+	"github.com/slipway-k8s/slipway/internal/window"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
@@ -22,6 +24,10 @@ const ConditionOnDemandShare = "slipway.dev/OnDemandShare"
 
 // ConditionDisruptionPaused is True on a NodePool whose nodes are not disrupted because of catalog.PausedAnnotation, and absent otherwise.
 const ConditionDisruptionPaused = "slipway.dev/DisruptionPaused"
+
+// ConditionWindow is True on a NodePool while one of the windows of its annotation window.Annotation is open, False where that cannot be read, which
+// then changes nothing, and absent otherwise.
+const ConditionWindow = "slipway.dev/Window"
 
 // reasonInvalid is the reason of ValidationSucceeded for a NodePool whose fields are not valid (Karpenter).
 const reasonInvalid = "NodePoolValidationFailed"
@@ -38,6 +44,8 @@ type Facts struct {
 	Types []catalog.InstanceType
 	// Fixed allows spec.replicas.
 	Fixed bool
+	// Now decides which windows are open.
+	Now time.Time
 }
 
 // SetConditions derives a pool's conditions from the pool and the facts.
@@ -50,12 +58,28 @@ func SetConditions(ctx context.Context, pool *karpv1.NodePool, facts Facts) {
 	setReadable(pool, ConditionNodeCost, "InvalidNodeCost", err)
 	_, err = catalog.OnDemandShare(pool.Annotations)
 	setReadable(pool, ConditionOnDemandShare, "InvalidOnDemandShare", err)
+	setWindow(pool, facts.Now)
 	if disruption.Paused(pool) {
 		set.SetTrueWithReason(ConditionDisruptionPaused, "Annotation", "no node is consolidated, reclaimed while empty or replaced because it drifted while the annotation "+catalog.PausedAnnotation+" is true")
 	} else {
 		_ = set.Clear(ConditionDisruptionPaused)
 	}
 	_ = set.Clear(conditionNotYet) // Clear fails only for conditions that Ready depends on.
+}
+
+// setWindow says which window is open: a change of the condition has the limits sent to the scheduler again.
+func setWindow(pool *karpv1.NodePool, now time.Time) {
+	set := pool.StatusConditions()
+	windows, err := window.Read(pool.Annotations)
+	open := windows.Open(now)
+	switch {
+	case err != nil:
+		set.SetFalse(ConditionWindow, "InvalidWindows", err.Error())
+	case open == nil:
+		_ = set.Clear(ConditionWindow) // Clear fails only for conditions that Ready depends on.
+	default:
+		set.SetTrueWithReason(ConditionWindow, "Open", open.String())
+	}
 }
 
 func setValidationSucceeded(ctx context.Context, pool *karpv1.NodePool, facts Facts) {

@@ -22,6 +22,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/internal/disruption"
+	"github.com/slipway-k8s/slipway/internal/window"
 	"github.com/slipway-k8s/slipway/launcher/announce"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/index"
@@ -173,6 +174,9 @@ func (c *Controller) reconcile(ctx context.Context, req reconcile.Request) (reco
 	if why != "" {
 		again.RequeueAfter = typesAgain
 	}
+	if windows, err := window.Read(pool.Annotations); err == nil {
+		again.RequeueAfter = sooner(again.RequeueAfter, time.Until(windows.Next(time.Now())))
+	}
 	if c.config.Theirs(pool) {
 		return reconcile.Result{RequeueAfter: theirsAgain}, nil
 	}
@@ -232,6 +236,17 @@ func (c *Controller) stamp(ctx context.Context, pool *karpv1.NodePool) error {
 	return nil
 }
 
+// sooner returns the shorter one of two times, where one that is not positive stands for none.
+func sooner(a, b time.Duration) time.Duration {
+	switch {
+	case b <= 0:
+		return a
+	case a <= 0:
+		return b
+	}
+	return min(a, b)
+}
+
 // observe computes the status from the pool itself, its class and its claims.
 func (c *Controller) observe(ctx context.Context, pool *karpv1.NodePool) error {
 	claims := &karpv1.NodeClaimList{}
@@ -253,14 +268,14 @@ func (c *Controller) observe(ctx context.Context, pool *karpv1.NodePool) error {
 	usage := Usage(claims.Items)
 	nodes := int64(len(claims.Items))
 	pool.Status.Resources, pool.Status.Nodes = usage, &nodes
-	facts := Facts{Class: class, Claims: claims.Items, Fixed: c.config.StaticCapacity}
+	facts := Facts{Class: class, Claims: claims.Items, Fixed: c.config.StaticCapacity, Now: time.Now()}
 	if class != nil && class.DeletionTimestamp == nil && class.StatusConditions().Root().IsTrue() {
 		var err error
 		facts.Types, err = c.config.Offers.InstanceTypes(ctx, class)
 		facts.TypesKnown = err == nil // An error is the EC2NodeClass's, and is reported where nodes are planned.
 	}
 	SetConditions(ctx, pool, facts)
-	c.metrics.set(pool.Name, usage, corev1.ResourceList(pool.Spec.Limits))
+	c.metrics.set(pool.Name, usage, window.Limits(pool.Annotations, corev1.ResourceList(pool.Spec.Limits), facts.Now))
 	c.metrics.setPaused(pool.Name, disruption.Paused(pool))
 	return nil
 }

@@ -1,17 +1,20 @@
 package server
 
 import (
+	"time"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/internal/window"
 	"github.com/slipway-k8s/slipway/launcher/health"
 )
 
 // gated returns the limits of a NodePool under its gate, and why it may not launch at all, or "". If one node at a time is tried, the limit
 // is one more than the nodes that are not booting.
 func gated(pool *karpv1.NodePool, claims []karpv1.NodeClaim, g health.Gate) (corev1.ResourceList, string) {
-	limits := corev1.ResourceList(pool.Spec.Limits)
+	limits := window.Limits(pool.Annotations, corev1.ResourceList(pool.Spec.Limits), time.Now())
 	switch {
 	case g.Held:
 		return limits, g.Why

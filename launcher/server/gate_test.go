@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/internal/window"
 	"github.com/slipway-k8s/slipway/launcher/api"
 	"github.com/slipway-k8s/slipway/launcher/health"
 )
@@ -61,4 +62,24 @@ func TestGateKeepsLimits(t *testing.T) {
 	w.await(updates, "the limits as they are", func(u *api.CatalogUpdate) bool {
 		return len(u.GetNodePools()) == 1 && u.GetNodePools()[0].GetLimits()["nodes"] == "0" && u.GetNodePools()[0].GetLimits()["cpu"] == "100"
 	})
+}
+
+// What an open window has takes the place of the limits, for the planner and for what is launched.
+func TestWindowReplacesLimits(t *testing.T) {
+	objects := ready("default", karpv1.Limits{"nodes": resource.MustParse("0")})
+	objects[0].SetAnnotations(map[string]string{window.Annotation: `[{schedule: "* * * * *", duration: 1h, limits: {nodes: "1"}}]`})
+	w := newWorld(t, objects...)
+	updates := w.watch(w.client)
+	w.await(updates, "the limits of the window", func(u *api.CatalogUpdate) bool {
+		return len(u.GetNodePools()) == 1 && u.GetNodePools()[0].GetLimits()["nodes"] == "1"
+	})
+	recorded := 0
+	for _, r := range w.launch(&api.LaunchRequest{Claims: []*api.Claim{planned("default-1", "default"), planned("default-2", "default")}}) {
+		if r.GetRecorded() {
+			recorded++
+		}
+	}
+	if recorded != 1 {
+		t.Errorf("%d claims recorded, want 1", recorded)
+	}
 }

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/internal/window"
 	"github.com/slipway-k8s/slipway/launcher/api"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/nodepool"
@@ -116,7 +117,7 @@ func (s *Server) budgetOf(ctx context.Context, name string) (*budget, error) {
 		return nil, client.IgnoreNotFound(err)
 	}
 	gate := s.config.Gate(object)
-	if len(object.Spec.Limits) == 0 && !gate.OneAtATime {
+	if len(object.Spec.Limits) == 0 && object.Annotations[window.Annotation] == "" && !gate.OneAtATime {
 		return nil, nil
 	}
 	var list karpv1.NodeClaimList

@@ -23,7 +23,7 @@ const NoLimit = math.MaxInt64
 
 // Facts are what is known of a NodePool.
 type Facts struct {
-	// Replicas is spec.replicas.
+	// Replicas is spec.replicas, or what an open window has in its place.
 	Replicas int64
 	// Limit is the most NodeClaims that the NodePool may have, also while some terminate; NoLimit for none.
 	Limit int64

@@ -14,6 +14,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/internal/disruption"
+	"github.com/slipway-k8s/slipway/internal/window"
 	"github.com/slipway-k8s/slipway/launcher/index"
 )
 
@@ -22,8 +23,9 @@ const nodesResource = corev1.ResourceName("nodes")
 
 // look reads the facts about a NodePool from the cache.
 func (k *Keeper) look(ctx context.Context, pool *karpv1.NodePool, drifts int) (Facts, error) {
-	f := Facts{Replicas: *pool.Spec.Replicas, Limit: NoLimit, Drifts: int64(drifts)}
-	if limit, ok := pool.Spec.Limits[nodesResource]; ok {
+	now := time.Now()
+	f := Facts{Replicas: window.Replicas(pool.Annotations, *pool.Spec.Replicas, now), Limit: NoLimit, Drifts: int64(drifts)}
+	if limit, ok := window.Limits(pool.Annotations, corev1.ResourceList(pool.Spec.Limits), now)[nodesResource]; ok {
 		f.Limit = limit.Value()
 	}
 	claims, policies := &karpv1.NodeClaimList{}, &policyv1.PodDisruptionBudgetList{}
@@ -33,7 +35,7 @@ func (k *Keeper) look(ctx context.Context, pool *karpv1.NodePool, drifts int) (F
 	if err := k.config.Client.List(ctx, policies); err != nil {
 		return f, fmt.Errorf("listing PodDisruptionBudgets: %w", err)
 	}
-	budgets, now, existing := disruption.ReadPodBudgets(policies.Items), time.Now(), map[types.UID]bool{}
+	budgets, existing := disruption.ReadPodBudgets(policies.Items), map[types.UID]bool{}
 	for i := range claims.Items {
 		claim := &claims.Items[i]
 		existing[claim.UID] = true

@@ -42,7 +42,7 @@ type scene struct {
 
 // TestScenarios runs the file testdata/keeper.txt in a bubble of its own time. Claims have the names of their order, not random ones.
 //
-//	pool replicas=N [limit=N] [nodes=BUDGET]    the NodePool, or a change of it
+//	pool replicas=N [limit=N] [nodes=BUDGET]    the NodePool, or a change of it; its windows are below
 //	join                                        every NodeClaim gets an initialized node
 //	fail                                        every NodeClaim without a node is gone, as if EC2 had no capacity
 //	drift N                                     the oldest N NodeClaims are drifted
@@ -176,6 +176,7 @@ func (s *scene) pool(d *datadriven.TestData) {
 		pool.Spec.Disruption.Budgets = []karpv1.Budget{{}}
 		d.ScanArgs(s.t, "nodes", &pool.Spec.Disruption.Budgets[0].Nodes)
 	}
+	pool.Annotations = map[string]string{"slipway.dev/windows": d.Input}
 	pool.Spec.Template.Spec.NodeClassRef = &karpv1.NodeClassReference{Group: "karpenter.k8s.aws", Kind: "EC2NodeClass", Name: "default"}
 	for _, c := range []string{karpv1.ConditionTypeValidationSucceeded, karpv1.ConditionTypeNodeClassReady} {
 		pool.StatusConditions().SetTrue(c)

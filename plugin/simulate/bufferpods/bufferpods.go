@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -32,6 +33,8 @@ type Input struct {
 	Buffers []*autoscalingv1beta1.CapacityBuffer
 	// Template returns the template of an object of the input. ok is false where there is none of the name.
 	Template func(namespace, kind, name string) (t Template, ok bool)
+	// Now decides which of the buffers' windows are open.
+	Now time.Time
 	// Admit returns the spec of a pod as the API server would admit it, whatever its priority. The error says why it would not.
 	Admit func(namespace string, spec *corev1.PodSpec) (corev1.PodSpec, error)
 }
@@ -116,7 +119,12 @@ func (b *builder) pods(taken, before int) []*corev1.Pod {
 			return nil
 		}
 	}
-	granted, limited := buffersize.Grant(buffersize.Wanted(&cb.Spec, &t.Pod.Spec, t.Replicas), taken, before)
+	now, err := buffersize.SpecAt(cb, b.Now)
+	if err != nil {
+		b.problem("spec", "%v: no room is kept for it", err)
+		return nil
+	}
+	granted, limited := buffersize.Grant(buffersize.Wanted(&now, &t.Pod.Spec, t.Replicas), taken, before)
 	if limited != "" {
 		b.problem("spec", "%s", limited)
 	}

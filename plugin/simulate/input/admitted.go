@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -66,7 +67,7 @@ func defaultLimitRanges(ranges []*corev1.LimitRange) {
 // bufferPods returns the pods of the CapacityBuffers, which exist nowhere.
 func bufferPods(r *Reader) []Pod {
 	made := bufferpods.Make(bufferpods.Input{
-		Buffers: r.buffers.items,
+		Buffers: r.buffers.items, Now: time.Now(),
 		Template: func(namespace, kind, name string) (bufferpods.Template, bool) {
 			return templateOf(r, namespace, kind, name)
 		},

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	awsapis "github.com/aws/karpenter-provider-aws/pkg/apis"
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/internal/window"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/catalog/builtin"
 	"github.com/slipway-k8s/slipway/launcher/catalog/fromec2"
@@ -85,7 +87,7 @@ func (b *builder) pool(p *karpv1.NodePool) catalog.NodePool {
 	spec := p.Spec.Template.Spec
 	out := catalog.NodePool{
 		Name: p.Name, Labels: map[string]string{karpv1.NodePoolLabelKey: p.Name}, Taints: spec.Taints,
-		StartupTaints: spec.StartupTaints, Requirements: requirements(p), Limits: corev1.ResourceList(p.Spec.Limits).DeepCopy(), Ready: true,
+		StartupTaints: spec.StartupTaints, Requirements: requirements(p), Limits: window.Limits(p.Annotations, corev1.ResourceList(p.Spec.Limits), time.Now()).DeepCopy(), Ready: true,
 	}
 	maps.Copy(out.Labels, p.Spec.Template.Labels)
 	if catalog.PoolTenancy(out.Requirements) == catalog.TenancyDedicated {
@@ -93,6 +95,9 @@ func (b *builder) pool(p *karpv1.NodePool) catalog.NodePool {
 	}
 	if p.Spec.Weight != nil {
 		out.Weight = *p.Spec.Weight
+	}
+	if _, err := window.Read(p.Annotations); err != nil {
+		b.problem("NodePool "+p.Name, "metadata.annotations", "%v", err)
 	}
 	declared, err := catalog.DeclaredCost(p.Annotations)
 	if err != nil {
