@@ -214,7 +214,7 @@ func (s *story) summary() {
 		s.screen.line("%-18s %7.3f s median, %7.3f s at the 99th percentile, of %d", stage.name, stage.d.P50, stage.d.P99, stage.d.N)
 	}
 	if r.OK {
-		s.screen.line("every step came true")
+		s.screen.line("every step came true; a sandbox that stays, to look around: bin/slipway-sandbox up --speed 10")
 	} else {
 		s.screen.line("the demo FAILED: see the step marked ✗")
 	}

@@ -83,7 +83,7 @@ function Summary({ nodes, pods }: { nodes: Nodes; pods?: Pods }) {
       <div><dt>Cost per hour</dt><dd>{usd(nodes.usdPerHour)}</dd></div>
       <div><dt>Cost per month</dt><dd>{nodes.usdPerHour ? perMonth(nodes.usdPerHour) : "–"}</dd></div>
       <div><dt>Spot share</dt><dd>{nodes.usdPerHour ? percent(nodes.spotShare) : "–"}</dd></div>
-      <div><dt>Nodes</dt><dd>{nodes.launched}<small>{waiting ? ` + ${waiting} being launched` : ""}{nodes.otherNodes ? `, ${nodes.otherNodes} of others` : ""}</small></dd></div>
+      <div><dt>Nodes</dt><dd>{nodes.launched}<small>{waiting ? ` + ${waiting} being launched` : ""}{nodes.otherNodes ? ` + ${nodes.otherNodes} not managed` : ""}</small></dd></div>
       {p && <div><dt>Pods running</dt><dd>{p.running}<small>{p.bound ? ` + ${p.bound} starting` : ""}{p.promised ? ` + ${p.promised} promised a node` : ""}</small></dd></div>}
       {p && <div class={p.pending ? "warns" : ""}><dt>Pods pending</dt><dd>{p.pending ? <a href={link("pending")}>{p.pending}</a> : 0}</dd></div>}
     </dl>
@@ -100,11 +100,12 @@ export function Distance({ bound, want }: { bound?: Answer<Bound>; want?: () => 
   const b = bound.value;
   if (!b) return bound.error ? <p class="quiet">The lower bound of the cost is not known: {bound.error}</p> : null;
   if (!b.lowerBoundUSDPerHour) return null;
+  const least = b.usdPerHour > 0 && usd(b.usdPerHour) === usd(b.lowerBoundUSDPerHour);
   return (
     <p class="distance">
       At today's prices no set of nodes for the pods that run costs less than <strong>{usd(b.lowerBoundUSDPerHour)} per hour</strong>.{" "}
-      {b.usdPerHour > 0 && <>The nodes cost {usd(b.usdPerHour)}, <strong>{percent(Math.max(0, b.usdPerHour / b.lowerBoundUSDPerHour - 1))} more</strong>. </>}
-      Planned from scratch, they would cost {usd(b.plannedUSDPerHour)}.
+      {least ? <>The nodes cost just that.</> : b.usdPerHour > 0 && <>The nodes cost {usd(b.usdPerHour)}, <strong>{percent(Math.max(0, b.usdPerHour / b.lowerBoundUSDPerHour - 1))} more</strong>.</>}
+      {(!b.usdPerHour || b.plannedUSDPerHour < b.usdPerHour - 0.00005) && <>{" "}Planned from scratch, they would cost {usd(b.plannedUSDPerHour)}.</>}
       {b.unplaced ? ` ${count(b.unplaced, "pod")} would have no node then.` : ""}
     </p>
   );

@@ -113,6 +113,9 @@ test("what if shows both plans", () => {
 test("the cluster shows how far its cost is from the lower bound", () => {
   has(render(<Distance bound={{ value: { usdPerHour: 1.2, plannedUSDPerHour: 1.1, lowerBoundUSDPerHour: 1, unplaced: 2, notes: [] } }} />), "$1.0000 per hour", "20% more", "$1.1000", "2 pods would have no node");
   has(render(<Distance want={() => {}} />), "Compute the lower bound");
+  const least = render(<Distance bound={{ value: { usdPerHour: 1, plannedUSDPerHour: 1, lowerBoundUSDPerHour: 1, notes: [] } }} />);
+  has(least, "$1.0000 per hour", "The nodes cost just that.");
+  assert.ok(!least.includes("more") && !least.includes("from scratch"), least);
   assert.equal(render(<Distance bound={{ absent: true }} want={() => {}} />), "");
 });
 
