@@ -45,7 +45,7 @@ func (w *world) replacements(pool, node string) []observe.Claim {
 	return out
 }
 
-// Two spot nodes are interrupted at the same time: each is cordoned, a node is launched for each one's pod, and only then is the
+// Two spot nodes are interrupted at the same time: each is cordoned, a node is launched for each one's pod, and only when it takes pods is the
 // pod evicted, within its budget; the new pod runs on the node that was launched for it.
 func TestReplacementComesBeforeEviction(t *testing.T) {
 	t.Parallel()
@@ -58,12 +58,16 @@ func TestReplacementComesBeforeEviction(t *testing.T) {
 		},
 	})
 	w.deployment("web", 3, w.podSpec("1500m", "1Gi", nil))
-	w.awaitRunning(3)
-	// A machine too busy for the scheduler's five seconds ("unanswered"), or EC2's ten ("launching"), shows nothing.
+	w.await(t, "all pods to be ready", func() bool { return w.ready() == 3 })
+	// A machine too busy for the scheduler's five seconds ("unanswered"), EC2's ten ("launching"), or the node's minute and a half ("launched"),
+	// shows nothing.
 	const attempts = 4
 	for attempt := 1; ; attempt++ {
 		victims := w.interruptTwo()
-		if attempt < attempts && slices.ContainsFunc(victims, w.evictedForLackOfTime) {
+		if attempt < attempts && slices.ContainsFunc(victims, func(v observe.Claim) bool {
+			outcome, _ := w.evictedAfter(v)
+			return outcome == "launched" || w.evictedForLackOfTime(v)
+		}) {
 			continue
 		}
 		for _, v := range victims {
@@ -84,7 +88,7 @@ func (w *world) interruptTwo() []observe.Claim {
 		}
 	}
 	w.await(w.t, "the interrupted nodes to be gone and all pods to run elsewhere", func() bool {
-		return w.running() == 3 && claimGone(w.cluster, victims[0]) && claimGone(w.cluster, victims[1])
+		return w.ready() == 3 && claimGone(w.cluster, victims[0]) && claimGone(w.cluster, victims[1])
 	})
 	return victims
 }
@@ -114,12 +118,12 @@ func (w *world) checkReplaced(victim observe.Claim) {
 	if !node.Cordoned.Before(old.Terminating) {
 		t.Errorf("node %s: its pod was evicted before the node was cordoned", name)
 	}
-	if outcome, line := w.evictedAfter(victim); outcome != "launched" {
-		t.Errorf("node %s: its pod was evicted after %q, want \"launched\": %s", name, outcome, line)
+	if outcome, line := w.evictedAfter(victim); outcome != "ready" {
+		t.Errorf("node %s: its pod was evicted after %q, want \"ready\": %s", name, outcome, line)
 		return
 	}
-	if len(made) != 1 || !node.Cordoned.Before(made[0].Created) || !made[0].Launched.Before(old.Terminating) {
-		t.Errorf("node %s: %d NodeClaims were launched for its pod; cordon, their recording, their launch, and the eviction %s after the cordon did not come in this order",
+	if len(made) != 1 || !node.Cordoned.Before(made[0].Created) || !made[0].Initialized.Before(old.Terminating) {
+		t.Errorf("node %s: %d NodeClaims were launched for its pod; cordon, their recording, their initialization, and the eviction %s after the cordon did not come in this order",
 			name, len(made), held)
 		return
 	}

@@ -76,7 +76,7 @@ func (w *world) checkMoved(victims []observe.Claim, pool string, others int) {
 			}
 		}
 		switch outcome, line := w.evictedAfter(v); outcome {
-		case "launched", "room":
+		case "ready", "launched", "room":
 			if launched < before {
 				t.Errorf("node %s: %d nodes of %s were launched when the pod was evicted as number %d", v.Object.Status.NodeName, launched, pool, before)
 			}

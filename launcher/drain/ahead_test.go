@@ -11,7 +11,7 @@ import (
 
 // TestNextAhead runs the files of testdata:
 //
-//	ahead waited=DURATION [ending] [late] [answered] [launching=N] [failed=N]
+//	ahead waited=DURATION [ending] [late] [answered] [launching=N] [failed=N] [booting=N] [serving] [spare=DURATION]
 //
 // and prints what happens about the room for the pods before the first eviction.
 func TestNextAhead(t *testing.T) {
@@ -44,7 +44,33 @@ func ahead(t *testing.T, d *datadriven.TestData) string {
 			d.ScanArgs(t, arg.Key, &r.Launching)
 		case "failed":
 			d.ScanArgs(t, arg.Key, &r.Failed)
+		case "booting":
+			d.ScanArgs(t, arg.Key, &r.Booting)
+		case "serving":
+			r.Serving = true
+		case "spare":
+			var err error
+			if r.Spare, err = time.ParseDuration(arg.Vals[0]); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 	return string(drain.NextAhead(r)) + "\n"
+}
+
+// Pods whose node ends get their whole grace period, and the evictions their time.
+func TestSpare(t *testing.T) {
+	now := time.Unix(1000, 0)
+	for _, tc := range []struct {
+		ends, grace time.Duration
+		want        time.Duration
+	}{{0, time.Hour, 2 * time.Minute}, {2 * time.Minute, 30 * time.Second, time.Minute}, {2 * time.Minute, 2 * time.Minute, -30 * time.Second}} {
+		var ends time.Time
+		if tc.ends > 0 {
+			ends = now.Add(tc.ends)
+		}
+		if got := drain.Spare(now, ends, tc.grace); got != tc.want {
+			t.Errorf("the node ends in %s, a pod needs %s: %s to spare, want %s", tc.ends, tc.grace, got, tc.want)
+		}
+	}
 }

@@ -14,6 +14,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/internal/disruption"
+	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
 	"github.com/slipway-k8s/slipway/launcher/api"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 	"github.com/slipway-k8s/slipway/launcher/drain"
@@ -29,6 +30,8 @@ type Asker interface {
 const (
 	// askTimeout bounds one request.
 	askTimeout = 5 * time.Second
+	// spotNotice is the time between EC2's notice of a spot interruption and the end of the instance.
+	spotNotice = 2 * time.Minute
 	// aheadPeriod is the period of checking a replacement that is being launched.
 	aheadPeriod = 250 * time.Millisecond
 )
@@ -37,6 +40,7 @@ const (
 const (
 	aheadUnneeded   = "unneeded"
 	aheadRoom       = "room"
+	aheadReady      = "ready"
 	aheadLaunched   = "launched"
 	aheadLaunching  = "launching"
 	aheadUnanswered = "unanswered"
@@ -95,30 +99,72 @@ func (t *Terminator) replace(ctx context.Context, s *scope) (time.Duration, erro
 	}
 	facts := drain.Replacement{
 		Waited: s.now.Sub(have.since), Answered: have.answered, Late: !s.deadline.IsZero() && !s.now.Before(s.deadline),
-		InstanceEnds: instanceEnds(reason),
+		InstanceEnds: instanceEnds(reason), Serving: slices.ContainsFunc(moving, serves), Spare: drain.Spare(s.now, s.ends(reason), longestGrace(pods)),
 	}
-	if facts.Launching, facts.Failed, err = t.launches(ctx, have.claims); err != nil {
+	if err := t.launches(ctx, have.claims, &facts); err != nil {
 		return 0, err
 	}
 	switch drain.NextAhead(facts) {
 	case drain.Ask:
 		t.askFor(ctx, s, have, moving)
 		return aheadPeriod, nil
-	case drain.AwaitLaunch:
+	case drain.AwaitLaunch, drain.AwaitNodes:
 		return aheadPeriod, nil
 	case drain.Evict:
 	}
-	outcome := aheadLaunched
+	t.evictFrom(ctx, s, have, outcomeOf(have, facts))
+	return 0, nil
+}
+
+// outcomeOf returns the state of the room for the pods when their evictions begin.
+func outcomeOf(have replacement, facts drain.Replacement) string {
 	switch {
 	case !have.answered:
-		outcome = aheadUnanswered
+		return aheadUnanswered
 	case facts.Launching+facts.Failed > 0:
-		outcome = aheadLaunching
+		return aheadLaunching
 	case len(have.claims) == 0:
-		outcome = aheadRoom
+		return aheadRoom
+	case facts.Booting > 0:
+		return aheadLaunched
 	}
-	t.evictFrom(ctx, s, have, outcome)
-	return 0, nil
+	return aheadReady
+}
+
+// ends returns when the node ends at the latest; zero for never.
+func (s *scope) ends(reason string) time.Time {
+	end := s.deadline
+	if !instanceEnds(reason) {
+		return end
+	}
+	// Only of spot interruptions is known how long they take.
+	taken := s.now
+	if reason == string(cloud.SpotInterrupted) {
+		taken = s.claim.DeletionTimestamp.Add(spotNotice)
+	}
+	if end.IsZero() || taken.Before(end) {
+		end = taken
+	}
+	return end
+}
+
+// serves reports whether the pod is Ready and stays so until it is evicted.
+func serves(pod *corev1.Pod) bool {
+	c := conditions.Pod(pod, corev1.PodReady)
+	return pod.DeletionTimestamp == nil && c != nil && c.Status == corev1.ConditionTrue
+}
+
+// longestGrace returns the longest of the pods' grace periods.
+func longestGrace(pods []*corev1.Pod) time.Duration {
+	longest := int64(0)
+	for _, pod := range pods {
+		grace := int64(corev1.DefaultTerminationGracePeriodSeconds)
+		if pod.Spec.TerminationGracePeriodSeconds != nil {
+			grace = *pod.Spec.TerminationGracePeriodSeconds
+		}
+		longest = max(longest, grace)
+	}
+	return time.Duration(longest) * time.Second
 }
 
 // evictFrom ends the wait.
@@ -158,21 +204,23 @@ func (t *Terminator) askFor(ctx context.Context, s *scope, have replacement, mov
 	t.ahead.set(s.claim.UID, have)
 }
 
-// launches counts the claims for which EC2 has not answered, and the deleted ones.
-func (t *Terminator) launches(ctx context.Context, names []string) (launching, failed int, err error) {
+// launches counts the claims for which EC2 has not answered, those that take no pods yet, and the deleted ones.
+func (t *Terminator) launches(ctx context.Context, names []string, into *drain.Replacement) error {
 	for _, name := range names {
 		claim := &karpv1.NodeClaim{}
 		err := t.config.Client.Get(ctx, client.ObjectKey{Name: name}, claim)
 		switch {
 		case apierrors.IsNotFound(err), err == nil && claim.DeletionTimestamp != nil:
-			failed++
+			into.Failed++
 		case err != nil:
-			return 0, 0, err
+			return err
 		case claim.Status.ProviderID == "":
-			launching++
+			into.Launching++
+		case !claim.StatusConditions().IsTrue(karpv1.ConditionTypeInitialized):
+			into.Booting++
 		}
 	}
-	return launching, failed, nil
+	return nil
 }
 
 // reasonOf returns the reason of the claim's termination.

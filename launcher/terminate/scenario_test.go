@@ -37,9 +37,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 //	orphan                                           the NodeClaim vanishes, finalizer and all
 //	foreground                                       somebody deletes the NodeClaim in the foreground
 //	strip                                            somebody removes our finalizer from the NodeClaim
-//	pod NAME [daemonset] [critical] [tolerates] [protected[=VALUE]] [owned] [pending] [exit=DURATION] [refuse=N] [ending]
+//	pod NAME [daemonset] [critical] [tolerates] [protected[=VALUE]] [owned] [pending] [exit=DURATION] [refuse=N] [ending] [ready] [grace=DURATION]
 //	scheduler silent | scheduler NODECLAIM...         what it launches when it is asked for room; without this: nothing
-//	replacement NODECLAIM launching|launched|gone    how far such a NodeClaim is
+//	replacement NODECLAIM launching|launched|ready|gone    how far such a NodeClaim is
 //	volume NAME pod=POD detach=SECONDS               a VolumeAttachment of the pod's volume
 //	node notready | node delete                      the kubelet dies; somebody deletes the Node
 //	node keep | node free                            somebody adds a finalizer to the Node, and removes it
@@ -153,6 +153,9 @@ func (w *world) replacement(ctx context.Context, name, state string) {
 	case "launched":
 		claim.Status.ProviderID = "aws:///us-east-1a/i-" + name
 		err = errors.Join(err, w.api.Status().Update(ctx, claim))
+	case "ready":
+		claim.StatusConditions().SetTrue(karpv1.ConditionTypeInitialized)
+		err = errors.Join(err, w.api.Status().Update(ctx, claim))
 	case "gone":
 		err = errors.Join(err, w.api.Delete(ctx, claim))
 	}
@@ -262,6 +265,8 @@ func (w *world) addPod(ctx context.Context, d *datadriven.TestData) {
 			pod.Status.Phase = corev1.PodPending
 		case arg.Key == "exit":
 			w.exit[pod.Name] = w.duration(arg.Vals[0])
+		case slices.Contains([]string{"ready", "grace"}, arg.Key):
+			w.serving(pod, arg)
 		case arg.Key == "ending":
 			pod.Labels = map[string]string{"ending": ""} // The namespace is terminating; this is the reason of the refusal.
 		case arg.Key == "refuse":
@@ -271,6 +276,15 @@ func (w *world) addPod(ctx context.Context, d *datadriven.TestData) {
 		}
 	}
 	w.create(ctx, pod)
+}
+
+// serving has the pod be Ready, or need so long for its end.
+func (w *world) serving(pod *corev1.Pod, arg datadriven.CmdArg) {
+	if arg.Key == "ready" {
+		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+		return
+	}
+	pod.Spec.TerminationGracePeriodSeconds = new(int64(w.duration(arg.Vals[0]).Seconds()))
 }
 
 func (w *world) number(s string) int {
