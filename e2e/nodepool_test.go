@@ -78,7 +78,7 @@ func (w *world) checkMoved(victims []observe.Claim, pool string, others int) {
 		switch outcome, line := w.evictedAfter(v); outcome {
 		case "ready", "launched", "room":
 			if launched < before {
-				t.Errorf("node %s: %d nodes of %s were launched when the pod was evicted as number %d", v.Object.Status.NodeName, launched, pool, before)
+				t.Errorf("node %s: %d nodes of %s were launched when the pod was evicted as number %d: %s", v.Object.Status.NodeName, launched, pool, before, line)
 			}
 		case "unanswered", "launching": // The machine was too busy: the launcher has to say so.
 			t.Logf("node %s: the launcher did not wait any longer: %s", v.Object.Status.NodeName, line)
