@@ -1,17 +1,20 @@
 package e2e_test
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	autoscalingv1beta1 "sigs.k8s.io/karpenter/pkg/apis/autoscaling/v1beta1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/e2e/aws"
 	"github.com/slipway-k8s/slipway/e2e/observe"
+	"github.com/slipway-k8s/slipway/e2e/sandbox"
 	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
 	"github.com/slipway-k8s/slipway/launcher/index"
 )
@@ -139,5 +142,44 @@ func (w *world) wereWoken(claims map[string]observe.Claim) {
 	w.t.Logf("at %d times their speed pods ran %s after their creation on new nodes, %s on woken ones", speed, cold, woken)
 	if woken[0] >= cold[len(cold)-1] {
 		w.t.Errorf("pods waited %s for woken nodes, others %s for new ones", woken, cold)
+	}
+}
+
+// A restart of both processes forgets no stopped instance and starts none. One that has drifted is replaced: the next is launched before it terminates. What
+// sleeps terminates with its NodePool, as the clean-up of the test sees.
+func TestStandbyBufferOverRestartsAlone(t *testing.T) {
+	w := newWorld(t, "standbyrestart")
+	w.pool(w.name, func(p *karpv1.NodePool) {
+		onlyTypes(p, "m6i.large")
+		require(p, karpv1.CapacityTypeLabelKey, "on-demand")
+	})
+	buffer := w.standbyBuffer(1)
+	first := w.awaitSleepers(1)
+	w.kill(sandbox.Launcher)
+	w.kill(sandbox.Scheduler)
+	w.deployment("other", 1, w.podSpec("1100m", "1Gi", nil))
+	w.awaitRunning(1)
+	w.awaitBuffered(buffer)
+	if n := len(w.everClaimed(w.name)); n != 2 || len(w.sleepers()) != 1 {
+		t.Fatalf("after the restart there were %d NodeClaims, of which %d sleep: want the one that slept and another for the pod", n, len(w.sleepers()))
+	}
+	w.deployment("web", 1, w.podSpec("1100m", "1Gi", nil))
+	w.awaitRunning(2)
+	w.wereWoken(first)
+
+	for _, c := range w.awaitSleepers(1) {
+		drifted := client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"another"}}}`, karpv1.NodePoolHashAnnotationKey))
+		if err := w.client.Patch(t.Context(), c.Object.DeepCopy(), drifted); err != nil {
+			t.Fatal(err)
+		}
+		w.await(t, "another stopped instance in place of the one that drifted", func() bool {
+			_, same := w.sleepers()[c.Object.Name]
+			return !same && len(w.sleepers()) == 1
+		})
+		for _, next := range w.sleepers() {
+			if gone := slices.IndexFunc(w.everClaimed(w.name), func(o observe.Claim) bool { return o.Object.Name == c.Object.Name }); next.Created.At.After(w.everClaimed(w.name)[gone].Terminating.At) {
+				t.Errorf("NodeClaim %s was created after the one that drifted was deleted", next.Object.Name)
+			}
+		}
 	}
 }

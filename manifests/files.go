@@ -12,7 +12,7 @@ import (
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 )
 
-//go:embed admission/*.yaml iam/*.json rbac/*.yaml samples/*.yaml samples/policies/*.yaml scheduler/*.yaml
+//go:embed admission/*.yaml iam/*.json rbac/*.yaml samples/*.yaml samples/buffers/*.yaml samples/policies/*.yaml scheduler/*.yaml
 var files embed.FS
 
 // Samples returns the files of samples/.

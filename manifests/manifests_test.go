@@ -76,11 +76,11 @@ func TestSamples(t *testing.T) {
 		t.Fatal(err)
 	}
 	names, err := fs.Glob(samples, "*.yaml")
-	policies, errPolicies := fs.Glob(samples, "policies/*.yaml")
-	if err != nil || errPolicies != nil || len(names) == 0 || len(policies) == 0 {
-		t.Fatalf("samples: %v, %v, %v", names, policies, err)
+	folders, errFolders := fs.Glob(samples, "*/*.yaml")
+	if err != nil || errFolders != nil || len(names) == 0 || len(folders) == 0 {
+		t.Fatalf("samples: %v, %v, %v", names, folders, err)
 	}
-	names = append(names, policies...)
+	names = append(names, folders...)
 	for _, name := range names {
 		documents, err := manifests.Documents("samples/" + name)
 		if err != nil {
