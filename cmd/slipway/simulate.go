@@ -34,11 +34,14 @@ type simulation struct {
 	interruptionCost             float64
 	config                       string
 	options                      simulate.Options
+	// known reads the launcher's ConfigMaps, with --from-cluster and of the page.
+	known known
 }
 
 func (s *simulation) addFlags(f *pflag.FlagSet) {
 	f.StringSliceVarP(&s.files, "filename", "f", nil, "files or directories with Kubernetes objects in YAML or JSON; - for standard input")
-	f.BoolVar(&s.fromCluster, "from-cluster", false, "take the objects of the current kubeconfig context too")
+	f.BoolVar(&s.fromCluster, "from-cluster", false, "take the objects of the current kubeconfig context too, and what its launcher knows of commitments and interruptions")
+	f.StringVar(&s.known.namespace, "slipway-namespace", slipwayNamespace, "namespace that slipway runs in, with --from-cluster")
 	s.addPlanFlags(f)
 }
 
@@ -48,8 +51,8 @@ func (s *simulation) addPlanFlags(f *pflag.FlagSet) {
 	f.StringVar(&s.instanceTypes, "instance-types", "", "file with the output of aws ec2 describe-instance-types (default: the built-in catalogue)")
 	f.StringVar(&s.prices, "prices", "", `file with prices in USD per hour: {"on-demand": {TYPE: PRICE}, "spot": {ZONE: {TYPE: PRICE}}, "usage": {USAGE TYPE: PRICE}} (default: the built-in on-demand prices)`)
 	f.StringVar(&s.zones, "zones", "", "file with a JSON list of zone names (default: those of the spot prices, else those of the objects)")
-	f.StringVar(&s.commitments, "commitments", "", "file with a list of Savings Plans and Reserved Instances, in YAML or JSON (default: none)")
-	f.StringVar(&s.interruptions, "interruptions", "", "file with the ConfigMap slipway-interruptions, in YAML or JSON: expected interruptions are a part of what spot nodes cost (default: they are left out)")
+	f.StringVar(&s.commitments, "commitments", "", "file with a list of Savings Plans and Reserved Instances, in YAML or JSON (default: those of the cluster, or none)")
+	f.StringVar(&s.interruptions, "interruptions", "", "file with the ConfigMap slipway-interruptions, in YAML or JSON: expected interruptions are a part of what spot nodes cost (default: those of the cluster, or they are left out)")
 	f.Float64Var(&s.interruptionCost, "interruption-cost", 0.005, "what a pod costs whose spot node EC2 takes back, in USD, with --interruptions")
 	f.StringVar(&s.config, "config", "", "file with the scheduler's KubeSchedulerConfiguration: its plugins and default constraints (default: kube-scheduler's default profile)")
 	f.BoolVar(&s.options.MinValuesBestEffort, "min-values-best-effort", false, "keep as many of a NodePool's minValues as can be had, instead of launching nothing without them")
@@ -140,6 +143,9 @@ func (s *simulation) load(cmd *cobra.Command, o *options) (*input.Objects, *mark
 	if !s.offline() {
 		return nil, nil, errors.New("nothing to simulate: give -f or --from-cluster")
 	}
+	if s.fromCluster {
+		s.known.reader = o.client
+	}
 	m, err := s.planner(cmd.Context())
 	if err != nil {
 		return nil, nil, err
@@ -183,7 +189,7 @@ func (s *simulation) planner(ctx context.Context) (*market.Market, error) {
 
 // market returns what can be bought: as EC2 describes it, as the files do, or the built-in catalog.
 func (s *simulation) market(ctx context.Context) (*market.Market, error) {
-	from, err := s.marketFiles()
+	from, err := s.marketFiles(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -204,8 +210,8 @@ func (s *simulation) market(ctx context.Context) (*market.Market, error) {
 	return market.Read(from)
 }
 
-// marketFiles returns the texts of the files that flags name.
-func (s *simulation) marketFiles() (market.Files, error) {
+// marketFiles returns the texts of the files that flags name, and what the cluster's launcher knows.
+func (s *simulation) marketFiles(ctx context.Context) (market.Files, error) {
 	from := market.Files{Now: time.Now(), InterruptionCost: s.interruptionCost}
 	for _, f := range []struct {
 		path string
@@ -219,7 +225,7 @@ func (s *simulation) marketFiles() (market.Files, error) {
 			return market.Files{}, err
 		}
 	}
-	return from, nil
+	return from, s.known.add(ctx, &from)
 }
 
 // thrifty trades memory for CPU while there is plenty: a simulation takes a second and leaves much garbage. A user who sets GOGC or

@@ -59,7 +59,7 @@ launcher's prices unless --aws or --prices names others. These flags and those o
 	flags := cmd.Flags()
 	flags.Uint16Var(&f.port, "port", 0, fmt.Sprintf("port of the page (default %d, or a free one)", usualPort))
 	flags.BoolVar(&f.open, "open", false, "open the page in the browser")
-	flags.StringVar(&f.namespace, "slipway-namespace", "kube-system", "namespace that slipway runs in")
+	flags.StringVar(&f.namespace, "slipway-namespace", slipwayNamespace, "namespace that slipway runs in")
 	flags.StringVar(&f.selector, "selector", "app.kubernetes.io/name=slipway", "labels of slipway's pods")
 	flags.StringVar(&f.api, "api", "", "URL of the launcher's API, such as https://127.0.0.1:8443, instead of a port-forward")
 	f.plans.addPlanFlags(flags)
@@ -92,6 +92,7 @@ func (o *options) serveUI(cmd *cobra.Command, f *uiFlags) error {
 
 // ownAnswers returns what the command itself answers, with the user's kubeconfig. Plans are made at the prices of flags, or else at the launcher's.
 func (o *options) ownAnswers(ctx context.Context, launcher local.Config, f *uiFlags) (http.Handler, error) {
+	f.plans.known = known{reader: o.client, namespace: f.namespace}
 	fixed, err := f.plans.planner(ctx)
 	if err != nil {
 		return nil, err

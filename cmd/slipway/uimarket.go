@@ -31,7 +31,7 @@ func (s *simulation) launcherMarket(c local.Config, fixed *market.Market) func(c
 }
 
 func (s *simulation) pricedByLauncher(ctx context.Context, c local.Config) (*market.Market, error) {
-	from, err := s.marketFiles()
+	from, err := s.marketFiles(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -57,11 +57,13 @@ type Files struct {
 	Offer *catalog.RegionOffer
 	// Now is the time at which commitments must not have ended.
 	Now time.Time
+	// Notes are sentences about where the texts are from.
+	Notes []string
 }
 
 // Read reads the files. The error names the file that cannot be read.
 func Read(f Files) (*Market, error) {
-	m := &Market{InterruptionCost: f.InterruptionCost}
+	m := &Market{InterruptionCost: f.InterruptionCost, Notes: slices.Clone(f.Notes)}
 	if f.Offer != nil {
 		return m, errors.Join(m.readOffer(f.Offer), m.readCommitments(f), m.readInterruptions(f.Interruptions))
 	}
