@@ -14,14 +14,14 @@ import (
 	"github.com/slipway-k8s/slipway/manifests"
 )
 
-// allowCommitments lets the launcher read the account's commitments, by the shipped policy for that, until the test ends.
-func (w *world) allowCommitments() {
+// allow lets the launcher do what the policy says beside the shipped one, until the test ends.
+func (w *world) allow(read func() ([]byte, error)) {
 	w.t.Helper()
 	shipped, err := sandbox.LauncherPolicy()
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	document, err := manifests.CommitmentsPolicy()
+	document, err := read()
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -58,7 +58,7 @@ func TestCommitmentsFromAWSAlone(t *testing.T) {
 	w.await(t, "the missing right to be reported", func() bool {
 		return w.told("CommitmentsUnreadable", "AWS: describing Savings Plans: ") && w.gauge("slipway_commitments_aws_unreadable") == 1
 	})
-	w.allowCommitments()
+	w.allow(manifests.CommitmentsPolicy)
 	w.restartWith(settings)
 	w.await(t, "the launcher to read the commitments", func() bool { return w.left(plan) == 0.16 && w.left(reserved) == 1 })
 	if got := len(w.launcherMetrics()["slipway_commitment_left"].GetMetric()); got != 2 || w.gauge("slipway_commitments_aws_unreadable") != 0 {

@@ -29,8 +29,8 @@ const (
 	// period is how often NodeClaims are looked at, and writePeriod how often what was learned is written.
 	period      = 10 * time.Second
 	writePeriod = 10 * time.Minute
-	// within bounds one round.
-	within = 30 * time.Second
+	// within bounds one round, and atFirst the read before the first one.
+	within, atFirst = 30 * time.Second, 2 * time.Second
 	// newsFactor is by how much a rate must have changed to be published: each publication sends the offerings to the scheduler again.
 	newsFactor = 1.25
 	// mostFaults bounds the Events about one version of the priors.
@@ -81,6 +81,9 @@ type Recorder struct {
 	// version increases with each publication; priced are the lists of the version by class.
 	version uint64
 	priced  map[string]pricedList
+	// current means that the ConfigMap was read, by InstanceTypes or by Run, since the launcher was last seen not to lead. used is its version.
+	current bool
+	used    string
 
 	// The following are of Run's goroutine alone. record is nil while the launcher does not lead, written is when it was written last.
 	record  *interruption.Record
@@ -119,7 +122,8 @@ func New(c Config) (*Recorder, error) {
 // Changed returns the cloud's channel; a publication calls Config.Changed.
 func (r *Recorder) Changed() <-chan struct{} { return r.config.Offers.Changed() }
 
-// InstanceTypes returns those of the cloud with the expected loss for each pod. It is the same list while neither has changed.
+// InstanceTypes returns those of the cloud with the expected loss for each pod. It is the same list while neither has changed. The first call reads
+// the ConfigMap: nothing is planned without what was learned before.
 func (r *Recorder) InstanceTypes(ctx context.Context, class *awsv1.EC2NodeClass) ([]catalog.InstanceType, error) {
 	list, err := r.config.Offers.InstanceTypes(ctx, class)
 	if err != nil || len(list) == 0 {
@@ -127,6 +131,7 @@ func (r *Recorder) InstanceTypes(ctx context.Context, class *awsv1.EC2NodeClass)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.catchUp(ctx)
 	if have, ok := r.priced[class.Name]; ok && have.version == r.version && len(have.from) == len(list) && &have.from[0] == &list[0] {
 		return have.to, nil
 	}
@@ -134,6 +139,26 @@ func (r *Recorder) InstanceTypes(ctx context.Context, class *awsv1.EC2NodeClass)
 	out := known.Apply(list, r.config.PerPod)
 	r.priced[class.Name] = pricedList{r.version, list, out}
 	return out, nil
+}
+
+// catchUp reads what another replica, or this one before a restart, has learned, until Run does. Should that fail, Run tries it again.
+func (r *Recorder) catchUp(ctx context.Context) {
+	if r.current {
+		return
+	}
+	r.current = true
+	ctx, cancel := context.WithTimeout(ctx, atFirst)
+	defer cancel()
+	object, err := r.read(ctx)
+	if err != nil || object.ResourceVersion == "" || object.ResourceVersion == r.used {
+		return
+	}
+	known, _ := interruption.Read(object.Data) // Run reports what is wrong.
+	if r.config.Scorer == nil {
+		known.Priors.Scores = nil
+	}
+	r.published, r.priors, r.used = known.Record, known.Priors, object.ResourceVersion
+	r.version++
 }
 
 // Run observes and writes until ctx ends.
@@ -154,6 +179,9 @@ func (r *Recorder) Run(ctx context.Context) error {
 func (r *Recorder) round(ctx context.Context, now time.Time) {
 	if !r.config.Leading() {
 		r.record = nil // Another replica goes on with the record.
+		r.mu.Lock()
+		r.current = false
+		r.mu.Unlock()
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, within)
@@ -242,6 +270,7 @@ func (r *Recorder) publish(news bool) {
 func (r *Recorder) publishLocked(priors interruption.Priors) {
 	r.published, r.priors = interruption.Record{Seen: maps.Clone(r.record.Seen), Zones: maps.Clone(r.record.Zones)}, priors
 	r.version++
+	r.current = true
 }
 
 // load reads the ConfigMap. One that does not exist, or cannot be read, has learned nothing.

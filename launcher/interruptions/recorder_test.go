@@ -142,6 +142,9 @@ func TestLossIsLearnedAndKept(t *testing.T) {
 		t.Error("the list is another one though nothing has changed")
 	}
 	w.restart()
+	if again := w.losses(); math.Abs(again[0]-learned[0]) > 1e-9 {
+		t.Errorf("loss %v after a restart and before the first round, want %v", again[0], learned[0])
+	}
 	w.recorder.round(t.Context(), start.Add(20*time.Second))
 	if again := w.losses(); math.Abs(again[0]-learned[0]) > 1e-9 {
 		t.Errorf("loss %v after a restart, want %v", again[0], learned[0])
