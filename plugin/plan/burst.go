@@ -182,3 +182,9 @@ func (o *offer) cost(sum vec) float64 {
 
 // bursts reports whether pods that request the sum use more CPU than the baseline of the offer's instance.
 func (o *offer) bursts(sum vec) bool { return o.charges.Burst(o.daemonCPU()+sum[dimCPU]) > 0 }
+
+// rougher reports whether the interruptions of pods that request the sum are expected to cost notably more there than on a node of the other offer.
+// EC2, which knows prices alone, would choose it.
+func (o *offer) rougher(than *offer, sum vec) bool {
+	return (o.LossPerPod-than.LossPerPod)*float64(sum[dimPods]) > lossThatMatters*than.Price
+}

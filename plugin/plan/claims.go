@@ -163,7 +163,7 @@ type span struct {
 }
 
 // span keeps the expected zone where a pod of the node was planned for it, otherwise all in which the expected type
-// holds the pods; and the expected capacity type, so that the price is the one that was planned, unless the pool's
+// holds the pods without being rougher; and the expected capacity type, so that the price is the one that was planned, unless the pool's
 // minValues ask for more.
 func (cf *claimForms) span(p *problem, n node, ok bitset.Set) span {
 	o := &cf.market.offers[n.offer]
@@ -178,7 +178,7 @@ func (cf *claimForms) span(p *problem, n node, ok bitset.Set) span {
 		if !ok.Has(oi) || !x.Available || oi != n.offer && !cf.supplies.replaces(oi, o) {
 			continue
 		}
-		if !pinned && x.CapacityType == o.CapacityType && !slices.Contains(sp.zones, x.Zone) {
+		if !pinned && x.CapacityType == o.CapacityType && !slices.Contains(sp.zones, x.Zone) && !x.rougher(o, n.sum) {
 			sp.zones = append(sp.zones, x.Zone)
 		}
 		if several && x.Zone == o.Zone && !slices.Contains(sp.capacity, x.CapacityType) {

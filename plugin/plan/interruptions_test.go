@@ -2,7 +2,10 @@ package plan_test
 
 import (
 	"math"
+	"slices"
 	"testing"
+
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/plan"
@@ -23,12 +26,13 @@ func lossy(loss float64) catalog.State {
 }
 
 // A zone whose spot nodes are interrupted often is left for another one once the expected loss is more than the difference in price, and
-// the loss is a part of what a node costs.
+// the loss is a part of what a node costs. The claim does not name it then.
 func TestExpectedLossDecides(t *testing.T) {
 	for _, c := range []struct {
 		name, zone string
 		loss       float64
-	}{{"rare", "us-east-1a", 1e-7}, {"often", "us-east-1b", 0.01}} {
+		named      []string
+	}{{"rare", "us-east-1a", 1e-7, []string{"us-east-1a", "us-east-1b"}}, {"often", "us-east-1b", 0.01, []string{"us-east-1b"}}} {
 		t.Run(c.name, func(t *testing.T) {
 			in := pending(lossy(c.loss), 20, 900, 1000)
 			in.Options.SpotShare = 1
@@ -37,6 +41,11 @@ func TestExpectedLossDecides(t *testing.T) {
 			for _, claim := range p.Claims {
 				if claim.Expected.Zone != c.zone {
 					t.Errorf("%s in %s, want %s", claim.Expected.InstanceType, claim.Expected.Zone, c.zone)
+				}
+				for _, r := range claim.Requirements {
+					if want := c.named; r.Key == corev1.LabelTopologyZone && !slices.Equal(r.Values, want) {
+						t.Errorf("the claim names zones %v, want %v: EC2 does not know what is lost", r.Values, want)
+					}
 				}
 				pods := 0
 				for _, m := range claim.Members {
