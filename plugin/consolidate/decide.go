@@ -283,7 +283,7 @@ func (s *search) boughtAgain(going []string, a Answer) map[string]string {
 		for _, name := range order {
 			n := s.nodes[name]
 			if stay[name] == "" && n.equal(r.Offer) && n.Price <= r.Price*(1+1e-9)+s.o.MinSaving {
-				stay[name] = fmt.Sprintf("an equal node (%s, %s) would be bought for its pods", n.InstanceType, n.CapacityType)
+				stay[name] = fmt.Sprintf("an equal node (%s, %s) would be bought for its pods", n.InstanceType, n.CapacityType) + s.settling(n.Offer)
 				break
 			}
 		}
@@ -331,6 +331,21 @@ func (s *search) troubled(m *Move) string {
 		}
 	}
 	return ""
+}
+
+// settling says from when on spot nodes of an on-demand node's type are planned again, if one of its offerings has not settled.
+func (s *search) settling(on Offer) string {
+	var first time.Time
+	for o, until := range s.o.Troubled {
+		if o.InstanceType == on.InstanceType && (first.IsZero() || until.Before(first)) {
+			first = until
+		}
+	}
+	if first.IsZero() || catalog.CapacityTypeOf(on.CapacityType).Interruptible {
+		return ""
+	}
+	return fmt.Sprintf("; EC2 took %s spot nodes back or refused them: they are planned again from %s on, if it does not again",
+		on.InstanceType, first.UTC().Format("15:04:05 UTC"))
 }
 
 // SpotOffering is an instance type in a zone, as spot.

@@ -133,18 +133,19 @@ func writeFile(t *testing.T, path string, data []byte) {
 
 func setFlag(t *testing.T, fields []string, o *simulate.Options, files *market.Files) {
 	t.Helper()
-	switch fields[0] {
-	case "builtin":
+	if fields[0] == "builtin" {
 		*files = market.Files{}
-	case "preference-share":
-		share, err := strconv.ParseFloat(fields[1], 64)
-		if err != nil {
-			t.Fatal(err)
-		}
-		o.PreferenceShare = share
-	default:
+		return
+	}
+	to, ok := map[string]*float64{"preference-share": &o.PreferenceShare, "spot-share": &o.Plan.SpotShare, "spot-premium": &o.Plan.SpotPremium}[fields[0]]
+	if !ok {
 		t.Fatalf("there is no flag %s", fields[0])
 	}
+	share, err := strconv.ParseFloat(fields[1], 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	*to = share
 }
 
 // answer is the result without what differs from run to run.
