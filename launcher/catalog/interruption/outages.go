@@ -8,8 +8,9 @@ const (
 	SettleFirst = 30 * time.Minute
 	// SettleMost bounds that time.
 	SettleMost = 8 * time.Hour
-	// Memory is how long an outage counts as one of a row.
-	Memory = 12 * time.Hour
+	// Memory is how long an offering has to last from when it has settled: an outage before that is one more of a row. Two hours on spot pay for the
+	// moves there and back.
+	Memory = 2 * time.Hour
 	// sameOutage is within what time interruptions belong to one outage.
 	sameOutage = 10 * time.Minute
 )
@@ -18,7 +19,7 @@ const (
 type Outages struct {
 	// Last is when the last interruption was; zero for none.
 	Last time.Time `json:"last,omitzero"`
-	// Row counts the outages in a row: those of which each began within Memory of the one before.
+	// Row counts the outages in a row: those of which each began within Memory of when the one before had settled.
 	Row int `json:"row,omitempty"`
 }
 
@@ -26,7 +27,7 @@ type Outages struct {
 func (o *Outages) note(now time.Time) {
 	switch since := now.Sub(o.Last); {
 	case o.Row > 0 && since < sameOutage:
-	case o.Row > 0 && since < Memory:
+	case o.Row > 0 && since < o.hold()+Memory:
 		o.Row = min(o.Row+1, 30)
 	default:
 		o.Row = 1
@@ -39,11 +40,16 @@ func (o Outages) SettlesAt() time.Time {
 	if o.Row <= 0 {
 		return time.Time{}
 	}
+	return o.Last.Add(o.hold())
+}
+
+// hold is how long after its last outage the offering settles.
+func (o Outages) hold() time.Duration {
 	hold := SettleFirst
 	for range min(o.Row, 30) - 1 {
 		hold = min(2*hold, SettleMost)
 	}
-	return o.Last.Add(hold)
+	return hold
 }
 
 // rounded is to the second, as it is stored.

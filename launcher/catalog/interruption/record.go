@@ -120,7 +120,7 @@ func (r *Record) age(passed time.Duration) {
 func (r *Record) bound() {
 	maps.DeleteFunc(r.Seen, func(_ Offering, s Seen) bool { return s.weight() < forgotten && s.Interruptions < forgotten })
 	maps.DeleteFunc(r.Zones, func(_ string, z Outages) bool {
-		return r.Through.Sub(z.Last) > Memory && r.Through.After(z.SettlesAt())
+		return r.Through.After(z.SettlesAt().Add(Memory))
 	})
 	if len(r.Seen) <= mostOfferings {
 		return

@@ -159,7 +159,7 @@ func TestApply(t *testing.T) {
 	}
 }
 
-// Outages in a row double for how long nothing moves to an offering, several nodes of one outage count as one, and a quiet half day ends the row.
+// Outages in a row double for how long nothing moves to an offering, several nodes of one outage count as one, and two quiet hours after it has settled end the row.
 func TestSettlesLaterAfterEachOutage(t *testing.T) {
 	r, at := &interruption.Record{}, noon()
 	for i, want := range []time.Duration{30 * time.Minute, time.Hour, 2 * time.Hour, 4 * time.Hour, 8 * time.Hour, 8 * time.Hour} {
@@ -171,7 +171,7 @@ func TestSettlesLaterAfterEachOutage(t *testing.T) {
 		}
 		at = at.Add(40 * time.Minute)
 	}
-	at = at.Add(interruption.Memory)
+	at = at.Add(interruption.SettleMost + interruption.Memory)
 	r.Observe(at, []interruption.Node{{ID: "later", Offering: large("a"), Since: at, Interrupted: true}})
 	if got := r.Seen[large("a")].SettlesAt().Sub(at); got != interruption.SettleFirst {
 		t.Errorf("after a quiet time it settles in %v", got)
