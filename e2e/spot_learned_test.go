@@ -67,13 +67,13 @@ func (w *world) forgets() {
 	})
 }
 
-// only returns the test's only node that stays, once its pods run on it.
-func (w *world) only(what string, pods int, wanted func(c observe.Claim) bool) observe.Claim {
+// only returns the test's only node that stays, once its four pods run on it.
+func (w *world) only(what string, wanted func(c observe.Claim) bool) observe.Claim {
 	w.t.Helper()
 	var out observe.Claim
 	w.await(w.t, what, func() bool {
 		claims := slices.DeleteFunc(w.claimsOf(w.name), func(c observe.Claim) bool { return c.Object.DeletionTimestamp != nil })
-		if len(claims) != 1 || w.ready() != pods {
+		if len(claims) != 1 || w.ready() != 4 {
 			return false
 		}
 		out = claims[0]
@@ -100,11 +100,11 @@ func TestInterruptionsAreLearnedAlone(t *testing.T) {
 	w.budget()
 	w.deployment("web", 4, w.podSpec("300m", "512Mi", nil))
 	spot := func(c observe.Claim) bool { return capacityTypeOf(c) == karpv1.CapacityTypeSpot }
-	first := w.only("a spot node", 4, spot)
+	first := w.only("a spot node", spot)
 	w.interrupt(first)
-	second := w.only("a spot node in the other zone", 4, func(c observe.Claim) bool { return spot(c) && zoneOf(c) != zoneOf(first) })
+	second := w.only("a spot node in the other zone", func(c observe.Claim) bool { return spot(c) && zoneOf(c) != zoneOf(first) })
 	w.interrupt(second)
-	third := w.only("an on-demand node", 4, func(c observe.Claim) bool { return !spot(c) })
+	third := w.only("an on-demand node", func(c observe.Claim) bool { return !spot(c) })
 	w.await(t, "both interruptions to be recorded", func() bool {
 		a, b := w.seen(name, zoneOf(first)), w.seen(name, zoneOf(second))
 		return a.Interruptions > 0.9 && b.Interruptions > 0.9 && a.Row == 1 && b.Row == 1
@@ -133,7 +133,7 @@ func TestInterruptionsAreLearnedAlone(t *testing.T) {
 	})
 	w.restartWith(launcherSettings(featureGates))
 	w.forgets()
-	last := w.only("a spot node in the quieter zone", 4, func(c observe.Claim) bool { return spot(c) && c.Object.UID != third.Object.UID })
+	last := w.only("a spot node in the quieter zone", func(c observe.Claim) bool { return spot(c) && c.Object.UID != third.Object.UID })
 	cost, ok := catalog.ParseCost(last.Object.Annotations[catalog.CostAnnotation])
 	// One interruption in 100 hours, 0.005 USD for each of 4 pods.
 	if zoneOf(last) != quiet || !ok || cost.Interruptions < 0.00015 || cost.Interruptions > 0.00025 {
