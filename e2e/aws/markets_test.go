@@ -128,7 +128,7 @@ func TestReservedCapacityEnds(t *testing.T) {
 	client := ec2Client(server)
 	zone := server.Resources().Subnets[0].Zone
 	block := server.AddCapacityReservation(aws.CapacityReservation{
-		InstanceType: "m5.large", Zone: zone, Total: 1, Type: "capacity-block", Ends: time.Now().Add(30*time.Minute + 3*time.Second),
+		InstanceType: "m5.large", Zone: zone, Total: 1, Type: "capacity-block", Ends: time.Now().Add(30*time.Minute + 15*time.Second),
 	})
 	lent := server.AddCapacityReservation(aws.CapacityReservation{InstanceType: "m5.large", Zone: zone, Total: 1, Interruptible: true})
 	ended := launched(createFleet(t, server, marketFleet(t, server, block, "capacity-block", "capacity-block")))
