@@ -208,6 +208,10 @@ func TestWeights(t *testing.T) {
 		onlyTypes(p, "m6i.xlarge")
 	})
 	w.pool("weights-second", func(p *karpv1.NodePool) { onlyTypes(p, "m6i.xlarge") })
+	w.await(t, "the first pool to be ready", func() bool {
+		pool := &karpv1.NodePool{}
+		return w.client.Get(t.Context(), keyOf("weights-first"), pool) == nil && pool.StatusConditions().Root().IsTrue()
+	})
 	w.deployment("web", 6, w.podSpec("1", "1Gi", nil))
 	w.awaitRunning(6)
 	if first, second := len(w.claimsOf("weights-first")), len(w.claimsOf("weights-second")); first != 1 || second != 1 {

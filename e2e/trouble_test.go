@@ -59,7 +59,7 @@ func TestUnauthorizedAlone(t *testing.T) {
 	t.Cleanup(restore)
 	w.deployment("web", 1, w.podSpec("1", "1Gi", nil))
 	w.awaitLaunchRefused("unauthorized", "Unauthorized", "ec2:CreateFleet")
-	w.awaitLaunchRefused("unauthorized", "Unauthorized", "(UnauthorizedOperation: ")
+	w.awaitLaunchRefused("unauthorized", "Unauthorized", "AWS: UnauthorizedOperation: ")
 	w.logHas("Launch failed", "UnauthorizedOperation")
 	restore()
 	w.awaitRunning(1)
