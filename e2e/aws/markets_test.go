@@ -139,7 +139,7 @@ func TestReservedCapacityEnds(t *testing.T) {
 	if err := server.Interrupt(taken[0]); err != nil {
 		t.Fatal(err)
 	}
-	for _, id := range []string{ended[0], taken[0]} {
+	for _, id := range []string{taken[0], ended[0]} { // In the order of their ends: AWS forgets instances some seconds after that.
 		eventually(t, id+" to be terminated", func() bool {
 			out, err := client.DescribeInstances(t.Context(), &ec2.DescribeInstancesInput{InstanceIds: []string{id}})
 			if err != nil {
