@@ -19,7 +19,7 @@ import (
 // Outside of its window a NodePool launches nothing, and a buffer has no room. Both change by the clock alone, when it opens and when it closes.
 func TestWindowsOfTheClock(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, "windows")
+	w := newWorld(t, "by-the-clock")
 	tokyo, err := time.LoadLocation("Asia/Tokyo")
 	if err != nil {
 		t.Fatal(err)
