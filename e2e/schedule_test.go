@@ -27,7 +27,7 @@ func TestWindowsOfTheClock(t *testing.T) {
 	// Time enough to see what holds before.
 	opens := time.Now().Add(25 * time.Second).Truncate(time.Minute).Add(time.Minute).In(tokyo)
 	windows := func(what string) map[string]string {
-		return map[string]string{"slipway.dev/windows": fmt.Sprintf(`[{schedule: "%d %d * * *", timeZone: Asia/Tokyo, duration: 60s, %s}]`, opens.Minute(), opens.Hour(), what)}
+		return map[string]string{"slipway.dev/windows": fmt.Sprintf(`[{schedule: "%d %d * * *", timeZone: Asia/Tokyo, duration: 90s, %s}]`, opens.Minute(), opens.Hour(), what)}
 	}
 	w.shrinking(func(p *karpv1.NodePool) {
 		maps.Copy(p.Annotations, windows(`limits: {nodes: "2"}`))
@@ -43,7 +43,8 @@ func TestWindowsOfTheClock(t *testing.T) {
 		return time.Now().After(opens) || len(pods) == 1 && strings.Contains(fmt.Sprint(pods[0].Object.Status.Conditions), "limit nodes of 0 reached")
 	})
 	w.awaitRunning(1)
-	w.awaitBuffered(buffer)
+	// The pod may take the room of the buffer, which then has another node.
+	w.await(t, "a node for the pod and one for the buffer", func() bool { return len(w.fixed(w.name)) == 2 })
 	for _, c := range w.everClaimed(w.name) {
 		if created := c.Object.CreationTimestamp.Time; created.Before(opens) {
 			t.Errorf("NodeClaim %s was created at %s, and the window opens at %s", c.Object.Name, created, opens)
@@ -53,14 +54,11 @@ func TestWindowsOfTheClock(t *testing.T) {
 	if err := w.client.Get(t.Context(), keyOf(w.name), pool); err != nil {
 		t.Fatal(err)
 	}
-	if c := pool.StatusConditions().Get(nodepool.ConditionWindow); time.Now().Before(opens.Add(time.Minute)) && !c.IsTrue() {
+	if c := pool.StatusConditions().Get(nodepool.ConditionWindow); time.Now().Before(opens.Add(80*time.Second)) && !c.IsTrue() {
 		t.Errorf("the window is open, and the NodePool says %v", c)
 	}
-	if n := len(w.fixed(w.name)); n != 2 {
-		t.Errorf("%d nodes, want one for the pod and one for the buffer", n)
-	}
 	w.await(t, "the node of the buffer to terminate", func() bool { return len(w.claimsOf(w.name)) == 1 && w.running() == 1 })
-	if time.Now().Before(opens.Add(time.Minute)) {
+	if time.Now().Before(opens.Add(90 * time.Second)) {
 		t.Error("the buffer's node terminated before the window closed")
 	}
 }
