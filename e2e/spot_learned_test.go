@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -177,6 +178,7 @@ func TestPlacementScoresAlone(t *testing.T) {
 		known, _ := interruption.Read(w.interruptionsConfigMap().Data)
 		return known.Priors.Scores["m6a"].Zones[cheapest] == 1
 	})
+	time.Sleep(8 * time.Second) // The scheduler has the offerings with the scores a moment later.
 	w.deployment("second", 1, w.podSpec("12", "1Gi", nil))
 	w.awaitRunning(2)
 	for _, c := range w.claimsOf(w.name)[1:] {
