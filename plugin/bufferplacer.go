@@ -10,18 +10,17 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/slipway-k8s/slipway/internal/buffersize"
 	"github.com/slipway-k8s/slipway/internal/disruption"
 	"github.com/slipway-k8s/slipway/launcher/api"
 	"github.com/slipway-k8s/slipway/plugin/buffers"
 	"github.com/slipway-k8s/slipway/plugin/explain"
 	"github.com/slipway-k8s/slipway/plugin/intake"
 	"github.com/slipway-k8s/slipway/plugin/plan"
-	"github.com/slipway-k8s/slipway/plugin/reservations"
 )
 
 const (
@@ -219,7 +218,7 @@ func (b *bufferPlacer) states(asked *api.PlaceBuffers) ([]*bufferState, map[type
 	}
 	var out []*bufferState
 	all, now := map[types.UID]bool{}, time.Now()
-	reserved := map[string]*reservations.Takers{}
+	reserved := map[string]*buffersize.Matcher{}
 	defer func() { b.table.Reserve(asked.GetNamespace(), reserved) }()
 	for _, in := range asked.GetBuffers() {
 		s := &bufferState{places: &api.BufferPlaces{Uid: in.GetUid()}, noLaunch: in.GetNoLaunch()}
@@ -229,9 +228,9 @@ func (b *bufferPlacer) states(asked *api.PlaceBuffers) ([]*bufferState, map[type
 			continue
 		}
 		if in.GetTakers() != nil {
-			takers, err := takersOf(asked.GetNamespace(), in.GetTakers())
+			takers, err := buffersize.Takers{Selector: in.GetTakers().GetSelector(), Priority: in.GetTakers().Priority}.Matcher(asked.GetNamespace())
 			if err != nil {
-				s.places.NoRoom = err.Error()
+				s.places.NoRoom = "reading the selector of its pods: " + err.Error()
 				continue
 			}
 			reserved[in.GetUid()] = takers
@@ -246,19 +245,6 @@ func (b *bufferPlacer) states(asked *api.PlaceBuffers) ([]*bufferState, map[type
 		}
 	}
 	return out, all, nil
-}
-
-// takersOf reads which pods may take the room of a buffer of the namespace.
-func takersOf(namespace string, in *api.Takers) (*reservations.Takers, error) {
-	out := &reservations.Takers{Namespace: namespace, Priority: in.Priority}
-	if in.GetSelector() == "" {
-		return out, nil
-	}
-	var err error
-	if out.Selector, err = labels.Parse(in.GetSelector()); err != nil {
-		return nil, fmt.Errorf("reading the selector of its pods: %w", err)
-	}
-	return out, nil
 }
 
 // take makes the buffer's pods. All are of one class.

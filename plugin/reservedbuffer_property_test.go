@@ -18,6 +18,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/noderesources"
 
+	"github.com/slipway-k8s/slipway/internal/buffersize"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/buffers"
 	"github.com/slipway-k8s/slipway/plugin/promise"
@@ -103,7 +104,7 @@ func (c *crowd) fill(nodes int) {
 			c.live[p.UID] = true
 		}
 	}
-	c.table.Reserve("shop", map[string]*reservations.Takers{
+	c.table.Reserve("shop", map[string]*buffersize.Matcher{
 		"web": {Namespace: "shop", Selector: labels.SelectorFromSet(labels.Set{"app": "web"})},
 		"api": {Namespace: "shop", Selector: labels.SelectorFromSet(labels.Set{"app": "api"})},
 	})

@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"strconv"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	autoscalingv1beta1 "sigs.k8s.io/karpenter/pkg/apis/autoscaling/v1beta1"
 )
 
@@ -27,6 +29,35 @@ type Takers struct {
 	Selector string
 	// Priority is the least priority of pods, of any namespace; nil for none.
 	Priority *int32
+}
+
+// Matcher matches the pods that may take reserved room. The zero value matches none.
+type Matcher struct {
+	// Namespace of the pods that Selector is about.
+	Namespace string
+	// Selector of pods of the namespace; nil for none.
+	Selector labels.Selector
+	// Priority is the least priority of pods, of any namespace; nil for none.
+	Priority *int32
+}
+
+// Matcher returns what matches the pods, for a buffer of the namespace.
+func (t Takers) Matcher(namespace string) (*Matcher, error) {
+	out := &Matcher{Namespace: namespace, Priority: t.Priority}
+	if t.Selector == "" {
+		return out, nil
+	}
+	var err error
+	out.Selector, err = labels.Parse(t.Selector)
+	return out, err
+}
+
+// Match reports whether the pod may take the room.
+func (m *Matcher) Match(pod *corev1.Pod) bool {
+	if m.Priority != nil && corev1helpers.PodPriority(pod) >= *m.Priority {
+		return true
+	}
+	return m.Selector != nil && pod.Namespace == m.Namespace && m.Selector.Matches(labels.Set(pod.Labels))
 }
 
 // TakersOf returns the pods that may take the room of a reserved buffer. own selects the pods of what it refers to. The error says what is wrong, for

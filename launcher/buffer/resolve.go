@@ -9,8 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	autoscalingv1beta1 "sigs.k8s.io/karpenter/pkg/apis/autoscaling/v1beta1"
 
@@ -115,11 +113,9 @@ func (c *Controller) booking(ctx context.Context, cb *autoscalingv1beta1.Capacit
 	if !b.Provisioned() {
 		return &b, nil, nil
 	}
-	selector := labels.Nothing()
-	if text := takers.GetSelector(); text != "" {
-		if selector, err = labels.Parse(text); err != nil {
-			return nil, nil, fmt.Errorf("reading the selector of CapacityBuffer %s/%s: %w", cb.Namespace, cb.Name, err)
-		}
+	matcher, err := buffersize.Takers{Selector: takers.GetSelector(), Priority: takers.Priority}.Matcher(cb.Namespace)
+	if err != nil {
+		return nil, nil, fmt.Errorf("reading the selector of CapacityBuffer %s/%s: %w", cb.Namespace, cb.Name, err)
 	}
 	pods := &corev1.PodList{}
 	in := []client.ListOption{client.UnsafeDisableDeepCopy}
@@ -130,9 +126,7 @@ func (c *Controller) booking(ctx context.Context, cb *autoscalingv1beta1.Capacit
 		return nil, nil, fmt.Errorf("listing the pods of CapacityBuffer %s/%s: %w", cb.Namespace, cb.Name, err)
 	}
 	for i := range pods.Items {
-		p := &pods.Items[i]
-		ranks := takers.Priority != nil && ptr.Deref(p.Spec.Priority, 0) >= takers.GetPriority()
-		if (ranks || p.Namespace == cb.Namespace && selector.Matches(labels.Set(p.Labels))) && boundSince(p, b.Since) {
+		if p := &pods.Items[i]; matcher.Match(p) && boundSince(p, b.Since) {
 			b.Came++
 		}
 	}

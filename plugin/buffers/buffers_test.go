@@ -10,11 +10,11 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/slipway-k8s/slipway/internal/buffersize"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/buffers"
 	"github.com/slipway-k8s/slipway/plugin/intake"
 	"github.com/slipway-k8s/slipway/plugin/plan"
-	"github.com/slipway-k8s/slipway/plugin/reservations"
 )
 
 func buffer(count int) *buffers.Buffer {
@@ -136,7 +136,7 @@ func shop() (table *buffers.Table, pods []*corev1.Pod) {
 			pods = append(pods, p)
 		}
 	}
-	table.Reserve("shop", map[string]*reservations.Takers{"u": {Namespace: "shop", Selector: labels.SelectorFromSet(labels.Set{"app": "web"})}})
+	table.Reserve("shop", map[string]*buffersize.Matcher{"u": {Namespace: "shop", Selector: labels.SelectorFromSet(labels.Set{"app": "web"})}})
 	return table, pods
 }
 
@@ -188,11 +188,11 @@ func TestGroups(t *testing.T) {
 	if len(groups) != 2 || len(groups[0].Entries) != 2 || !groups[0].Buffers["u"] || len(groups[1].Entries) != 4 || groups[1].Buffers != nil {
 		t.Errorf("groups %v", groups)
 	}
-	many := map[string]*reservations.Takers{}
+	many := map[string]*buffersize.Matcher{}
 	entries = nil
 	for i := range 3 * buffers.MostGroups {
 		app := fmt.Sprint("app-", i)
-		many[app] = &reservations.Takers{Namespace: "shop", Selector: labels.SelectorFromSet(labels.Set{"app": app})}
+		many[app] = &buffersize.Matcher{Namespace: "shop", Selector: labels.SelectorFromSet(labels.Set{"app": app})}
 		entries = append(entries, of("shop", app, ""))
 	}
 	table.Reserve("shop", many)

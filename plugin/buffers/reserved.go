@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/slipway-k8s/slipway/internal/buffersize"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/intake"
 	"github.com/slipway-k8s/slipway/plugin/reservations"
@@ -18,13 +19,13 @@ import (
 const MostGroups = 8
 
 // takers are the pods that may take the room of one buffer.
-type takers = *reservations.Takers
+type takers = *buffersize.Matcher
 
 // reserved are the takers of reserved buffers, by namespace and by UID of the buffer. The inner maps never change.
 type reserved map[string]map[string]takers
 
 // Reserve replaces the reserved buffers of the namespace, by UID, with the pods that may take their room. Any pod may take the room of the others.
-func (t *Table) Reserve(namespace string, of map[string]*reservations.Takers) {
+func (t *Table) Reserve(namespace string, of map[string]*buffersize.Matcher) {
 	if len(of) == 0 {
 		delete(t.reserved, namespace)
 		return

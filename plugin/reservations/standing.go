@@ -5,35 +5,17 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/labels"
-	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/slipway-k8s/slipway/internal/buffersize"
 )
-
-// Takers are the pods that may take standing room. The zero value matches none.
-type Takers struct {
-	// Namespace of the pods that Selector is about.
-	Namespace string
-	// Selector of pods of the namespace; nil for none.
-	Selector labels.Selector
-	// Priority is the least priority of pods, of any namespace; nil for none.
-	Priority *int32
-}
-
-// Match reports whether the pod may take the room.
-func (t *Takers) Match(pod *corev1.Pod) bool {
-	if t.Priority != nil && corev1helpers.PodPriority(pod) >= *t.Priority {
-		return true
-	}
-	return t.Selector != nil && pod.Namespace == t.Namespace && t.Selector.Matches(labels.Set(pod.Labels))
-}
 
 // Standing is room on a node for one pod, whichever of its takers comes. It is kept against all others, whatever their priority.
 type Standing struct {
 	// Of says whose room it is: the UID of a CapacityBuffer.
 	Of string
 	// Takers may take it.
-	Takers *Takers
+	Takers *buffersize.Matcher
 	// Need is the room.
 	Need Need
 }

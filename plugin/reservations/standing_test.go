@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/slipway-k8s/slipway/internal/buffersize"
 )
 
 func appPod(namespace, app, cpu string, priority int32) *corev1.Pod {
@@ -24,13 +26,13 @@ func appPod(namespace, app, cpu string, priority int32) *corev1.Pod {
 func roomFor(app string) Standing {
 	need := NeedOf(appPod("shop", "buffer", "1", 0))
 	need.Name = "CapacityBuffer shop/" + app
-	return Standing{Of: app, Takers: &Takers{Namespace: "shop", Selector: labels.SelectorFromSet(labels.Set{"app": app})}, Need: need}
+	return Standing{Of: app, Takers: &buffersize.Matcher{Namespace: "shop", Selector: labels.SelectorFromSet(labels.Set{"app": app})}, Need: need}
 }
 
 // Standing room is kept against all pods but those that may take it. What a pod has taken is not kept any more, and the room beside it is.
 func TestStandingRoom(t *testing.T) {
 	ranked := roomFor("ranked")
-	ranked.Takers = &Takers{Priority: new(int32(1000))}
+	ranked.Takers = &buffersize.Matcher{Priority: new(int32(1000))}
 	for _, c := range []struct {
 		name  string
 		rooms []Standing
