@@ -161,13 +161,13 @@ func (b *bufferPlacer) place(ctx context.Context, asked *api.PlaceBuffers) *api.
 		}
 	}
 	b.planStandby(ctx, standby)
-	b.planAll(ctx, found)
-	b.planAll(ctx, others)
+	b.planAll(ctx, found, bookedPods())
+	b.planAll(ctx, others, bufferPods())
 	return answer
 }
 
 // planAll plans the buffers together. Where that fails it plans each by itself.
-func (b *bufferPlacer) planAll(ctx context.Context, states []*bufferState) {
+func (b *bufferPlacer) planAll(ctx context.Context, states []*bufferState, of purpose) {
 	var entries []intake.Entry
 	for _, s := range states {
 		entries = append(entries, s.todo...)
@@ -176,7 +176,7 @@ func (b *bufferPlacer) planAll(ctx context.Context, states []*bufferState) {
 		b.describe(states, nil)
 		return
 	}
-	err := b.plan(ctx, entries, states, bufferPods())
+	err := b.plan(ctx, entries, states, of)
 	if err == nil || ctx.Err() != nil {
 		return
 	}
@@ -184,7 +184,7 @@ func (b *bufferPlacer) planAll(ctx context.Context, states []*bufferState) {
 	for end := time.Now().Add(divideWithin * buffersAtMost); len(states) > 0; states = states[1:] {
 		s := states[:1]
 		if time.Now().Before(end) {
-			err = b.plan(ctx, s[0].todo, s, bufferPods())
+			err = b.plan(ctx, s[0].todo, s, of)
 		}
 		if err != nil && len(s[0].todo) > 0 {
 			b.describe(s, nil)
@@ -269,7 +269,7 @@ func (b *bufferPlacer) plan(ctx context.Context, entries []intake.Entry, states 
 	if err != nil {
 		return err
 	}
-	if states[0].noLaunch {
+	if of.noLaunch {
 		keepPlacements(&w.result.Plan)
 	}
 	unplaced := unplacedPods(w.result.Plan)

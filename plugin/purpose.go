@@ -20,6 +20,8 @@ type purpose struct {
 	avoid map[string]bool
 	// takes are the reserved capacity buffers whose room is free for the pods, by UID.
 	takes map[string]bool
+	// noLaunch means that no node is launched for the pods: they have room on nodes that exist, or none.
+	noLaunch bool
 	// standby is the UID of the standby buffer whose pods are planned; empty for all other pods.
 	standby string
 }
@@ -38,6 +40,11 @@ func (p purpose) taking(buffers map[string]bool) purpose {
 
 // bufferPods is the purpose of a batch of pods of capacity buffers.
 func bufferPods() purpose { return purpose{kind: api.Purpose_PURPOSE_BUFFER} }
+
+// bookedPods is the purpose of a batch of pods of buffers that had room for all of their pods once: what is lost is not launched again.
+func bookedPods() purpose {
+	return purpose{kind: api.Purpose_PURPOSE_BUFFER, noLaunch: true}
+}
 
 // standbyPods is the purpose of a batch of pods of one standby buffer: they have nodes of their own.
 func standbyPods(buffer string) purpose {

@@ -69,9 +69,7 @@ func SetBooking(cb *autoscalingv1beta1.CapacityBuffer, b Booking, r Resolution, 
 	}
 	meta.RemoveStatusCondition(&cb.Status.Conditions, ConditionBookingExpired)
 	SetPlaces(cb, r, p)
-	set := func(condition string, status metav1.ConditionStatus, reason, message string) {
-		cb.SetCondition(condition, status, reason, message)
-	}
+	set := cb.SetCondition
 	switch {
 	case r.Replicas == 0:
 		set(ConditionProvisioned, metav1.ConditionFalse, BufferEmpty, "Buffer has zero desired replicas")
@@ -99,9 +97,7 @@ func SetBooking(cb *autoscalingv1beta1.CapacityBuffer, b Booking, r Resolution, 
 func setBooked(cb *autoscalingv1beta1.CapacityBuffer, b Booking, r Resolution, p *Places, now time.Time) {
 	until := b.Until.UTC().Format(time.RFC3339)
 	left := max(r.Replicas-b.Came, 0)
-	set := func(condition string, status metav1.ConditionStatus, reason, message string) {
-		cb.SetCondition(condition, status, reason, message)
-	}
+	set := cb.SetCondition
 	switch {
 	case b.Expired(now):
 		set(ConditionBookingExpired, metav1.ConditionTrue, ConditionBookingExpired, "The room is free since "+until)
