@@ -172,16 +172,10 @@ func (h *Handover) prove(ctx context.Context, selected map[string]bool) {
 
 // step makes one step with a NodeClaim and its Node.
 func (h *Handover) step(ctx context.Context, f Facts) error {
-	if id := f.Claim.Status.ProviderID; id != "" {
-		nodes := &corev1.NodeList{}
-		if err := h.config.Client.List(ctx, nodes, client.MatchingFields{index.NodeProviderID: id}, client.UnsafeDisableDeepCopy); err != nil {
-			return fmt.Errorf("listing Nodes of NodeClaim %s: %w", f.Claim.Name, err)
-		}
-		if len(nodes.Items) > 0 {
-			f.Node = &nodes.Items[0]
-		}
-	}
 	var err error
+	if f.Node, err = index.NodeOf(ctx, h.config.Client, f.Claim); err != nil {
+		return err
+	}
 	step := Decide(f)
 	switch step {
 	case Stay:

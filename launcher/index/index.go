@@ -74,6 +74,21 @@ func Register(ctx context.Context, indexer client.FieldIndexer) (err error) {
 	return err
 }
 
+// NodeOf returns the Node of a NodeClaim's instance, by providerID; nil where there is none. It is the cache's, and must not be changed.
+func NodeOf(ctx context.Context, cache client.Reader, claim *karpv1.NodeClaim) (*corev1.Node, error) {
+	if claim.Status.ProviderID == "" {
+		return nil, nil
+	}
+	list := &corev1.NodeList{}
+	if err := cache.List(ctx, list, client.MatchingFields{NodeProviderID: claim.Status.ProviderID}, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing Nodes of NodeClaim %s: %w", claim.Name, err)
+	}
+	if len(list.Items) == 0 {
+		return nil, nil
+	}
+	return &list.Items[0], nil
+}
+
 // InstanceID returns the instance ID in a providerID such as aws:///us-east-1a/i-0123; "" for an empty providerID.
 func InstanceID(providerID string) string {
 	if providerID == "" {

@@ -124,7 +124,7 @@ func (c *Controller) sleep(ctx context.Context, claim *karpv1.NodeClaim) error {
 
 // removeNode deletes the Node without its finalizer: its end is not the NodeClaim's.
 func (c *Controller) removeNode(ctx context.Context, claim *karpv1.NodeClaim) error {
-	have, err := c.nodeOf(ctx, claim)
+	have, err := index.NodeOf(ctx, c.config.Client, claim)
 	if err != nil || have == nil {
 		return err
 	}

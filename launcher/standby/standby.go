@@ -202,7 +202,7 @@ func (c *Controller) observeInstance(ctx context.Context, o *Observed) error {
 
 // observeNode reads what is on the node of a claim that is prepared.
 func (c *Controller) observeNode(ctx context.Context, o *Observed) error {
-	node, err := c.nodeOf(ctx, o.Claim)
+	node, err := index.NodeOf(ctx, c.config.Client, o.Claim)
 	if err != nil || node == nil {
 		return err
 	}
@@ -235,18 +235,6 @@ func (c *Controller) observeNode(ctx context.Context, o *Observed) error {
 		}
 	}
 	return nil
-}
-
-// nodeOf returns the claim's Node; nil if there is none.
-func (c *Controller) nodeOf(ctx context.Context, claim *karpv1.NodeClaim) (*corev1.Node, error) {
-	list := &corev1.NodeList{}
-	if err := c.config.Client.List(ctx, list, client.MatchingFields{index.NodeProviderID: claim.Status.ProviderID}); err != nil {
-		return nil, fmt.Errorf("listing Nodes of NodeClaim %s: %w", claim.Name, err)
-	}
-	if len(list.Items) == 0 {
-		return nil, nil
-	}
-	return &list.Items[0], nil
 }
 
 // remember changes what is remembered of a claim, and returns it.
