@@ -6,17 +6,7 @@ import (
 )
 
 // mistakes are pods that no node can be launched for, each by a mistake that is not in the pod's own words.
-const mistakes = `
-apiVersion: karpenter.sh/v1
-kind: NodePool
-metadata: {name: default}
-spec:
-  template:
-    spec:
-      nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}
-      requirements: []
----
-apiVersion: v1
+const mistakes = anyPoolYAML + `apiVersion: v1
 kind: PersistentVolume
 metadata: {name: pv-d}
 spec:

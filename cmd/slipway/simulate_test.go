@@ -14,7 +14,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-const objectsYAML = `
+// anyPoolYAML is a NodePool that allows any type, and the end of its document.
+const anyPoolYAML = `
 apiVersion: karpenter.sh/v1
 kind: NodePool
 metadata: {name: default}
@@ -24,7 +25,9 @@ spec:
       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}
       requirements: []
 ---
-apiVersion: v1
+`
+
+const objectsYAML = anyPoolYAML + `apiVersion: v1
 kind: Pod
 metadata: {name: web}
 spec:

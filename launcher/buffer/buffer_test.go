@@ -63,17 +63,13 @@ type scene struct {
 //	disk UID                                    what instances of a standby buffer have on their disk
 //	needed                                      why node n-0, NodeClaim c-0 and another are needed
 func TestScenarios(t *testing.T) {
-	for _, file := range []string{"buffers", "reserved", "oneshot", "standby", "windows"} {
-		t.Run(file, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := newScene(t)
-				datadriven.RunTest(t, "testdata/"+file+".txt", func(t *testing.T, d *datadriven.TestData) string {
-					t.Helper()
-					return s.command(d)
-				})
-			})
+	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+		t.Helper()
+		synctest.Test(t, func(t *testing.T) {
+			s := newScene(t)
+			datadriven.RunTest(t, path, func(_ *testing.T, d *datadriven.TestData) string { return s.command(d) })
 		})
-	}
+	})
 }
 
 func newScene(t *testing.T) *scene {

@@ -55,17 +55,13 @@ type scene struct {
 //	run DURATION                     time goes by
 //	show                             NodeClaims, instances and Nodes
 func TestScenarios(t *testing.T) {
-	for _, file := range []string{"life", "refused", "crash"} {
-		t.Run(file, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := newScene(t)
-				datadriven.RunTest(t, "testdata/"+file+".txt", func(t *testing.T, d *datadriven.TestData) string {
-					t.Helper()
-					return s.command(d)
-				})
-			})
+	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+		t.Helper()
+		synctest.Test(t, func(t *testing.T) {
+			s := newScene(t)
+			datadriven.RunTest(t, path, func(_ *testing.T, d *datadriven.TestData) string { return s.command(d) })
 		})
-	}
+	})
 }
 
 func newScene(t *testing.T) *scene {
