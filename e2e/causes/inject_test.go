@@ -2,8 +2,6 @@ package causes_test
 
 import (
 	"encoding/json"
-	"errors"
-	"io"
 	"maps"
 	"strings"
 	"testing"
@@ -13,10 +11,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/slipway-k8s/slipway/e2e/causes/catalogue"
+	"github.com/slipway-k8s/slipway/e2e/objects"
 	"github.com/slipway-k8s/slipway/e2e/sandbox"
 )
 
@@ -47,24 +45,14 @@ const (
     containers: [{name: main, image: "registry.example/main:1", resources: {requests: {cpu: 500m, memory: 512Mi}}}]}}}}`
 )
 
-// objects reads objects from YAML.
-func (i *injected) objects(text string) []*unstructured.Unstructured {
+// read returns the objects of YAML documents about the cause.
+func (i *injected) read(text string) []*unstructured.Unstructured {
 	i.t.Helper()
-	decoder := yaml.NewYAMLOrJSONDecoder(strings.NewReader(strings.ReplaceAll(text, "$NAME", i.Name)), 4096)
-	var out []*unstructured.Unstructured
-	for {
-		var fields map[string]any
-		err := decoder.Decode(&fields)
-		if errors.Is(err, io.EOF) {
-			return out
-		}
-		if err != nil {
-			i.t.Fatal(err)
-		}
-		if len(fields) > 0 {
-			out = append(out, &unstructured.Unstructured{Object: fields})
-		}
+	out, err := objects.Read(strings.NewReader(strings.ReplaceAll(text, "$NAME", i.Name)))
+	if err != nil {
+		i.t.Fatal(err)
 	}
+	return out
 }
 
 // merged returns fields with a JSON merge patch applied (RFC 7386).
@@ -89,9 +77,9 @@ func merged(fields, patch map[string]any) map[string]any {
 }
 
 // create creates objects, and those with a namespace in that of the cause. What it creates is deleted with the cause.
-func (i *injected) create(objects ...client.Object) {
+func (i *injected) create(all ...client.Object) {
 	i.t.Helper()
-	for _, o := range objects {
+	for _, o := range all {
 		namespaced, err := i.API.IsObjectNamespaced(o)
 		if err != nil {
 			i.t.Fatal(err)
@@ -125,7 +113,7 @@ func (i *injected) inject() {
 		i.create(class)
 	}
 	i.fault()
-	for _, pool := range i.objects(baseNodePool) {
+	for _, pool := range i.read(baseNodePool) {
 		fields := pool.Object
 		if i.NodeClass != nil {
 			ref := map[string]any{"spec": map[string]any{"template": map[string]any{"spec": map[string]any{"nodeClassRef": map[string]any{"name": i.Name}}}}}
@@ -133,10 +121,10 @@ func (i *injected) inject() {
 		}
 		i.create(&unstructured.Unstructured{Object: merged(fields, i.NodePool)})
 	}
-	for _, o := range i.objects(i.Before) {
+	for _, o := range i.read(i.Before) {
 		i.create(o)
 	}
-	for _, d := range i.objects(baseDeployment) {
+	for _, d := range i.read(baseDeployment) {
 		i.create(&unstructured.Unstructured{Object: merged(d.Object, map[string]any{"spec": map[string]any{"replicas": int64(i.Pods()), "template": i.Pod}})})
 	}
 }
@@ -160,7 +148,7 @@ func (i *injected) apply() {
 	if err := i.API.Patch(i.t.Context(), o, client.RawPatch(types.MergePatchType, text)); err != nil {
 		i.t.Fatalf("applying %q: %v", i.Edit, err)
 	}
-	for _, o := range i.objects(i.Apply.After) {
+	for _, o := range i.read(i.Apply.After) {
 		i.create(o)
 	}
 }

@@ -5,18 +5,16 @@ import (
 	"embed"
 	"errors"
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/e2e/objects"
 	"github.com/slipway-k8s/slipway/e2e/observe"
 	"github.com/slipway-k8s/slipway/launcher/view"
 )
@@ -32,15 +30,11 @@ func (s *story) apply(ctx context.Context, file string) error {
 	if err != nil {
 		return err
 	}
-	decoder := yaml.NewYAMLOrJSONDecoder(f, 4096)
-	for {
-		obj := &unstructured.Unstructured{}
-		switch err := decoder.Decode(obj); {
-		case errors.Is(err, io.EOF):
-			return f.Close()
-		case err != nil:
-			return fmt.Errorf("decoding %s: %w", file, err)
-		}
+	all, err := objects.Read(f)
+	if err := errors.Join(err, f.Close()); err != nil {
+		return fmt.Errorf("decoding %s: %w", file, err)
+	}
+	for _, obj := range all {
 		if obj.GetKind() == "Deployment" || obj.GetKind() == "Pod" {
 			obj.SetNamespace(namespace)
 		}
@@ -48,6 +42,7 @@ func (s *story) apply(ctx context.Context, file string) error {
 			return fmt.Errorf("creating %s %s: %w", obj.GetKind(), obj.GetName(), err)
 		}
 	}
+	return nil
 }
 
 func (s *story) pool(ctx context.Context) (string, error) {

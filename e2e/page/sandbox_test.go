@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"io"
 	"net/http"
 	"os"
@@ -19,9 +18,10 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/slipway-k8s/slipway/e2e/objects"
 )
 
 // patience is how long anything may take: far above what it takes on a busy machine.
@@ -170,19 +170,11 @@ func (w *world) slipway(args ...string) []byte {
 // apply creates the objects of YAML documents.
 func (w *world) apply(text string) {
 	w.t.Helper()
-	documents := utilyaml.NewYAMLOrJSONDecoder(strings.NewReader(text), 4096)
-	for {
-		o := &unstructured.Unstructured{}
-		err := documents.Decode(&o.Object)
-		if errors.Is(err, io.EOF) {
-			return
-		}
-		if err != nil {
-			w.t.Fatal(err)
-		}
-		if len(o.Object) == 0 {
-			continue
-		}
+	all, err := objects.Read(strings.NewReader(text))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, o := range all {
 		if err := w.client.Create(w.t.Context(), o); err != nil {
 			w.t.Fatalf("creating %s %s: %v", o.GetKind(), o.GetName(), err)
 		}
