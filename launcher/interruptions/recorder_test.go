@@ -162,7 +162,7 @@ func TestPriors(t *testing.T) {
 	w := newWorld(t)
 	object := &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "slipway-interruptions"},
-		Data:       map[string]string{interruption.PriorsKey: "m5.large: \">20%\"\nbad: often\n", interruption.LearnedKey: "{"},
+		Data:       map[string]string{interruption.PriorsKey: "m5.large: \">20%\"\nbad: .nan\n", interruption.LearnedKey: "{"},
 	}
 	if err := w.client.Create(t.Context(), object); err != nil {
 		t.Fatal(err)
@@ -172,7 +172,7 @@ func TestPriors(t *testing.T) {
 	if got, want := w.losses()[0], -math.Log(0.75)/730*0.005; math.Abs(got-want) > 1e-12 {
 		t.Errorf("loss %v, want %v", got, want)
 	}
-	if len(w.events) != 1 || !strings.Contains(w.events[0], "InterruptionPriorLeftOut: data[priors.yaml]: reading priors: bad") {
+	if len(w.events) != 1 || !strings.Contains(w.events[0], "InterruptionPriorLeftOut: data[priors.yaml]: reading priors: line 2: bad: \".nan\"") {
 		t.Errorf("events %q", w.events)
 	}
 	w.recorder.round(t.Context(), start.Add(writePeriod+time.Second))

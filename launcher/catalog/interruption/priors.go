@@ -1,14 +1,13 @@
 package interruption
 
 import (
+	"errors"
 	"fmt"
-	"maps"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 
-	"sigs.k8s.io/yaml"
+	yamlv3 "go.yaml.in/yaml/v3"
 )
 
 const (
@@ -52,24 +51,47 @@ func buckets() map[string]float64 {
 // ParsePriors reads YAML: an instance type, or default, and its share within a month, as a bucket of the Spot Instance advisor such as "5-10%" or
 // as a percentage below 100. Faults are entries that are left out.
 func ParsePriors(text string) (_ Priors, faults []error, err error) {
-	raw := map[string]any{}
-	if err := yaml.Unmarshal([]byte(text), &raw); err != nil {
+	var document yamlv3.Node
+	if err := yamlv3.Unmarshal([]byte(text), &document); err != nil {
 		return Priors{}, nil, fmt.Errorf("reading priors: %w", err)
 	}
 	out := Priors{byType: map[string]float64{}}
-	for _, name := range slices.Sorted(maps.Keys(raw)) {
-		value := strings.ReplaceAll(fmt.Sprint(raw[name]), " ", "")
-		monthly, ok := buckets()[value]
-		if !ok {
-			percent, err := strconv.ParseFloat(strings.TrimSuffix(value, "%"), 64)
-			if monthly = percent / 100; err != nil || !(monthly >= 0 && monthly < 1) {
-				faults = append(faults, fmt.Errorf("reading priors: %s: %q: a bucket such as 5-10%%, or a percentage from 0 up to 100, is expected; it is left out", name, value))
-				continue
-			}
+	if len(document.Content) == 0 || document.Content[0].Tag == "!!null" {
+		return out, nil, nil
+	}
+	list := document.Content[0]
+	if list.Kind != yamlv3.MappingNode {
+		return Priors{}, nil, fmt.Errorf("reading priors: line %d: instance types with their shares are expected, such as m5.large: 5-10%%", list.Line)
+	}
+	for i := 0; i+1 < len(list.Content); i += 2 { // Keys and values alternate.
+		name, value := list.Content[i].Value, list.Content[i+1]
+		monthly, err := monthlyShare(value)
+		if _, again := out.byType[name]; again {
+			err = errors.New("it has an entry before this one")
+		}
+		if err != nil {
+			faults = append(faults, fmt.Errorf("reading priors: line %d: %s: %w; it is left out", value.Line, name, err))
+			continue
 		}
 		out.byType[name] = monthly
 	}
 	return out, faults, nil
+}
+
+// monthlyShare returns the share, 0 to 1, of an entry.
+func monthlyShare(value *yamlv3.Node) (float64, error) {
+	if value.Kind == yamlv3.AliasNode {
+		value = value.Alias
+	}
+	text := strings.ReplaceAll(value.Value, " ", "")
+	if monthly, ok := buckets()[text]; ok {
+		return monthly, nil
+	}
+	percent, err := strconv.ParseFloat(strings.TrimSuffix(text, "%"), 64)
+	if err != nil || !(percent >= 0 && percent < 100) {
+		return 0, fmt.Errorf("%q: a bucket such as 5-10%%, or a percentage from 0 up to 100, is expected", text)
+	}
+	return percent / 100, nil
 }
 
 // The keys of the ConfigMap that has what is known.

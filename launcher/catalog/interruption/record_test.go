@@ -3,7 +3,6 @@ package interruption_test
 import (
 	"fmt"
 	"math"
-	"strings"
 	"testing"
 	"time"
 
@@ -127,17 +126,52 @@ func TestRecordIsBounded(t *testing.T) {
 }
 
 func TestParsePriors(t *testing.T) {
-	p, faults, err := interruption.ParsePriors("default: 10%\nm5.large: \">20%\"\nc5.large: 5-10%\nbad: often\nworse: 100%\n")
-	if err != nil || len(faults) != 2 || !strings.Contains(faults[0].Error(), "bad") || !strings.Contains(faults[1].Error(), "worse") {
-		t.Fatalf("faults %v, %v", faults, err)
+	p, faults, err := interruption.ParsePriors(`default: 10%
+m5.large: ">20%"
+c5.large: 5-10%
+c5.xlarge: 3
+often.large: often
+all.large: 100%
+nan.large: .nan
+inf.large: .inf
+negative.large: -5%
+nothing.large:
+list.large: [5%]
+c5.large: 3%
+`)
+	if err != nil {
+		t.Fatal(err)
 	}
-	for name, monthly := range map[string]float64{"m5.large": 0.25, "c5.large": 0.075, "other": 0.1, "bad": 0.1} {
+	got := ""
+	for _, fault := range faults {
+		got += fault.Error() + "\n"
+	}
+	const expected = ": a bucket such as 5-10%, or a percentage from 0 up to 100, is expected; it is left out\n"
+	want := `reading priors: line 5: often.large: "often"` + expected +
+		`reading priors: line 6: all.large: "100%"` + expected +
+		`reading priors: line 7: nan.large: ".nan"` + expected +
+		`reading priors: line 8: inf.large: ".inf"` + expected +
+		`reading priors: line 9: negative.large: "-5%"` + expected +
+		`reading priors: line 10: nothing.large: ""` + expected +
+		`reading priors: line 11: list.large: ""` + expected +
+		"reading priors: line 12: c5.large: it has an entry before this one; it is left out\n"
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("faults (-want +got):\n%s", diff)
+	}
+	for name, monthly := range map[string]float64{"m5.large": 0.25, "c5.large": 0.075, "c5.xlarge": 0.03, "other": 0.1, "nan.large": 0.1} {
 		if got, want := p.PerHour(name), -math.Log(1-monthly)/730; math.Abs(got-want) > 1e-12 {
 			t.Errorf("%s has %v per hour, want %v", name, got, want)
 		}
 	}
-	if _, _, err := interruption.ParsePriors("- a list"); err == nil {
-		t.Error("a list is read without an error")
+	for _, text := range []string{"- a list", "text", "a: [", "a: b: c"} {
+		if _, _, err := interruption.ParsePriors(text); err == nil {
+			t.Errorf("%q is read without an error", text)
+		}
+	}
+	for _, text := range []string{"", "# nothing", "{}", "null"} {
+		if _, faults, err := interruption.ParsePriors(text); err != nil || len(faults) > 0 {
+			t.Errorf("%q has faults: %v, %v", text, faults, err)
+		}
 	}
 }
 

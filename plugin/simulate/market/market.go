@@ -124,9 +124,9 @@ func (m *Market) readPrices(text []byte) error {
 		return m.builtinPrices()
 	}
 	var prices struct {
-		OnDemand map[string]*float64            `json:"on-demand"`
-		Spot     map[string]map[string]*float64 `json:"spot"`
-		Usage    map[string]*float64            `json:"usage"`
+		OnDemand map[string]json.RawMessage `json:"on-demand"`
+		Spot     map[string]json.RawMessage `json:"spot"`
+		Usage    map[string]json.RawMessage `json:"usage"`
 	}
 	if err := json.Unmarshal(text, &prices); err != nil {
 		return fmt.Errorf("prices: %w", err)
@@ -136,7 +136,12 @@ func (m *Market) readPrices(text []byte) error {
 	}
 	m.OnDemand, m.Spot = m.valid("on-demand", prices.OnDemand), map[string]map[string]float64{}
 	for _, zone := range slices.Sorted(maps.Keys(prices.Spot)) {
-		m.Spot[zone] = m.valid("spot."+zone, prices.Spot[zone])
+		var ofZone map[string]json.RawMessage
+		if err := json.Unmarshal(prices.Spot[zone], &ofZone); err != nil {
+			m.problem("prices", "spot."+zone, "prices by instance type are expected: there is no spot in the zone")
+			continue
+		}
+		m.Spot[zone] = m.valid("spot."+zone, ofZone)
 	}
 	m.readRates(prices.Usage)
 	var none []string
@@ -165,31 +170,45 @@ func (m *Market) readCommitments(f Files) error {
 }
 
 // readRates reads the prices by usage type. One that is not possible or not known is a problem, and the built-in one is used.
-func (m *Market) readRates(usage map[string]*float64) {
+func (m *Market) readRates(usage map[string]json.RawMessage) {
 	sheet := catalog.NewRateSheet()
 	for _, name := range slices.Sorted(maps.Keys(usage)) {
 		known, ok := sheet.Find(name)
-		switch usd := usage[name]; {
+		usd, possible := price(usage[name])
+		switch {
 		case !ok:
 			m.problem("prices", "usage."+name, "is not known: one of %s is expected", strings.Join(catalog.UsageTypes(), ", "))
-		case usd == nil || *usd <= 0:
-			m.problem("prices", "usage."+name, "must be more than zero: the built-in price is used")
+		case !possible:
+			m.problem("prices", "usage."+name, "%s: the built-in price is used", priceExpected)
 		default:
-			sheet.Set(known, *usd)
+			sheet.Set(known, usd)
 		}
 	}
 	m.Rates, _ = sheet.Done()
 }
 
+// mostPrice is more than any instance costs, in USD per hour: a larger price is a mistake.
+const mostPrice = 100_000
+
+// priceExpected says what a price must be.
+const priceExpected = "must be a number of USD above 0, at most 100000"
+
+// price reads one price; ok is false for what is none.
+func price(text json.RawMessage) (usd float64, ok bool) {
+	err := json.Unmarshal(text, &usd)
+	return usd, err == nil && usd > 0 && usd <= mostPrice
+}
+
 // valid returns the prices that are possible.
-func (m *Market) valid(field string, in map[string]*float64) map[string]float64 {
+func (m *Market) valid(field string, in map[string]json.RawMessage) map[string]float64 {
 	out := make(map[string]float64, len(in))
 	for _, name := range slices.Sorted(maps.Keys(in)) {
-		if p := in[name]; p == nil || *p <= 0 {
-			m.problem("prices", field+"."+name, "must be more than zero: the type is not offered there")
+		usd, ok := price(in[name])
+		if !ok {
+			m.problem("prices", field+"."+name, "%s: the type is not offered there", priceExpected)
 			continue
 		}
-		out[name] = *in[name]
+		out[name] = usd
 	}
 	return out
 }

@@ -30,14 +30,21 @@ func problems(list []input.Problem) string {
 func TestReadNamesWhatIsMissing(t *testing.T) {
 	m, err := Read(Files{
 		InstanceTypes: []byte(types),
-		Prices:        []byte(`{"on-demand": {"m5.large": 0.1, "c5.large": -1}, "spot": {"us-east-1b": {"m5.large": 0.03}, "us-east-1a": {"m5.large": null}}}`),
+		Prices: []byte(`{"on-demand": {"m5.large": 0.1, "c5.large": -1, "c6i.large": "NaN", "c7i.large": 1e999, "r5.large": {}, "r6i.large": 1e9},
+			"spot": {"us-east-1b": {"m5.large": 0.03}, "us-east-1a": {"m5.large": null}, "us-east-1c": 5}, "usage": {"PublicIPv4:InUseAddress": "free"}}`),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := `instance type broken.large: ProcessorInfo.SupportedArchitectures: is missing: the type is left out
-prices: on-demand.c5.large: must be more than zero: the type is not offered there
-prices: spot.us-east-1a.m5.large: must be more than zero: the type is not offered there
+prices: on-demand.c5.large: must be a number of USD above 0, at most 100000: the type is not offered there
+prices: on-demand.c6i.large: must be a number of USD above 0, at most 100000: the type is not offered there
+prices: on-demand.c7i.large: must be a number of USD above 0, at most 100000: the type is not offered there
+prices: on-demand.r5.large: must be a number of USD above 0, at most 100000: the type is not offered there
+prices: on-demand.r6i.large: must be a number of USD above 0, at most 100000: the type is not offered there
+prices: spot.us-east-1a.m5.large: must be a number of USD above 0, at most 100000: the type is not offered there
+prices: spot.us-east-1c: prices by instance type are expected: there is no spot in the zone
+prices: usage.PublicIPv4:InUseAddress: must be a number of USD above 0, at most 100000: the built-in price is used
 prices: 1 instance types have no price and are left out: m9.large
 `
 	if diff := cmp.Diff(want, problems(m.Problems)); diff != "" {
@@ -115,7 +122,7 @@ func TestUsagePrices(t *testing.T) {
 	}
 	got := problems(m.Problems)
 	for _, want := range []string{
-		"prices: usage.EBS:VolumeUsage.gp2: must be more than zero: the built-in price is used\n",
+		"prices: usage.EBS:VolumeUsage.gp2: must be a number of USD above 0, at most 100000: the built-in price is used\n",
 		"prices: usage.EBS:VolumeUsage.gp9: is not known: one of CPUCredits:t3, ",
 	} {
 		if !strings.Contains(got, want) {
