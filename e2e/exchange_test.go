@@ -79,7 +79,8 @@ func TestManyNodesBecomeFew(t *testing.T) {
 		t.Errorf("%d nodes were bought, want the three large ones and two small ones", n)
 	}
 	told := w.toldOf("DisruptionLaunching")
-	if want := "replaced by m6i.xlarge on-demand, m6i.xlarge on-demand"; len(told) != 3 || !strings.Contains(told[0], want) {
+	const priced = "m6i.xlarge on-demand (0.1942 USD/h: instance 0.1920 + volumes 0.0022)"
+	if want := "replaced by " + priced + ", " + priced; len(told) != 3 || !strings.Contains(told[0], want) {
 		t.Errorf("DisruptionLaunching was said %q, want of each of the three nodes %q", told, want)
 	}
 	w.rests(3)

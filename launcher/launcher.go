@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -55,6 +56,8 @@ type Launcher struct {
 	times      *gauges.Times
 	// overlays is nil without the feature gate NodeOverlay.
 	overlays *nodeoverlay.Controller
+	// learned are the rates of spot interruptions; nil before wire.
+	learned *interruptions.Recorder
 }
 
 // recorders record Events with their two sources.
@@ -116,7 +119,7 @@ func (l *Launcher) registerMetrics() error {
 	if l.times, err = gauges.NewTimes(informers, leading, l.registerer); err != nil {
 		return err
 	}
-	cost, err := gauges.NewCost(informers, leading, l.config.Cloud.InstanceTypes, l.overlaid)
+	cost, err := gauges.NewCost(informers, leading, l.types, l.overlaid)
 	if err != nil {
 		return err
 	}
@@ -173,6 +176,14 @@ func (l *Launcher) overlaid(ctx context.Context, types map[string][]catalog.Inst
 		return overlay.Result{}, nil
 	}
 	return l.overlays.Apply(ctx, types)
+}
+
+// types are the cloud's with what is learned of interruptions, for metrics, which are registered before that exists.
+func (l *Launcher) types(ctx context.Context, class *awsv1.EC2NodeClass) ([]catalog.InstanceType, error) {
+	if l.learned == nil {
+		return l.config.Cloud.InstanceTypes(ctx, class)
+	}
+	return l.learned.InstanceTypes(ctx, class)
 }
 
 // overlaidTypes returns the controller's Apply; nil without it.

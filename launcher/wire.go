@@ -163,6 +163,7 @@ func (l *Launcher) records(p *parts, late *lateServer) (err error) {
 		return err
 	}
 	p.learned, err = l.interruptions(late)
+	l.learned = p.learned
 	return err
 }
 

@@ -310,7 +310,7 @@ func readPlan(out *consolidate.Answer, p plan.Plan) {
 	}
 	for _, c := range p.Claims {
 		out.Replacements = append(out.Replacements, consolidate.Replacement{
-			Name: c.Name, Pods: names(c.Members),
+			Name: c.Name, Pods: names(c.Members), Cost: c.Cost,
 			Offer: consolidate.Offer{
 				NodePool: c.NodePool, InstanceType: c.Expected.InstanceType, Zone: c.Expected.Zone,
 				CapacityType: c.Expected.CapacityType, Price: c.Expected.Price,
@@ -344,7 +344,7 @@ func encodeDecision(d consolidate.Decision, o consolidate.Options) *api.Consolid
 		}
 		for _, r := range m.Replacements {
 			move.Replacements = append(move.Replacements, &api.Expected{
-				InstanceType: r.InstanceType, Zone: r.Zone, CapacityType: r.CapacityType, Price: r.Price,
+				InstanceType: r.InstanceType, Zone: r.Zone, CapacityType: r.CapacityType, Price: r.Price, Cost: link.Cost(r.Cost),
 			})
 		}
 		out.Moves = append(out.Moves, move)

@@ -1861,7 +1861,7 @@ type Expected struct {
 	CapacityType string                 `protobuf:"bytes,3,opt,name=capacity_type,json=capacityType,proto3" json:"capacity_type,omitempty"`
 	// USD per hour of the node, all charges included.
 	Price float64 `protobuf:"fixed64,4,opt,name=price,proto3" json:"price,omitempty"`
-	// The same by part; for a claim only.
+	// The same by part; for claims and replacements only.
 	Cost *Cost `protobuf:"bytes,5,opt,name=cost,proto3" json:"cost,omitempty"`
 	// Name of the commitments that pay for the instance; empty for none. For a claim only.
 	CoveredBy string `protobuf:"bytes,6,opt,name=covered_by,json=coveredBy,proto3" json:"covered_by,omitempty"`

@@ -132,18 +132,45 @@ func (c Cost) Plus(o Cost) Cost {
 	}
 }
 
+// CostPart is one part of a Cost.
+type CostPart struct {
+	// Name is for people, Label for metrics.
+	Name, Label string
+	// USD per hour.
+	USD float64
+}
+
+// Parts returns all parts in their order, the ones of zero too.
+func (c Cost) Parts() []CostPart {
+	return []CostPart{
+		{"instance", "instance", c.Instance},
+		{"volumes", "volumes", c.Volumes},
+		{"public IPv4", "public_ipv4", c.PublicIPv4},
+		{"burst", "burst", c.Burst},
+		{"declared", "declared", c.Declared},
+		{"expected interruptions", "interruptions", c.Interruptions},
+	}
+}
+
 // String returns the parts that are not zero in four decimals, such as "instance 0.0336 + volumes 0.0022".
 func (c Cost) String() string {
-	out := []string{"instance " + USD(c.Instance)}
-	for _, part := range []struct {
-		name string
-		usd  float64
-	}{{"volumes", c.Volumes}, {"public IPv4", c.PublicIPv4}, {"burst", c.Burst}, {"declared", c.Declared}, {"expected interruptions", c.Interruptions}} {
-		if Micro(part.usd) >= 0.00005 {
-			out = append(out, part.name+" "+USD(part.usd))
+	var out []string
+	for i, part := range c.Parts() {
+		if i == 0 || Micro(part.USD) >= 0.00005 {
+			out = append(out, part.Name+" "+USD(part.USD))
 		}
 	}
 	return strings.Join(out, " + ")
+}
+
+// PriceText returns a node's price with its parts, such as "0.0358 USD/h: instance 0.0336 + volumes 0.0022"; without them if the instance is all of it,
+// or if they are not known.
+func PriceText(price float64, c Cost) string {
+	out := USD(price) + " USD/h"
+	if parts := c.String(); strings.Contains(parts, " + ") {
+		out += ": " + parts
+	}
+	return out
 }
 
 // Micro rounds USD to millionths, as price lists have them.

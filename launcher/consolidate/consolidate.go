@@ -22,6 +22,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/disrupt"
 	"github.com/slipway-k8s/slipway/launcher/leadership"
+	"github.com/slipway-k8s/slipway/launcher/record"
 	"github.com/slipway-k8s/slipway/launcher/view"
 )
 
@@ -276,10 +277,16 @@ func typeOf(moves []*api.PlannedMove) string {
 	return "single"
 }
 
-// message returns what a move replaces nodes with and what it saves.
+// mostPriced is of how many replacements a message has the price: a move may launch a hundred nodes.
+const mostPriced = 3
+
+// message returns what a move replaces nodes with, at which price, and what it saves.
 func message(m *api.PlannedMove) string {
 	room := "pods fit elsewhere"
 	if launched := replacements(m); len(launched) > 0 {
+		for i, r := range m.GetReplacements()[:min(len(launched), mostPriced)] {
+			launched[i] += " (" + catalog.PriceText(r.GetPrice(), record.CostOf(r)) + ")"
+		}
 		room = "replaced by " + strings.Join(launched, ", ")
 	}
 	return fmt.Sprintf("%s, saves %.4f USD/h with %d evictions", room, m.GetSaving(), m.GetEvictions())

@@ -229,7 +229,8 @@ func (w *world) Eventf(o runtime.Object, _, reason, format string, args ...any) 
 func both() *api.ConsolidateAnswer {
 	return &api.ConsolidateAnswer{Moves: []*api.PlannedMove{{
 		NodeNames: []string{"a", "b"}, Evictions: 2, Saving: 0.3, MostPerHour: 0.1,
-		Replacements: []*api.Expected{{InstanceType: "m7g.large", CapacityType: "spot"}}, Avoid: []string{"next"},
+		Replacements: []*api.Expected{{InstanceType: "m7g.large", CapacityType: "spot", Price: 0.0358, Cost: &api.Cost{Instance: 0.0336, Volumes: 0.0022}}},
+		Avoid:        []string{"next"},
 	}}}
 }
 
@@ -244,7 +245,7 @@ func TestMovesAreHandedOver(t *testing.T) {
 			len(w.moves[0].Avoid) != 1 {
 			t.Fatalf("moves %+v", w.moves)
 		}
-		if want := "replaced by m7g.large spot, saves 0.3000 USD/h with 2 evictions"; w.moves[0].Message != want {
+		if want := "replaced by m7g.large spot (0.0358 USD/h: instance 0.0336 + volumes 0.0022), saves 0.3000 USD/h with 2 evictions"; w.moves[0].Message != want {
 			t.Errorf("message %q, want %q", w.moves[0].Message, want)
 		}
 		if len(w.asked) != 1 {

@@ -12,8 +12,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/internal/disruption"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/catalog/overlay"
+	"github.com/slipway-k8s/slipway/launcher/record"
 )
 
 // Types returns what can be launched with a class, with prices.
@@ -22,13 +24,13 @@ type Types func(ctx context.Context, class *awsv1.EC2NodeClass) ([]catalog.Insta
 // Overlay returns what NodeOverlays make of the instance types of all classes, by their names.
 type Overlay func(ctx context.Context, types map[string][]catalog.InstanceType) (overlay.Result, error)
 
-// Cost is a prometheus.Collector of the hourly cost of each NodePool's nodes.
+// Cost is a prometheus.Collector of the hourly cost of each NodePool's nodes, and of its parts.
 type Cost struct {
-	cache   client.Reader
-	leading func() bool
-	types   Types
-	overlay Overlay
-	total   *prometheus.Desc
+	cache        client.Reader
+	leading      func() bool
+	types        Types
+	overlay      Overlay
+	total, parts *prometheus.Desc
 }
 
 var _ prometheus.Collector = (*Cost)(nil)
@@ -40,11 +42,17 @@ func NewCost(cache client.Reader, leading func() bool, types Types, overlay Over
 	}
 	return &Cost{cache: cache, leading: leading, types: types, overlay: overlay, total: prometheus.NewDesc(
 		"karpenter_nodepools_cost_total", "What the nodes of a NodePool cost, in USD per hour, at current prices: instances, volumes, addresses, surplus CPU of burstable instances and what the NodePool declares.", []string{"nodepool"}, nil,
+	), parts: prometheus.NewDesc(
+		"slipway_nodepool_cost", "What the nodes of a NodePool cost, in USD per hour, at current prices, by part. The parts but interruptions, which AWS does not charge, add up to karpenter_nodepools_cost_total.",
+		[]string{"nodepool", "part"}, nil,
 	)}, nil
 }
 
 // Describe implements prometheus.Collector.
-func (c *Cost) Describe(to chan<- *prometheus.Desc) { to <- c.total }
+func (c *Cost) Describe(to chan<- *prometheus.Desc) {
+	to <- c.total
+	to <- c.parts
+}
 
 // Collect implements prometheus.Collector.
 func (c *Cost) Collect(to chan<- prometheus.Metric) {
@@ -53,8 +61,8 @@ func (c *Cost) Collect(to chan<- prometheus.Metric) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()
-	pools, claims, classes := &karpv1.NodePoolList{}, &karpv1.NodeClaimList{}, &awsv1.EC2NodeClassList{}
-	for _, list := range []client.ObjectList{pools, claims, classes} {
+	pools, claims, classes, pods := &karpv1.NodePoolList{}, &karpv1.NodeClaimList{}, &awsv1.EC2NodeClassList{}, &corev1.PodList{}
+	for _, list := range []client.ObjectList{pools, claims, classes, pods} {
 		if err := c.cache.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 			klog.Background().V(2).Info("Costs are not reported: the cache is not filled yet", "err", err)
 			return
@@ -73,7 +81,8 @@ func (c *Cost) Collect(to chan<- prometheus.Metric) {
 	for key, types := range own.Lists {
 		prices[key] = pricesOf(types)
 	}
-	costs, declared := map[string]float64{}, map[string]catalog.Declared{}
+	perNode := interrupted(pods.Items)
+	costs, declared := map[string]catalog.Cost{}, map[string]catalog.Declared{}
 	for i := range pools.Items {
 		declared[pools.Items[i].Name], _ = catalog.DeclaredCost(pools.Items[i].Annotations) // The NodePool's condition reports the error.
 	}
@@ -81,13 +90,29 @@ func (c *Cost) Collect(to chan<- prometheus.Metric) {
 		claim := &claims.Items[i]
 		if ref := claim.Spec.NodeClassRef; ref != nil && claim.Status.ProviderID != "" {
 			name := claim.Labels[karpv1.NodePoolLabelKey]
-			costs[name] += prices[cmp.Or(own.Keys[name], ref.Name)][placeOf(claim)].cost(claim, declared[name])
+			price := prices[cmp.Or(own.Keys[name], ref.Name)][placeOf(claim)]
+			costs[name] = costs[name].Plus(price.cost(claim, declared[name], perNode[claim.Status.NodeName]))
 		}
 	}
 	for i := range pools.Items {
 		name := pools.Items[i].Name
-		to <- gauge(c.total, catalog.Micro(costs[name]), name)
+		cost := costs[name]
+		to <- gauge(c.total, catalog.Micro(cost.Total()-cost.Interruptions), name)
+		for _, part := range cost.Parts() {
+			to <- gauge(c.parts, catalog.Micro(part.USD), name, part.Label)
+		}
 	}
+}
+
+// interrupted counts the pods whose interruption costs something, by node: those that are not of DaemonSets and have not ended.
+func interrupted(pods []corev1.Pod) map[string]int {
+	out := map[string]int{}
+	for i := range pods {
+		if pod := &pods[i]; pod.Spec.NodeName != "" && !disruption.Terminal(pod) && !disruption.OfDaemonSet(pod) {
+			out[pod.Spec.NodeName]++
+		}
+	}
+	return out
 }
 
 // overlaid returns the lists of NodePools that NodeOverlays make different.
@@ -111,23 +136,28 @@ func placeOf(claim *karpv1.NodeClaim) place {
 
 // priced is an offering's price with its instance type; zero if the class has no such offering.
 type priced struct {
-	price float64
-	of    *catalog.InstanceType
+	price, lossPerPod float64
+	of                *catalog.InstanceType
 }
 
-// cost returns what the claim's node costs while its pods request what the NodeClaim was planned with.
-func (p priced) cost(claim *karpv1.NodeClaim, declared catalog.Declared) float64 {
+// cost returns what the claim's node costs with so many pods, while they request what the NodeClaim was planned with.
+func (p priced) cost(claim *karpv1.NodeClaim, declared catalog.Declared, pods int) catalog.Cost {
 	if p.of == nil {
-		return declared.NodeCost
+		return catalog.Cost{Declared: declared.NodeCost}
 	}
-	return p.of.CostOf(p.price, declared, claim.Spec.Resources.Requests.Cpu().MilliValue()).Total()
+	out := p.of.CostOf(p.price, declared, claim.Spec.Resources.Requests.Cpu().MilliValue())
+	if record.StandbyOf(claim).Off() { // EC2 bills the volumes of a stopped instance alone.
+		return catalog.Cost{Volumes: out.Volumes}
+	}
+	out.Interruptions = p.lossPerPod * float64(pods)
+	return out
 }
 
 func pricesOf(types []catalog.InstanceType) map[place]priced {
 	out := map[place]priced{}
 	for i := range types {
 		for _, o := range types[i].Offerings {
-			out[place{types[i].Name, o.Zone, o.CapacityType}] = priced{o.Price, &types[i]}
+			out[place{types[i].Name, o.Zone, o.CapacityType}] = priced{o.Price, o.LossPerPod, &types[i]}
 		}
 	}
 	return out

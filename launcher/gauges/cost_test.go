@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/prometheus/common/expfmt"
 	corev1 "k8s.io/api/core/v1"
@@ -65,7 +66,7 @@ func TestCost(t *testing.T) {
 	const head = "# HELP karpenter_nodepools_cost_total What the nodes of a NodePool cost, in USD per hour, at current prices: instances, volumes, addresses, surplus CPU of burstable instances and what the NodePool declares.\n# TYPE karpenter_nodepools_cost_total gauge\n"
 	holds := func(want string) {
 		t.Helper()
-		if err := testutil.CollectAndCompare(cost, strings.NewReader(want)); err != nil {
+		if err := testutil.CollectAndCompare(cost, strings.NewReader(want), "karpenter_nodepools_cost_total"); err != nil {
 			t.Error(err)
 		}
 	}
@@ -129,5 +130,67 @@ func TestBuild(t *testing.T) {
 		if !strings.Contains(string(got), want) {
 			t.Errorf("%s is missing in:\n%s", want, got)
 		}
+	}
+}
+
+// Every NodePool has a series for each part. The parts but expected interruptions are the total, and a stopped instance costs its volumes.
+func TestCostByPart(t *testing.T) {
+	agents := pool("default")
+	agents.Annotations = map[string]string{catalog.NodeCostAnnotation: "0.5"}
+	asleep := claimOf("asleep", "standby", "good", "on-demand", "aws:///us-east-1a/i-2")
+	asleep.Annotations = map[string]string{catalog.StandbyAnnotation: "buffer", catalog.StandbyStateAnnotation: "asleep/2026-03-04T12:00:00Z"}
+	spot := claimOf("spot", "default", "good", "spot", "aws:///us-east-1a/i-1")
+	spot.Status.NodeName = "n"
+	spot.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1400m")}
+	objects := []client.Object{agents, pool("standby"), pool("empty"), &awsv1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Name: "good"}}, asleep, spot}
+	for name, change := range map[string]func(*corev1.Pod){
+		"a": func(*corev1.Pod) {}, "b": func(*corev1.Pod) {},
+		"elsewhere": func(p *corev1.Pod) { p.Spec.NodeName = "m" },
+		"done":      func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded },
+		"daemon": func(p *corev1.Pod) {
+			p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "d", Controller: new(true)}}
+		},
+	} {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Spec: corev1.PodSpec{NodeName: "n"}}
+		change(pod)
+		objects = append(objects, pod)
+	}
+	types := func(context.Context, *awsv1.EC2NodeClass) ([]catalog.InstanceType, error) {
+		return []catalog.InstanceType{{
+			Name: "m6i.large", Charges: catalog.Charges{Volumes: 0.02, PublicIPv4: 0.005, BaselineCPU: 400, SurplusCPU: 0.05},
+			Offerings: []catalog.Offering{
+				{Zone: "us-east-1a", CapacityType: "spot", Price: 0.125, LossPerPod: 0.001}, {Zone: "us-east-1a", CapacityType: "on-demand", Price: 0.225},
+			},
+		}}, nil
+	}
+	cost, err := gauges.NewCost(fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(objects...).Build(), func() bool { return true }, types, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := testutil.CollectAndFormat(cost, expfmt.TypeTextPlain, "karpenter_nodepools_cost_total", "slipway_nodepool_cost")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lines []string
+	for line := range strings.Lines(string(got)) {
+		if !strings.HasPrefix(line, "#") {
+			lines = append(lines, strings.TrimSpace(line))
+		}
+	}
+	want := strings.Fields(`karpenter_nodepools_cost_total{nodepool="default"}=0.675 karpenter_nodepools_cost_total{nodepool="empty"}=0 karpenter_nodepools_cost_total{nodepool="standby"}=0.02
+		slipway_nodepool_cost{nodepool="default",part="burst"}=0.05 slipway_nodepool_cost{nodepool="default",part="declared"}=0.5
+		slipway_nodepool_cost{nodepool="default",part="instance"}=0.1 slipway_nodepool_cost{nodepool="default",part="interruptions"}=0.002
+		slipway_nodepool_cost{nodepool="default",part="public_ipv4"}=0.005 slipway_nodepool_cost{nodepool="default",part="volumes"}=0.02
+		slipway_nodepool_cost{nodepool="empty",part="burst"}=0 slipway_nodepool_cost{nodepool="empty",part="declared"}=0
+		slipway_nodepool_cost{nodepool="empty",part="instance"}=0 slipway_nodepool_cost{nodepool="empty",part="interruptions"}=0
+		slipway_nodepool_cost{nodepool="empty",part="public_ipv4"}=0 slipway_nodepool_cost{nodepool="empty",part="volumes"}=0
+		slipway_nodepool_cost{nodepool="standby",part="burst"}=0 slipway_nodepool_cost{nodepool="standby",part="declared"}=0
+		slipway_nodepool_cost{nodepool="standby",part="instance"}=0 slipway_nodepool_cost{nodepool="standby",part="interruptions"}=0
+		slipway_nodepool_cost{nodepool="standby",part="public_ipv4"}=0 slipway_nodepool_cost{nodepool="standby",part="volumes"}=0.02`)
+	for i := range want {
+		want[i] = strings.Replace(want[i], "}=", "} ", 1)
+	}
+	if diff := cmp.Diff(want, lines); diff != "" {
+		t.Errorf("series (-want +got):\n%s", diff)
 	}
 }

@@ -184,7 +184,7 @@ func (g *group) launched(ctx context.Context, c *karpv1.NodeClaim, instance clou
 		return fmt.Errorf("writing status of NodeClaim %s: %w", c.Name, err)
 	}
 	klog.FromContext(ctx).Info("launched nodeclaim", "nodeClaim", klog.KObj(c), "instanceID", instance.ID, "node", instance.PrivateDNSName,
-		"instanceType", instance.InstanceType, "zone", instance.Zone, "capacityType", instance.CapacityType)
+		"instanceType", instance.InstanceType, "zone", instance.Zone, "capacityType", instance.CapacityType, "plannedCost", c.Annotations[catalog.CostAnnotation])
 	g.metrics.launched.WithLabelValues(c.Labels[karpv1.NodePoolLabelKey]).Inc()
 	g.tags.add(tag{instance.ID, map[string]string{"karpenter.sh/nodeclaim": c.Name, "Name": instance.PrivateDNSName}})
 	return nil

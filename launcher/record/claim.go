@@ -123,11 +123,8 @@ func annotate(out *karpv1.NodeClaim, claim *api.Claim, pool *karpv1.NodePool) {
 	if e := claim.GetExpected(); e != nil {
 		out.Annotations[catalog.ExpectedAnnotation] = FormatExpected(e.GetInstanceType(), e.GetZone(), e.GetCapacityType(), e.GetPrice())
 	}
-	if cost := claim.GetExpected().GetCost(); cost != nil {
-		out.Annotations[catalog.CostAnnotation] = catalog.FormatCost(catalog.Cost{
-			Instance: cost.GetInstance(), Volumes: cost.GetVolumes(), PublicIPv4: cost.GetPublicIpv4(), Burst: cost.GetBurst(), Declared: cost.GetDeclared(),
-			Interruptions: cost.GetInterruptions(),
-		})
+	if e := claim.GetExpected(); e.GetCost() != nil {
+		out.Annotations[catalog.CostAnnotation] = catalog.FormatCost(CostOf(e))
 	}
 	if name := claim.GetExpected().GetCoveredBy(); name != "" {
 		out.Annotations[catalog.CoveredByAnnotation] = name
@@ -146,6 +143,15 @@ func annotate(out *karpv1.NodeClaim, claim *api.Claim, pool *karpv1.NodePool) {
 	}
 	if nodes := claim.GetReplaces(); len(nodes) > 0 {
 		out.Annotations[catalog.ReplacesAnnotation] = strings.Join(nodes, ",")
+	}
+}
+
+// CostOf returns the parts of an expected node's price; the zero value where the plan has none.
+func CostOf(e *api.Expected) catalog.Cost {
+	cost := e.GetCost()
+	return catalog.Cost{
+		Instance: cost.GetInstance(), Volumes: cost.GetVolumes(), PublicIPv4: cost.GetPublicIpv4(), Burst: cost.GetBurst(), Declared: cost.GetDeclared(),
+		Interruptions: cost.GetInterruptions(),
 	}
 }
 

@@ -262,6 +262,10 @@ func notReady(pools []*karpv1.NodePool) []NotReady {
 func newRow(claim *karpv1.NodeClaim, node *corev1.Node) NodeRow {
 	expected := ParseExpected(claim.Annotations[catalog.ExpectedAnnotation])
 	cost, _ := catalog.ParseCost(claim.Annotations[catalog.CostAnnotation])
+	if record.StandbyOf(claim).Off() { // EC2 bills the volumes of a stopped instance alone.
+		cost = catalog.Cost{Volumes: cost.Volumes}
+		expected.Price = cost.Volumes
+	}
 	return NodeRow{
 		Cost:         cost,
 		Created:      claim.CreationTimestamp.Time,

@@ -253,6 +253,22 @@ func TestExplainPod(t *testing.T) {
 	}
 }
 
+// A stopped standby instance costs its volumes.
+func TestAsleepCostsItsVolumes(t *testing.T) {
+	claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "a", Annotations: map[string]string{
+		catalog.ExpectedAnnotation: "m5.large/us-east-1a/on-demand/0.0982", catalog.CostAnnotation: `{"instance":0.096,"volumes":0.0022}`,
+		catalog.StandbyAnnotation: "buffer", catalog.StandbyStateAnnotation: "asleep/2026-03-04T12:00:00Z",
+	}}}
+	claim.Status.ProviderID = "aws:///us-east-1a/i-1"
+	if got := view.New(view.Objects{NodeClaims: []*karpv1.NodeClaim{claim}}); got.CostPerHour != 0.0022 || got.Cost != (catalog.Cost{Volumes: 0.0022}) {
+		t.Errorf("asleep it costs %v, %v", got.CostPerHour, got.Cost)
+	}
+	claim.Annotations[catalog.StandbyStateAnnotation] = "awake/2026-03-04T12:00:00Z"
+	if got := view.New(view.Objects{NodeClaims: []*karpv1.NodeClaim{claim}}); got.CostPerHour != 0.0982 || got.Cost.Instance != 0.096 {
+		t.Errorf("awake it costs %v, %v", got.CostPerHour, got.Cost)
+	}
+}
+
 func TestParseExpected(t *testing.T) {
 	if got := view.ParseExpected("m7g.large/us-east-1a/spot/cheap"); got != (view.Expected{}) {
 		t.Errorf("a price that is no number was read as %+v", got)

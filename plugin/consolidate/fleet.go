@@ -107,6 +107,8 @@ type Replacement struct {
 	Name string
 	// Pods that move onto it, as namespace/name.
 	Pods []string
+	// Cost is its price by part.
+	Cost catalog.Cost
 }
 
 // Answer is where the pods of removed nodes would run.

@@ -47,8 +47,8 @@ func (m Message) String() string {
 
 // Launching returns the message of a pod for which a node is launched.
 func Launching(c plan.Claim) Message {
-	return Place(fmt.Sprintf("launching %s %s in %s (%s USD/h), NodeClaim %s",
-		c.Expected.InstanceType, c.Expected.CapacityType, c.Expected.Zone, catalog.USD(c.Expected.Price), c.Name))
+	return Place(fmt.Sprintf("launching %s %s in %s (%s), NodeClaim %s",
+		c.Expected.InstanceType, c.Expected.CapacityType, c.Expected.Zone, catalog.PriceText(c.Expected.Price, c.Cost), c.Name))
 }
 
 // Joining returns the message of a pod that has its place on a node in flight.

@@ -27,6 +27,13 @@ func TestMessages(t *testing.T) {
 			"launching m7g.large spot in us-east-1a (0.0283 USD/h), NodeClaim default-x7k2p",
 		},
 		{
+			"launching, by part", explain.Launching(plan.Claim{
+				Name: "default-x7k2p", Expected: plan.Offer{InstanceType: "t3a.small", Zone: "us-east-1a", CapacityType: "spot", Price: 0.0411},
+				Cost: catalog.Cost{Instance: 0.0089, Volumes: 0.0022, PublicIPv4: 0.005, Burst: 0.015, Declared: 0.01, Interruptions: 0.00001},
+			}),
+			"launching t3a.small spot in us-east-1a (0.0411 USD/h: instance 0.0089 + volumes 0.0022 + public IPv4 0.0050 + burst 0.0150 + declared 0.0100), NodeClaim default-x7k2p",
+		},
+		{
 			"joining", explain.Joining(catalog.InFlightNode{NodeClaim: "default-x7k2p", InstanceType: "m7g.large", Zone: "us-east-1a", CapacityType: "spot", Phase: catalog.PhaseNodeCreated}),
 			"waits for m7g.large spot in us-east-1a, NodeClaim default-x7k2p, which is booting",
 		},

@@ -42,10 +42,7 @@ func claim(c plan.Claim) *api.Claim {
 		Expected: &api.Expected{
 			InstanceType: c.Expected.InstanceType, Zone: c.Expected.Zone,
 			CapacityType: c.Expected.CapacityType, Price: c.Expected.Price, CoveredBy: c.Covered, PassedOver: c.PassedOver,
-			Cost: &api.Cost{
-				Instance: c.Cost.Instance, Volumes: c.Cost.Volumes, PublicIpv4: c.Cost.PublicIPv4, Burst: c.Cost.Burst, Declared: c.Cost.Declared,
-				Interruptions: c.Cost.Interruptions,
-			},
+			Cost: Cost(c.Cost),
 		},
 	}
 	for _, r := range c.Requirements {
@@ -54,6 +51,13 @@ func claim(c plan.Claim) *api.Claim {
 		})
 	}
 	return out
+}
+
+// Cost encodes what a node costs.
+func Cost(c catalog.Cost) *api.Cost {
+	return &api.Cost{
+		Instance: c.Instance, Volumes: c.Volumes, PublicIpv4: c.PublicIPv4, Burst: c.Burst, Declared: c.Declared, Interruptions: c.Interruptions,
+	}
 }
 
 // virtual reports whether the members are pods of capacity buffers alone: the launcher need not know of a placement of these.
