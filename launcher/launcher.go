@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	"github.com/slipway-k8s/slipway/internal/intern"
 	"github.com/slipway-k8s/slipway/launcher/announce"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/catalog/overlay"
@@ -97,7 +98,7 @@ func assemble(c Config, registerer prometheus.Registerer) (*Launcher, error) {
 		Metrics:                metrics,
 		HealthProbeBindAddress: c.Settings.HealthProbeAddress,
 		NewClient:              ownwrites.New,
-		Cache:                  cache.Options{DefaultTransform: cache.TransformStripManagedFields()},
+		Cache:                  cache.Options{DefaultTransform: intern.New().Transform},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("launcher: %w", err)

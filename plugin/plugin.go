@@ -18,6 +18,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 	"k8s.io/kubernetes/pkg/scheduler/profile"
 
+	"github.com/slipway-k8s/slipway/internal/intern"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/hooks"
 	"github.com/slipway-k8s/slipway/plugin/intake"
@@ -119,10 +120,13 @@ func (p *Plugin) assumedOn(pod *corev1.Pod) string {
 	return ""
 }
 
-// observe makes what is seen of the cluster, once. The caller holds the lock.
+// observe makes what is seen of the cluster, once. The informers do not run yet. The caller holds the lock.
 func (p *Plugin) observe(f informers.SharedInformerFactory) error {
 	if p.observed != nil {
 		return nil
+	}
+	if err := f.Core().V1().Pods().Informer().SetTransform(intern.New().Transform); err != nil {
+		return err
 	}
 	o, err := newObjects(f)
 	if err != nil {
@@ -168,7 +172,7 @@ func (p *Plugin) Install(ctx context.Context, s Scheduler) error {
 		return nil
 	}
 	return hooks.Install(hooks.Config{
-		Scheduler: s.Scheduler, Rejector: NodeLaunchName, Waker: NodeReserveName,
+		Scheduler: s.Scheduler, Pods: s.Informers.Core().V1().Pods().Lister(), Rejector: NodeLaunchName, Waker: NodeReserveName,
 		Plugin: &hookSide{
 			guard: p.guard, begins: p.begins, collected: p.collected, promises: p.promises, objects: c.queue.objects,
 			profiles: c.queue.profiles, recorder: s.Recorder, lease: &corev1.ObjectReference{

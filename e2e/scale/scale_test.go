@@ -134,7 +134,7 @@ func (w *world) settle(pods int) {
 	})
 }
 
-// profiled is do with a CPU profile of the launcher for its first half minute, where profiles are wanted.
+// profiled is do with a CPU profile of each process for its first half minute, where profiles are wanted. One that ends meanwhile has none.
 func (w *world) profiled(name string, do func()) func() {
 	folder := argument[string]("profiles")
 	if folder == "" {
@@ -143,7 +143,13 @@ func (w *world) profiled(name string, do func()) func() {
 	return func() {
 		var wg sync.WaitGroup
 		defer wg.Wait()
-		wg.Go(func() { w.fetch(folder+"/launcher-"+name+"-cpu.pprof", "/debug/pprof/profile?seconds=30") })
+		for _, process := range []string{sandbox.Launcher, sandbox.Scheduler} {
+			wg.Go(func() {
+				if err := w.fetch(process, fmt.Sprintf("%s/%s-%s-cpu.pprof", folder, process, name), "profile?seconds=30"); err != nil {
+					w.b.Log(err)
+				}
+			})
+		}
 		do()
 	}
 }

@@ -11,10 +11,12 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
@@ -224,29 +226,41 @@ func (w *world) profile(name string) {
 	if folder == "" {
 		return
 	}
-	for _, kind := range []string{"heap", "allocs"} {
-		w.fetch(fmt.Sprintf("%s/launcher-%s-%s.pprof", folder, name, kind), "/debug/pprof/"+kind)
+	for _, process := range []string{sandbox.Launcher, sandbox.Scheduler} {
+		for _, kind := range []string{"heap", "allocs"} {
+			if err := w.fetch(process, fmt.Sprintf("%s/%s-%s-%s.pprof", folder, process, name, kind), kind); err != nil {
+				w.b.Error(err)
+			}
+		}
 	}
 }
 
-// fetch writes what the launcher answers to a file.
-func (w *world) fetch(path, from string) {
-	url := w.LauncherURL("/metrics")
-	request, err := http.NewRequestWithContext(w.b.Context(), http.MethodGet, url[:len(url)-len("/metrics")]+from, nil)
-	if err != nil {
-		w.b.Error(err)
-		return
+// fetch writes a profile of a process to a file.
+func (w *world) fetch(process, path, kind string) error {
+	client, url := http.DefaultClient, w.LauncherURL("/metrics")
+	if process == sandbox.Scheduler {
+		config := rest.CopyConfig(w.RESTConfig())
+		// Its certificate is self-signed.
+		config.CAData, config.Insecure = nil, true
+		transport, err := rest.TransportFor(config)
+		if err != nil {
+			return err
+		}
+		client, url = &http.Client{Transport: transport}, w.SchedulerMetricsURL()
 	}
-	response, err := http.DefaultClient.Do(request)
+	request, err := http.NewRequestWithContext(w.b.Context(), http.MethodGet, strings.TrimSuffix(url, "/metrics")+"/debug/pprof/"+kind, nil)
 	if err != nil {
-		w.b.Error(err)
-		return
+		return err
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return err
 	}
 	text, errRead := io.ReadAll(response.Body)
-	err = errors.Join(errRead, response.Body.Close(), os.MkdirAll(filepath.Dir(path), 0o750), os.WriteFile(path, text, 0o600))
-	if err != nil {
-		w.b.Error(err)
+	if response.StatusCode != http.StatusOK {
+		errRead = errors.Join(errRead, fmt.Errorf("%s answers %s", request.URL, response.Status))
 	}
+	return errors.Join(errRead, response.Body.Close(), os.MkdirAll(filepath.Dir(path), 0o750), os.WriteFile(path, text, 0o600))
 }
 
 // instances counts those of slipway that EC2 has not ended.

@@ -19,6 +19,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/catalog/commitment"
 	"github.com/slipway-k8s/slipway/launcher/catalog/overlay"
+	"github.com/slipway-k8s/slipway/launcher/index"
 )
 
 const (
@@ -147,20 +148,43 @@ func (r *Recorder) record(ctx context.Context, now time.Time) error {
 	return nil
 }
 
+// podsOn returns the pods of the claims' Nodes. Each is copied: those that wait for a node may be many, and cost nothing yet.
+func (r *Recorder) podsOn(ctx context.Context, claims []karpv1.NodeClaim) ([]corev1.Pod, error) {
+	var out []corev1.Pod
+	read := map[string]bool{"": true}
+	for i := range claims {
+		name := claims[i].Status.NodeName
+		if read[name] {
+			continue
+		}
+		read[name] = true
+		var on corev1.PodList
+		if err := r.config.Client.List(ctx, &on, client.MatchingFields{index.PodNodeName: name}, client.UnsafeDisableDeepCopy); err != nil {
+			return nil, fmt.Errorf("observing the pods of Node %s for the bill: %w", name, err)
+		}
+		out = append(out, on.Items...)
+	}
+	return out, nil
+}
+
 // objects reads the cluster from the cache.
 func (r *Recorder) objects(ctx context.Context, now time.Time) (Objects, error) {
 	var claims karpv1.NodeClaimList
 	var nodes corev1.NodeList
-	var pods corev1.PodList
 	var pools karpv1.NodePoolList
 	gone := r.gone.take() // Before the list, which then has none of them.
-	for _, list := range []client.ObjectList{&claims, &nodes, &pods, &pools} {
+	for _, list := range []client.ObjectList{&claims, &nodes, &pools} {
 		if err := r.config.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 			return Objects{}, fmt.Errorf("observing the cluster for the bill: %w", err)
 		}
 	}
+	all := append(slices.Clip(claims.Items), gone...)
+	pods, err := r.podsOn(ctx, all)
+	if err != nil {
+		return Objects{}, err
+	}
 	out := Objects{
-		Now: now, Claims: append(slices.Clip(claims.Items), gone...), Nodes: nodes.Items, Pods: pods.Items, Pools: pools.Items, Types: r.config.Types(ctx), Commitments: r.config.Commitments(),
+		Now: now, Claims: all, Nodes: nodes.Items, Pods: pods, Pools: pools.Items, Types: r.config.Types(ctx), Commitments: r.config.Commitments(),
 	}
 	if r.config.Overlay == nil {
 		return out, nil

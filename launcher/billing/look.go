@@ -25,7 +25,7 @@ type Objects struct {
 	Claims []karpv1.NodeClaim
 	// Nodes are the cluster's, slipway's and others.
 	Nodes []corev1.Node
-	// Pods are those of all namespaces.
+	// Pods are those of all namespaces that have a node.
 	Pods []corev1.Pod
 	// Pools are the cluster's NodePools.
 	Pools []karpv1.NodePool

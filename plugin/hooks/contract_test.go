@@ -107,9 +107,9 @@ func newScheduler(t *testing.T, pods ...*corev1.Pod) (*scheduler.Scheduler, *sto
 	}, s, fw
 }
 
-func install(t *testing.T, sched *scheduler.Scheduler, p hooks.Plugin) {
+func install(t *testing.T, sched *scheduler.Scheduler, f informers.SharedInformerFactory, p hooks.Plugin) {
 	t.Helper()
-	if err := hooks.Install(hooks.Config{Scheduler: sched, Plugin: p, Rejector: "NodeLaunch", Waker: "NodeReserve"}); err != nil {
+	if err := hooks.Install(hooks.Config{Scheduler: sched, Plugin: p, Pods: f.Core().V1().Pods().Lister(), Rejector: "NodeLaunch", Waker: "NodeReserve"}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -129,7 +129,7 @@ func popped(t *testing.T, sched *scheduler.Scheduler, pod *corev1.Pod) *framewor
 func TestPromisedPodIsRejected(t *testing.T) {
 	pod := st.MakePod().Name("a").UID("a").Obj()
 	sched, delegated, fw := newScheduler(t, pod)
-	install(t, sched, &served{promised: true})
+	install(t, sched, fw.SharedInformerFactory(), &served{promised: true})
 	state := framework.NewCycleState()
 	info := popped(t, sched, pod)
 	_, err := sched.SchedulePod(t.Context(), fw, state, info)
@@ -151,7 +151,7 @@ func TestNoNodes(t *testing.T) {
 	pod := st.MakePod().Name("a").UID("a").Obj()
 	sched, delegated, fw := newScheduler(t, pod)
 	p := &served{collected: true}
-	install(t, sched, p)
+	install(t, sched, fw.SharedInformerFactory(), p)
 	info := popped(t, sched, pod)
 	_, err := sched.SchedulePod(t.Context(), fw, framework.NewCycleState(), info)
 	if !errors.Is(err, scheduler.ErrNoNodesAvailable) || p.noNodes.Load() != 1 {
@@ -190,7 +190,7 @@ func TestFailuresThatAreDelegated(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			sched, delegated, fw := newScheduler(t, pod, bound)
-			install(t, sched, &served{collected: tc.collected})
+			install(t, sched, fw.SharedInformerFactory(), &served{collected: tc.collected})
 			sched.FailureHandler(t.Context(), fw, popped(t, sched, tc.pod), tc.status, tc.nominating, time.Now())
 			if delegated.fail != tc.delegated || len(sched.SchedulingQueue.UnschedulablePods()) != tc.queued {
 				t.Errorf("delegated %d times, %d pods queued", delegated.fail, len(sched.SchedulingQueue.UnschedulablePods()))
@@ -202,7 +202,7 @@ func TestFailuresThatAreDelegated(t *testing.T) {
 // The drained signal comes when nothing is left to try, and only then.
 func TestDrained(t *testing.T) {
 	pod := st.MakePod().Name("a").UID("a").Obj()
-	sched, delegated, _ := newScheduler(t)
+	sched, delegated, fw := newScheduler(t)
 	p := &served{waiting: true}
 	begun := 0
 	p.begin = func() {
@@ -210,7 +210,7 @@ func TestDrained(t *testing.T) {
 			t.Errorf("a pod was taken before the plugin let the cycle begin")
 		}
 	}
-	install(t, sched, p)
+	install(t, sched, fw.SharedInformerFactory(), p)
 	sched.SchedulingQueue.Add(t.Context(), pod)
 	for range 2 {
 		if _, err := sched.NextPod(klog.Background()); err != nil {
@@ -236,7 +236,7 @@ func TestTrippedHooksDelegate(t *testing.T) {
 			pod := st.MakePod().Name("a").UID("a").Obj()
 			sched, delegated, fw := newScheduler(t, pod)
 			p := &served{panics: hook, collected: true, waiting: true}
-			install(t, sched, p)
+			install(t, sched, fw.SharedInformerFactory(), p)
 			info := popped(t, sched, pod)
 			for range 3 {
 				if _, err := sched.NextPod(klog.Background()); err != nil {
@@ -261,5 +261,5 @@ func TestTrippedHooksDelegate(t *testing.T) {
 
 func ExampleInstall() {
 	fmt.Println(hooks.Install(hooks.Config{}))
-	// Output: hooks: Scheduler, Plugin, Rejector and Waker are required
+	// Output: hooks: Scheduler, Plugin, Pods, Rejector and Waker are required
 }

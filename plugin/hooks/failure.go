@@ -21,7 +21,7 @@ func (h *hooked) failureHandler() scheduler.FailureHandlerFn {
 		done := false
 		h.failGuard.do(klog.FromContext(ctx), func() {
 			// If this panics half way, the stock handler repeats it: a pod is rather put back twice than lost.
-			if h.handled(ctx, fw, podInfo, status, nominating) {
+			if h.handled(ctx, podInfo, status, nominating) {
 				done = true
 				metrics.PodUnschedulable(fw.ProfileName(), metrics.SinceInSeconds(start))
 			}
@@ -33,7 +33,7 @@ func (h *hooked) failureHandler() scheduler.FailureHandlerFn {
 }
 
 // handled requeues the pod if it is slipway's, and reports whether it was.
-func (h *hooked) handled(ctx context.Context, fw framework.Framework, podInfo *framework.QueuedPodInfo, status *fwk.Status, nominating *fwk.NominatingInfo) bool {
+func (h *hooked) handled(ctx context.Context, podInfo *framework.QueuedPodInfo, status *fwk.Status, nominating *fwk.NominatingInfo) bool {
 	if !h.Plugin.Serves(podInfo.Pod.Spec.SchedulerName) {
 		return false
 	}
@@ -49,7 +49,7 @@ func (h *hooked) handled(ctx context.Context, fw framework.Framework, podInfo *f
 	rejectors, pending, ok := h.ours(podInfo.Pod, status)
 	if ok {
 		h.verdicts.confirm(podInfo.Pod.UID)
-		h.requeue(klog.FromContext(ctx), fw, podInfo, rejectors, pending)
+		h.requeue(klog.FromContext(ctx), podInfo, rejectors, pending)
 	}
 	return ok
 }
@@ -84,13 +84,13 @@ func (h *hooked) ours(pod *corev1.Pod, status *fwk.Status) (rejectors, pending s
 }
 
 // requeue does what the stock handler does for a pod that fits no node, in the same order.
-func (h *hooked) requeue(logger klog.Logger, fw framework.Framework, podInfo *framework.QueuedPodInfo, rejectors, pending sets.Set[string]) {
+func (h *hooked) requeue(logger klog.Logger, podInfo *framework.QueuedPodInfo, rejectors, pending sets.Set[string]) {
 	queue := h.Scheduler.SchedulingQueue
 	pod := podInfo.Pod
 	podInfo.ClearRejectorPlugins()
 	podInfo.UnschedulablePlugins, podInfo.PendingPlugins = rejectors, pending
 
-	cached, err := fw.SharedInformerFactory().Core().V1().Pods().Lister().Pods(pod.Namespace).Get(pod.Name)
+	cached, err := h.Pods.Pods(pod.Namespace).Get(pod.Name)
 	if err != nil || cached.Spec.NodeName != "" || cached.UID != pod.UID {
 		// The pod is deleted, bound by another process, or replaced by another pod of the same name: it must not come back.
 		queue.Done(pod.UID)

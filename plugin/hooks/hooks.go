@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler"
@@ -64,6 +65,8 @@ type Config struct {
 	Scheduler *scheduler.Scheduler
 	// Plugin receives the hooks' calls. Required.
 	Plugin Plugin
+	// Pods are those of the scheduler's informer. Required.
+	Pods corelisters.PodLister
 	// Rejector is the name of the plugin in whose name promised pods are rejected. It must have no event registered.
 	Rejector string
 	// Waker is the name of a plugin that has Node events registered. Pods in a cluster without nodes fail in its name.
@@ -87,8 +90,8 @@ type hooked struct {
 
 // Install sets the hooks on the scheduler. Call it before the scheduler runs.
 func Install(cfg Config) error {
-	if cfg.Scheduler == nil || cfg.Plugin == nil || cfg.Rejector == "" || cfg.Waker == "" {
-		return errors.New("hooks: Scheduler, Plugin, Rejector and Waker are required")
+	if cfg.Scheduler == nil || cfg.Plugin == nil || cfg.Pods == nil || cfg.Rejector == "" || cfg.Waker == "" {
+		return errors.New("hooks: Scheduler, Plugin, Pods, Rejector and Waker are required")
 	}
 	s := cfg.Scheduler
 	h := &hooked{Config: cfg, next: s.NextPod, schedule: s.SchedulePod, fail: s.FailureHandler}

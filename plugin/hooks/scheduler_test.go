@@ -37,7 +37,7 @@ func TestCyclesSeeWhatChangedBefore(t *testing.T) {
 		tried++
 		return stock(ctx, fw, state, info)
 	}
-	install(t, sched, &served{class: "a", collected: true})
+	install(t, sched, factory, &served{class: "a", collected: true})
 	factory.Start(ctx.Done())
 	factory.WaitForCacheSync(ctx.Done())
 	if err := sched.WaitForHandlersSync(ctx); err != nil {

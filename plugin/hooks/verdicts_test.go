@@ -57,7 +57,7 @@ func newClassWorld(t *testing.T) *classWorld {
 		}}
 	}
 	w.cache.AddNode(klog.Background(), st.MakeNode().Name("n1").Obj())
-	install(t, w.Scheduler, w.plugin)
+	install(t, w.Scheduler, factory, w.plugin)
 	return w
 }
 
