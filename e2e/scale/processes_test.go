@@ -19,8 +19,8 @@ type meter struct {
 	cpu float64
 	// before is what the processes before it have used.
 	before float64
-	// memory is the largest resident size of all of them, in MiB.
-	memory float64
+	// memory is the largest resident size of all of them, in MiB, and files the largest part of it that is pages of files: the program.
+	memory, files float64
 }
 
 // sample looks at the process; one that is not running is left out.
@@ -51,6 +51,9 @@ func (m *meter) sample(tb testing.TB, pid int) {
 		var kib float64
 		if n, err := fmt.Sscanf(line, "VmHWM: %f kB", &kib); err == nil && n == 1 {
 			m.memory = max(m.memory, kib/1024)
+		}
+		if n, err := fmt.Sscanf(line, "RssFile: %f kB", &kib); err == nil && n == 1 {
+			m.files = max(m.files, kib/1024)
 		}
 	}
 }

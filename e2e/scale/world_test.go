@@ -145,6 +145,7 @@ func (w *world) stage(name string, do func()) calls.Stage {
 	out.Launched, out.Ended = after.launched-before.launched, after.ended-before.ended
 	out.SchedulerCPU, out.LauncherCPU = w.scheduler.spent()-scheduler, w.launcher.spent()-launcher
 	out.SchedulerMemory, out.LauncherMemory = w.scheduler.memory, w.launcher.memory
+	out.FileMemory = w.scheduler.files + w.launcher.files
 	out.Calls, out.Largest = w.counts.Less(counts), w.largest()
 	w.judge(name)
 	w.profile(name)

@@ -44,6 +44,8 @@ type Stage struct {
 	SchedulerCPU, LauncherCPU float64
 	// SchedulerMemory and LauncherMemory are the largest resident sizes so far, in MiB.
 	SchedulerMemory, LauncherMemory float64
+	// FileMemory is the part of both that is pages of files: the programs themselves.
+	FileMemory float64
 	// Calls are the requests meanwhile.
 	Calls Counts
 	// Restarted is true where both processes started meanwhile: they read all objects then.
@@ -93,7 +95,7 @@ func Table(stages []Stage) string {
 
 // PendingTable lays the stages out in which so many pods fit nowhere, a row each.
 func PendingTable(stages []Stage, pending int) string {
-	return table("stage|took|status writes a pod|Events a pod|pods that fit|bound after, p50|p99|at most|scheduler CPU s|launcher CPU s|cores|memory MiB", func(row func(...any)) {
+	return table("stage|took|status writes a pod|Events a pod|pods that fit|bound after, p50|p99|at most|scheduler CPU s|launcher CPU s|cores|memory MiB|of it files", func(row func(...any)) {
 		for _, s := range stages {
 			slices.Sort(s.Bound)
 			rank := func(share float64) string {
@@ -104,7 +106,7 @@ func PendingTable(stages []Stage, pending int) string {
 			}
 			row(s.Name, s.Took.Round(time.Second), fmt.Sprintf("%.2f", s.PerPod("pods/status", pending)), fmt.Sprintf("%.2f", s.PerPod("events", pending)), len(s.Bound),
 				rank(0.5), rank(0.99), rank(1), fmt.Sprintf("%.1f", s.SchedulerCPU), fmt.Sprintf("%.1f", s.LauncherCPU), fmt.Sprintf("%.3f", s.cores()),
-				goal("%.0f", s.SchedulerMemory+s.LauncherMemory, goalPending))
+				goal("%.0f", s.SchedulerMemory+s.LauncherMemory, goalPending), fmt.Sprintf("%.0f", s.FileMemory))
 		}
 	})
 }
