@@ -135,6 +135,49 @@ func TestConsolidationShrinksAFleet(t *testing.T) {
 	}
 }
 
+// After a scale-in with the defaults, nodes and pods that are minutes old are no reason to wait: the fleet shrinks once consolidateAfter is over, and no
+// pod moves twice for it.
+func TestScaleInShrinksWithTheDefaults(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "scalein")
+	const after = 5 * time.Second
+	w.shrinking(func(p *karpv1.NodePool) {
+		p.Annotations = nil
+		p.Spec.Disruption.ConsolidateAfter = karpv1.MustParseNillableDuration(after.String())
+	})
+	w.halfEmpty(4)
+	before := len(w.claimsOf(w.name))
+	w.await(t, "the fleet to shrink to one node", func() bool { return len(w.claimsOf(w.name)) == 1 && w.running() == 4 })
+	left, first := time.Time{}, time.Now()
+	evictions := 0
+	for _, p := range w.pods() {
+		at := p.Terminating.At
+		switch {
+		case at.IsZero():
+		case p.Object.Labels["app"] != "web":
+			if at.After(left) {
+				left = at
+			}
+		default:
+			evictions++
+			if at.Before(first) {
+				first = at
+			}
+		}
+	}
+	if evictions == 0 || evictions > 3 {
+		t.Errorf("%d evictions from %d nodes with 4 pods, want one for each pod that moves", evictions, before)
+	}
+	if wait := first.Sub(left); wait < after {
+		t.Errorf("the first pod was evicted %s after the last one had to go, consolidateAfter is %s", wait, after)
+	}
+	for _, c := range w.everClaimed(w.name) {
+		if at := c.Terminating.At; !at.IsZero() && at.Sub(c.Created.At) > 10*time.Minute {
+			t.Errorf("%s was given up at an age of %s", c.Object.Name, at.Sub(c.Created.At))
+		}
+	}
+}
+
 // change changes the test's NodePool.
 func (w *world) change(change func(*karpv1.NodePool)) {
 	w.t.Helper()

@@ -17,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/yaml"
 
-	"github.com/slipway-k8s/slipway/internal/disruption"
 	"github.com/slipway-k8s/slipway/launcher/bind"
 	"github.com/slipway-k8s/slipway/launcher/handover"
 )
@@ -73,10 +72,10 @@ type Settings struct {
 	ConsolidationPayback metav1.Duration `json:"consolidationPayback,omitzero"`
 	// ConsolidationMinSaving is the minimum saving of a move, in USD per hour. Default 0.005.
 	ConsolidationMinSaving float64 `json:"consolidationMinSaving"`
-	// ConsolidationNodeAge is the minimum age of a node before consolidation disrupts it. Default 10m.
+	// ConsolidationNodeAge is the minimum age of a node before consolidation disrupts it. Default 0s.
 	ConsolidationNodeAge metav1.Duration `json:"consolidationNodeAge,omitzero"`
 	// ConsolidationPodAge is how long a pod must have run to be moved almost as readily as an old one: at this age, moving it counts twice.
-	// Default 24h.
+	// Default 0s: pods of all ages count alike.
 	ConsolidationPodAge metav1.Duration `json:"consolidationPodAge,omitzero"`
 	// DisruptBarePods means that pods without a controller do not keep a node from being consolidated, or replaced when it has drifted or
 	// expires soon: they end with it, as with Karpenter. Default false.
@@ -147,8 +146,7 @@ func Defaults() Settings {
 		IgnoreDRARequests: true, VMMemoryOverheadPercent: 0.075, ExpiryWindow: metav1.Duration{Duration: 12 * time.Hour},
 		AMIRefreshInterval: metav1.Duration{Duration: time.Minute}, SubnetRefreshInterval: metav1.Duration{Duration: time.Minute},
 		ConsolidationPeriod: metav1.Duration{Duration: 10 * time.Second}, ConsolidationPayback: metav1.Duration{Duration: 2 * time.Hour},
-		ConsolidationMinSaving: 0.005, ConsolidationNodeAge: metav1.Duration{Duration: disruption.DefaultNodeAge},
-		ConsolidationPodAge: metav1.Duration{Duration: 24 * time.Hour}, HandoverSelector: handover.Label + "=true", CommitmentsConfigMap: "kube-system/slipway-commitments",
+		ConsolidationMinSaving: 0.005, HandoverSelector: handover.Label + "=true", CommitmentsConfigMap: "kube-system/slipway-commitments",
 		CommitmentShare: 1, BillNamespace: "kube-system", InterruptionCost: 0.005, InterruptionsConfigMap: "kube-system/slipway-interruptions",
 		KubeClientQPS: 1000, KubeClientBurst: 2000, MetricsAddress: ":8080", APIAddress: noAddress, HealthProbeAddress: ":8081",
 		LogOutputPaths: "stderr",

@@ -68,7 +68,7 @@ func aboutFleet(nodes []*api.FleetNode, atOnce int) *api.Question {
 // One decision about a whole fleet, as the launcher asks for it, over the scheduler's cache: snapshot, all questions to the planner,
 // each verified with the scheduler's filters. 1,000 nodes are to take less than 5 s of CPU.
 func BenchmarkConsolidate(b *testing.B) {
-	for _, c := range []struct{ nodes, percent int }{{100, 100}, {1000, 10}, {1000, 100}} {
+	for _, c := range []struct{ nodes, percent int }{{100, 100}, {1000, 10}, {1000, 100}, {5000, 10}} {
 		b.Run(fmt.Sprintf("%dnodes/%dpercent", c.nodes, c.percent), func(b *testing.B) {
 			cat := benchCatalog()
 			objects, reported := halfEmptyFleet(cat, c.nodes)

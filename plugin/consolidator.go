@@ -175,7 +175,7 @@ func (c *consolidator) fleet(reported []*api.FleetNode, d decision) ([]consolida
 		if err != nil || info.Node() == nil {
 			continue
 		}
-		node := consolidate.Node{Name: t.GetName(), Offer: offerOf(info.Node()), Policy: consolidate.Policy(t.GetPolicy()), Blocked: t.GetBlocked()}
+		node := consolidate.Node{Name: t.GetName(), Offer: offerOf(info.Node()), Policy: consolidate.Policy(t.GetPolicy()), Blocked: t.GetBlocked(), EvictionCost: t.GetEvictionCost()}
 		var all []*corev1.Pod
 		for _, pi := range info.GetPods() {
 			pod := pi.GetPod()
@@ -350,7 +350,7 @@ func encodeDecision(d consolidate.Decision, o consolidate.Options) *api.Consolid
 		out.Moves = append(out.Moves, move)
 	}
 	for _, k := range d.Kept {
-		out.Kept = append(out.Kept, &api.KeptNode{Name: k.Node, Reason: strings.TrimSpace(k.Reason)})
+		out.Kept = append(out.Kept, &api.KeptNode{Name: k.Node, Reason: strings.TrimSpace(k.Reason), Unlooked: k.Unlooked})
 	}
 	return out
 }

@@ -31,7 +31,7 @@ func (c *consolidation) addFlags(f *pflag.FlagSet) {
 	f.BoolVar(&c.on, "consolidate", false, "show what the nodes that run could cost: which to give up, what to launch instead, which pods would move")
 	f.DurationVar(&c.options.Payback, "payback", d.Payback, "with --consolidate: how soon a move has to have earned what it costs")
 	f.Float64Var(&c.options.EvictionCost, "eviction-cost", d.EvictionCost, "with --consolidate: what the eviction of a pod counts for, in USD")
-	f.DurationVar(&c.podAge, "pod-age", consolidate.DefaultPodAge, "with --consolidate: a pod that has run so long counts twice, a younger one more; 0s: all count alike. Where it is given, it holds for NodePools too that have the annotation slipway.dev/consolidation-pod-age")
+	f.DurationVar(&c.podAge, "pod-age", 0, "with --consolidate: a pod that has run so long counts twice, a younger one more; 0s: all count alike. Where it is given, it holds for NodePools too that have the annotation slipway.dev/consolidation-pod-age")
 	f.Float64Var(&c.options.MinSaving, "min-saving", d.MinSaving, "with --consolidate: the least that a move has to save, in USD per hour")
 	f.BoolVar(&c.disruptBare, "disrupt-bare-pods", false, "with --consolidate: pods without a controller do not keep their node, as with the launcher's setting of that name")
 	f.BoolVar(&c.options.SpotToSpot, "spot-to-spot", false, "with --consolidate: replace spot nodes by other spot nodes too")

@@ -62,6 +62,10 @@ type cluster struct {
 	avoid  []string
 	bought int
 	bill   Bill
+	// from is the minute of the day at which the replay begins.
+	from int
+	// calm are the evictions by NodePool.
+	calm calm
 	// books are kept where a day is replayed.
 	books *books
 	// fixed is what a node costs beside its instance, in USD per hour.
@@ -73,7 +77,7 @@ type cluster struct {
 }
 
 func newCluster(ctx context.Context, m *market.Market) *cluster {
-	c := &cluster{market: m, pools: pools(len(m.Commitments) > 0), nodes: map[string]*node{}, pods: map[string]*pod{}, shapes: map[string]int{}, budgets: budgets()}
+	c := &cluster{market: m, pools: pools(len(m.Commitments) > 0), nodes: map[string]*node{}, pods: map[string]*pod{}, shapes: map[string]int{}, budgets: budgets(), calm: calm{}}
 	c.reprice(ctx)
 	return c
 }

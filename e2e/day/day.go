@@ -17,7 +17,6 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/billing"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/catalog/commitment"
-	"github.com/slipway-k8s/slipway/plugin/consolidate"
 	"github.com/slipway-k8s/slipway/plugin/simulate"
 	"github.com/slipway-k8s/slipway/plugin/simulate/input"
 )
@@ -60,6 +59,8 @@ type Bill struct {
 	Pending float64
 	// Peak is the most nodes at a time.
 	Peak int
+	// Hours are what the nodes of each hour of the day came to.
+	Hours [24]Hour
 	// Took is what planning and deciding took on the wall.
 	Took time.Duration
 }
@@ -74,7 +75,7 @@ func Replay(ctx context.Context, cfg Config, p Policy) (Bill, error) {
 	}
 	m.Commitments = cfg.Commitments
 	c := newCluster(ctx, m)
-	c.bill.Policy = p
+	c.bill.Policy, c.from = p, cfg.From
 	if c.books, err = newBooks(int64(cfg.Seed), c.clock(), cfg.Commitments); err != nil {
 		return Bill{}, err
 	}
@@ -137,6 +138,7 @@ func (c *cluster) minute(ctx context.Context, cfg Config, p Policy, ch change) e
 			return err
 		}
 		c.movedOnce(gone)
+		c.calm.count(c, gone)
 		c.bill.Evictions += c.leave(gone)
 	}
 	// 4. What waits is planned.
@@ -152,6 +154,7 @@ func (c *cluster) minute(ctx context.Context, cfg Config, p Policy, ch change) e
 	}
 	c.avoid = nil
 	// 5. What is there is paid.
+	note(c)
 	c.pay()
 	return nil
 }
@@ -225,16 +228,31 @@ func (b *Bill) Covered(list []commitment.Commitment) float64 {
 	return usd
 }
 
+// Lower is what no policy can beat, in USD.
+type Lower struct {
+	// USD of all hours.
+	USD float64
+	// Hours are the parts of it.
+	Hours [24]float64
+}
+
+func (l *Lower) add(usd float64, minute int) {
+	l.USD += usd
+	l.Hours[minute/60%24] += usd
+}
+
 // Bound is what no policy can beat: the planner's lower bound for the pods that are there and the prices of the hour, over time.
-func Bound(ctx context.Context, cfg Config) (float64, error) {
-	sum, last, since := 0.0, 0.0, 0
+func Bound(ctx context.Context, cfg Config) (Lower, error) {
+	var out Lower
+	last, since := 0.0, 0
 	err := cfg.looks(ctx, func(c *cluster) error {
 		now, err := c.bound(ctx, cfg.Commitments)
-		sum += float64(c.now-since) / 60 * (last + now) / 2 // As if it changed evenly in between.
+		out.add(float64(c.now-since)/60*(last+now)/2, cfg.From+since) // As if it changed evenly in between.
 		last, since = now, c.now
 		return err
 	})
-	return sum + last/60, err // The last minute is paid as well.
+	out.add(last/60, cfg.From+since) // The last minute is paid as well.
+	return out, err
 }
 
 // looks shows the pods and prices every boundEvery minutes, and in the last minute.
@@ -325,7 +343,7 @@ func Write(w io.Writer, lower float64, bills []Bill) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "consolidation\tUSD\trecord / meter\tover bound\twith evictions\tpods\tevictions\tof pods\tinterrupted\tnodes launched\tended\tpeak\tpending s/pod\tdecided in")
 	for _, b := range bills {
-		fmt.Fprintf(t, "%s\t%.2f\t%.4f\t%.1f %%\t%.2f\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%.1f\t%s\n", b.Policy, b.Metered, b.Recorded/b.Metered, 100*(b.Metered/lower-1), b.Metered+float64(b.Evictions)*consolidate.DefaultOptions().EvictionCost, b.Pods, b.Evictions, b.Moved, b.Interrupted,
+		fmt.Fprintf(t, "%s\t%.2f\t%.4f\t%.1f %%\t%.2f\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%.1f\t%s\n", b.Policy, b.Metered, b.Recorded/b.Metered, 100*(b.Metered/lower-1), b.Metered+0.005*float64(b.Evictions), b.Pods, b.Evictions, b.Moved, b.Interrupted,
 			b.Launched, b.Ended, b.Peak, b.Pending/float64(max(b.Pods, 1)), b.Took.Round(time.Second))
 	}
 	fmt.Fprintf(t, "lower bound\t%.2f\n", lower)

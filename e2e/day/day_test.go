@@ -2,6 +2,7 @@ package day_test
 
 import (
 	"bytes"
+	"errors"
 	"flag"
 	"fmt"
 	"math"
@@ -58,15 +59,16 @@ func replay(tb testing.TB, cfg day.Config) (float64, map[day.Policy]day.Bill) {
 		sameAsAWS(tb, string(p), bill)
 	}
 	var text bytes.Buffer
-	if err := day.Write(&text, lower, bills); err != nil {
+	on := out[day.On]
+	if err := errors.Join(day.Write(&text, lower.USD, bills), day.WriteWhere(&text, lower, &on)); err != nil {
 		tb.Fatal(err)
 	}
 	tb.Logf("\n%s", text.String())
-	return lower, out
+	return lower.USD, out
 }
 
-// An hour of the evening, when Deployments shrink: consolidation that minds no pod's age pays, the default costs no more than none and evicts
-// fewer, since hardly any pod is old; and nobody pays less than the bound.
+// An hour of the evening, when Deployments shrink after a calm time: consolidation pays at once, with no fewer evictions where these do not cost more
+// the more there were; and no policy pays less than the bound.
 func TestPartOfADay(t *testing.T) {
 	lower, bills := replay(t, day.Config{Seed: 1, From: 20 * 60, Minutes: 45})
 	on, off := bills[day.On], bills[day.Off]
@@ -81,11 +83,11 @@ func TestPartOfADay(t *testing.T) {
 			t.Errorf("%s had another day: %+v", b.Policy, b)
 		}
 	}
-	if on.Dollars > off.Dollars+1e-9 {
+	if on.Dollars > 0.98*off.Dollars {
 		t.Errorf("consolidation paid %.3f USD with %d evictions, %.3f without it", on.Dollars, on.Evictions, off.Dollars)
 	}
-	if keen := bills[day.Keen]; keen.Evictions <= on.Evictions || keen.Dollars >= off.Dollars {
-		t.Errorf("with a long payback %d pods were evicted for a bill of %.3f USD, %d for %.3f with the default", keen.Evictions, keen.Dollars, on.Evictions, on.Dollars)
+	if keen := bills[day.Keen]; keen.Evictions < on.Evictions || keen.Dollars >= off.Dollars {
+		t.Errorf("with evictions that cost as much however many there were, %d pods were evicted for a bill of %.3f USD, %d for %.3f with the default", keen.Evictions, keen.Dollars, on.Evictions, on.Dollars)
 	}
 	if off.Evictions != 0 {
 		t.Errorf("%d pods were evicted without consolidation", off.Evictions)
@@ -136,9 +138,9 @@ func committed(tb testing.TB, cfg day.Config) (day.Bill, float64) {
 	}
 	covered := plain.Covered(list)
 	tb.Logf("%.2f USD/h are committed, %.4f of it is used; %d evictions", list[0].Amount(), bill.Used/bill.Committed, bill.Evictions)
-	tb.Logf("%.3f USD is %.4f of the linear program's %.3f; without commitments %.3f USD is %.4f of the lower bound", bill.Metered, bill.Metered/lower, lower, plain.Metered, plain.Metered/without)
+	tb.Logf("%.3f USD is %.4f of the linear program's %.3f; without commitments %.3f USD is %.4f of the lower bound", bill.Metered, bill.Metered/lower.USD, lower.USD, plain.Metered, plain.Metered/without.USD)
 	tb.Logf("the nodes of the day without commitments would cost %.3f USD with them: the bill is %.4f of that", covered, bill.Metered/covered)
-	return bill, lower
+	return bill, lower.USD
 }
 
 // What is committed is used, and the bill is near that of the linear program, in an hour of the evening when Deployments shrink: the program follows them for

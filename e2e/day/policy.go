@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/internal/disruption"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/consolidate"
 	"github.com/slipway-k8s/slipway/plugin/consolidate/cover"
@@ -27,30 +28,57 @@ const (
 	Greedy Policy = "greedy"
 	// On is plugin/consolidate with its defaults.
 	On Policy = "on"
-	// Keen is On that moves young pods as readily as old ones: it saves what it can, and evicts more pods for it.
+	// Keen is On for which an eviction costs as much however many there were: it saves what it can, and evicts more pods for it.
 	Keen Policy = "keen"
 )
 
 const (
 	// decide is how often a policy decides, in minutes: as often as a greedy one can that waits for its last node to be gone.
 	decide = leaves
-	// youngest is how many minutes a node is left alone by On; its default.
-	youngest = 10
 	// share of a NodePool's nodes that may leave at a time: the default of disruption budgets.
 	share = 10
 )
 
+// podsOn are the pods by the nodes that they have a place on.
+func podsOn(c *cluster) map[string][]*corev1.Pod {
+	out := map[string][]*corev1.Pod{}
+	for _, name := range slices.Sorted(maps.Keys(c.pods)) {
+		out[c.pods[name].node] = append(out[c.pods[name].node], c.pods[name].object)
+	}
+	return out
+}
+
+// calm are the evictions by NodePool.
+type calm map[string]disruption.Evictions
+
+// count counts those of nodes that are given up.
+func (l calm) count(c *cluster, gone []string) {
+	on := podsOn(c)
+	for _, name := range gone {
+		pool := c.nodes[name].offer.NodePool
+		l[pool] = l[pool].With(len(on[name]), c.clock())
+	}
+}
+
+// costs are what the eviction of a pod costs a policy now, by NodePool.
+func (l calm) costs(c *cluster, p Policy) map[string]float64 {
+	pods, out := map[string]int{}, map[string]float64{}
+	for _, q := range c.pods {
+		if n := c.nodes[q.node]; n != nil {
+			pods[n.offer.NodePool]++
+		}
+	}
+	for pool, n := range pods {
+		if out[pool] = disruption.EvictionCost; p == On {
+			out[pool] *= l[pool].Strain(n, c.clock())
+		}
+	}
+	return out
+}
+
 // fleet are the nodes as a policy looks at them.
 func (c *cluster) fleet(p Policy) []consolidate.Node {
-	on := map[string][]*corev1.Pod{}
-	for _, name := range slices.Sorted(maps.Keys(c.pods)) {
-		on[c.pods[name].node] = append(on[c.pods[name].node], c.pods[name].object)
-	}
-	held := c.held()
-	age := consolidate.DefaultPodAge
-	if p == Keen {
-		age = 0
-	}
+	on, held, costs := podsOn(c), c.held(), c.calm.costs(c, p)
 	var out []consolidate.Node
 	for _, name := range slices.Sorted(maps.Keys(c.nodes)) {
 		n := c.nodes[name]
@@ -61,15 +89,13 @@ func (c *cluster) fleet(p Policy) []consolidate.Node {
 			Name: name, Offer: n.offer, Policy: consolidate.WhenEmptyOrUnderutilized, Used: consolidate.Used(n.object, on[name]),
 		}
 		one.Price = c.price(n.offer)
-		switch {
-		case n.ready > c.now:
+		one.EvictionCost = costs[n.offer.NodePool]
+		if n.ready > c.now {
 			one.Blocked = "it boots"
-		case (p == On || p == Keen) && c.now-n.born < youngest && len(on[name]) > 0:
-			one.Blocked = "it is young"
 		}
 		for _, pod := range on[name] {
 			one.Pods = append(one.Pods, consolidate.Pod{
-				Name: pod.Namespace + "/" + pod.Name, Weight: consolidate.Weight(pod), Fresh: consolidate.Fresh(pod, c.clock(), age),
+				Name: pod.Namespace + "/" + pod.Name, Weight: consolidate.Weight(pod),
 			})
 			if pod.Annotations[karpv1.DoNotDisruptAnnotationKey] != "" {
 				one.Blocked = "a pod may not be disrupted"

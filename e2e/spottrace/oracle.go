@@ -7,7 +7,6 @@ import (
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/catalog/interruption"
-	"github.com/slipway-k8s/slipway/plugin/consolidate"
 	"github.com/slipway-k8s/slipway/plugin/simulate"
 )
 
@@ -44,7 +43,7 @@ func payingOracle(cfg Config, types []catalog.InstanceType, prices map[string]fl
 			cheapest = min(cheapest, (prices[t.Name]+fixed[t.Name])/room)
 		}
 	}
-	move := consolidate.DefaultOptions().EvictionCost
+	const move = evicted
 	paid := map[interruption.Offering]float64{}
 	for i, now := range cfg.Trace {
 		best := math.Inf(1)

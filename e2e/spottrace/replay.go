@@ -11,21 +11,23 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/internal/disruption"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/catalog/interruption"
 	"github.com/slipway-k8s/slipway/plugin/consolidate"
 )
 
 // Minutes: how long a node boots, is paid after its end was decided, and runs after EC2 has announced that it takes it back; how often
-// consolidation decides, and how long it leaves a node alone.
+// consolidation decides.
 const (
 	boots    = 1
 	drains   = 2
 	notice   = 2
 	decide   = 5
-	youngest = 10
 	// mostOff bounds how long a node is left alone after its move was called off.
 	mostOff = 15
+	// evicted is what the eviction of a pod counts for in the figures, in USD.
+	evicted = 0.005
 	// mostTries bounds the plans of a minute: each refusal rules at least one offering out.
 	mostTries = 200
 )
@@ -91,7 +93,7 @@ func Replay(ctx context.Context, cfg Config) (Result, error) {
 		spot += w.count(floor)
 		w.pay()
 	}
-	w.result.WithMoves = w.result.Dollars + float64(w.result.Evictions+w.result.InterruptedPods)*consolidate.DefaultOptions().EvictionCost
+	w.result.WithMoves = w.result.Dollars + float64(w.result.Evictions+w.result.InterruptedPods)*evicted
 	w.result.OracleMoves = max(w.result.Oracle, payingOracle(cfg, types, base.OnDemand, floor))
 	w.result.SpotShare = float64(spot) / float64(w.result.Minutes*cfg.Pods)
 	return w.result, nil
@@ -178,7 +180,9 @@ func (w *world) consolidate(ctx context.Context) error {
 				continue
 			}
 			for _, name := range names {
-				w.result.Evictions += w.leave(name, w.now+boots+drains)
+				n := w.leave(name, w.now+boots+drains)
+				w.result.Evictions += n
+				w.calm = w.calm.With(n, w.clock())
 			}
 			w.settle(&out.Plan)
 			continue
@@ -228,15 +232,12 @@ func (w *world) fleet(cat catalog.State) []consolidate.Node {
 				on = append(on, p.object)
 				one.Pods = append(one.Pods, consolidate.Pod{
 					Name: p.object.Namespace + "/" + p.object.Name, Weight: consolidate.Weight(p.object), CPU: consolidate.RequestedCPU(p.object),
-					Fresh: consolidate.Fresh(p.object, w.clock(), consolidate.DefaultPodAge),
 				})
 			}
 		}
 		one.Used = consolidate.Used(n.object, on)
 		one.SetPrice(cat, on)
-		if w.now-n.born < youngest && len(on) > 0 {
-			one.Blocked = "it is young"
-		}
+		one.EvictionCost = disruption.EvictionCost * w.calm.Strain(len(w.pods), w.clock())
 		if w.now < n.off {
 			one.Blocked = "its move was called off"
 		}

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/internal/disruption"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/catalog/interruption"
 	"github.com/slipway-k8s/slipway/plugin/consolidate"
@@ -54,6 +55,8 @@ type world struct {
 	refused map[interruption.Offering]int
 	known   interruption.Known
 	bought  int
+	// calm are the evictions.
+	calm disruption.Evictions
 	// soon is when consolidation decides again because the last decision changed something.
 	soon int
 	// volumes is what the volumes of each node cost, in USD per hour.
@@ -145,7 +148,7 @@ func (w *world) everything() *market.Market {
 
 // priced adds what was learned of interruptions.
 func (w *world) priced(m *market.Market) *market.Market {
-	m.Interruptions, m.InterruptionCost = &w.known, consolidate.DefaultOptions().EvictionCost
+	m.Interruptions, m.InterruptionCost = &w.known, evicted
 	return m
 }
 

@@ -1,18 +1,16 @@
 package disruption
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
-
-// DefaultNodeAge is the least age of a node that consolidation may remove, where neither the launcher's settings nor its
-// NodePool set one.
-const DefaultNodeAge = 10 * time.Minute
 
 // ConsolidationFacts are what decides whether the pods of a node may be moved to save money.
 type ConsolidationFacts struct {
@@ -21,7 +19,7 @@ type ConsolidationFacts struct {
 	Moving bool
 	// Rest is until when the node is left alone after a move of it was called off; zero for none.
 	Rest time.Time
-	// NodeAge is the least age of the node. The annotation slipway.dev/consolidation-node-age of its NodePool replaces it.
+	// NodeAge is the least age of the node; zero for any. The annotation slipway.dev/consolidation-node-age of its NodePool replaces it.
 	NodeAge time.Duration
 	// Budgets are the PodDisruptionBudgets of the cluster.
 	Budgets []PodBudget
@@ -55,10 +53,23 @@ func BlocksConsolidation(f ConsolidationFacts) (why string, passing bool) {
 	if why := BlockOf(f.Candidate, f.Budgets).Why; why != "" {
 		return why, false
 	}
-	if why := Terminating(f.Pods); why != "" {
+	if why := cmp.Or(Terminating(f.Pods), starting(f.Pods, f.Now)); why != "" {
 		return why, true
 	}
 	return "", false
+}
+
+// startingGrace is for how long after its creation a pod that has not started keeps its node.
+const startingGrace = 10 * time.Minute
+
+// starting names a pod that has not started; empty for none. The node may have been launched for it, and a move would make it start again.
+func starting(pods []*corev1.Pod, now time.Time) string {
+	for _, p := range pods {
+		if NeedsRoom(p) && p.Status.Phase == corev1.PodPending && now.Sub(p.CreationTimestamp.Time) < startingGrace {
+			return fmt.Sprintf("pod %s/%s has not started yet", p.Namespace, p.Name)
+		}
+	}
+	return ""
 }
 
 // nodeAge returns the least age of the node.

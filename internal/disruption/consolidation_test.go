@@ -97,6 +97,22 @@ func TestBlocksConsolidation(t *testing.T) {
 			},
 			`Pod default/web-1 has the "karpenter.sh/do-not-disrupt" annotation`, false,
 		},
+		"a pod has not started": {
+			func(f *disruption.ConsolidationFacts) {
+				f.Pods = []*corev1.Pod{pod("web-1")}
+				f.Pods[0].Status.Phase, f.Pods[0].CreationTimestamp = corev1.PodPending, metav1.NewTime(now.Add(-9*time.Minute))
+			},
+			"pod default/web-1 has not started yet", true,
+		},
+		"a pod does not start": {
+			func(f *disruption.ConsolidationFacts) {
+				f.Pods = []*corev1.Pod{pod("web-1")}
+				f.Pods[0].Status.Phase, f.Pods[0].CreationTimestamp = corev1.PodPending, metav1.NewTime(now.Add(-10*time.Minute))
+			}, "", false,
+		},
+		"bought a moment ago": {
+			func(f *disruption.ConsolidationFacts) { f.NodeAge, f.Node.CreationTimestamp = 0, metav1.NewTime(now) }, "", false,
+		},
 		"a pod terminates": {
 			func(f *disruption.ConsolidationFacts) {
 				f.Pods = []*corev1.Pod{pod("web-1"), pod("web-2")}

@@ -2984,8 +2984,10 @@ type FleetNode struct {
 	Policy string `protobuf:"bytes,2,opt,name=policy,proto3" json:"policy,omitempty"`
 	// Why the node may not be touched now, for a human; empty for nothing.
 	Blocked string `protobuf:"bytes,3,opt,name=blocked,proto3" json:"blocked,omitempty"`
-	// Milliseconds that its pods have to have run for to be moved as readily as old ones.
-	PodAge        int64 `protobuf:"varint,4,opt,name=pod_age,json=podAge,proto3" json:"pod_age,omitempty"`
+	// Milliseconds that its pods have to have run for to be moved as readily as old ones; 0 for pods of any age.
+	PodAge int64 `protobuf:"varint,4,opt,name=pod_age,json=podAge,proto3" json:"pod_age,omitempty"`
+	// What the eviction of an ordinary pod of the node costs now, in USD; 0 from a launcher that does not count evictions.
+	EvictionCost  float64 `protobuf:"fixed64,5,opt,name=eviction_cost,json=evictionCost,proto3" json:"eviction_cost,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3044,6 +3046,13 @@ func (x *FleetNode) GetBlocked() string {
 func (x *FleetNode) GetPodAge() int64 {
 	if x != nil {
 		return x.PodAge
+	}
+	return 0
+}
+
+func (x *FleetNode) GetEvictionCost() float64 {
+	if x != nil {
+		return x.EvictionCost
 	}
 	return 0
 }
@@ -3795,9 +3804,11 @@ func (x *PlannedMove) GetAvoid() []string {
 }
 
 type KeptNode struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Reason        string                 `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Name   string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Reason string                 `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Time ran out before anything was found out about the node.
+	Unlooked      bool `protobuf:"varint,3,opt,name=unlooked,proto3" json:"unlooked,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3844,6 +3855,13 @@ func (x *KeptNode) GetReason() string {
 		return x.Reason
 	}
 	return ""
+}
+
+func (x *KeptNode) GetUnlooked() bool {
+	if x != nil {
+		return x.Unlooked
+	}
+	return false
 }
 
 type LeadRequest struct {
@@ -4307,12 +4325,13 @@ const file_launcher_api_launcher_proto_rawDesc = "" +
 	"min_saving\x18\x04 \x01(\x01R\tminSaving\x12 \n" +
 	"\fspot_to_spot\x18\x05 \x01(\bR\n" +
 	"spotToSpot\x12\x14\n" +
-	"\x05avoid\x18\x06 \x03(\tR\x05avoid\"j\n" +
+	"\x05avoid\x18\x06 \x03(\tR\x05avoid\"\x8f\x01\n" +
 	"\tFleetNode\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06policy\x18\x02 \x01(\tR\x06policy\x12\x18\n" +
 	"\ablocked\x18\x03 \x01(\tR\ablocked\x12\x17\n" +
-	"\apod_age\x18\x04 \x01(\x03R\x06podAge\"\x84\x01\n" +
+	"\apod_age\x18\x04 \x01(\x03R\x06podAge\x12#\n" +
+	"\reviction_cost\x18\x05 \x01(\x01R\fevictionCost\"\x84\x01\n" +
 	"\tAllowance\x12\x1b\n" +
 	"\tnode_pool\x18\x01 \x01(\tR\bnodePool\x12\x14\n" +
 	"\x05empty\x18\x02 \x01(\x05R\x05empty\x12$\n" +
@@ -4374,10 +4393,11 @@ const file_launcher_api_launcher_proto_rawDesc = "" +
 	"\x06saving\x18\x04 \x01(\x01R\x06saving\x12\"\n" +
 	"\rmost_per_hour\x18\x05 \x01(\x01R\vmostPerHour\x12:\n" +
 	"\x06scores\x18\x06 \x03(\v2\".slipway.launcher.v1.BalancedScoreR\x06scores\x12\x14\n" +
-	"\x05avoid\x18\a \x03(\tR\x05avoid\"6\n" +
+	"\x05avoid\x18\a \x03(\tR\x05avoid\"R\n" +
 	"\bKeptNode\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
-	"\x06reason\x18\x02 \x01(\tR\x06reason\"q\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x1a\n" +
+	"\bunlooked\x18\x03 \x01(\bR\bunlooked\"q\n" +
 	"\vLeadRequest\x12\x1a\n" +
 	"\bidentity\x18\x01 \x01(\tR\bidentity\x12'\n" +
 	"\x0flease_namespace\x18\x02 \x01(\tR\x0eleaseNamespace\x12\x1d\n" +

@@ -16,10 +16,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/internal/disruption"
 	"github.com/slipway-k8s/slipway/launcher/announce"
 	"github.com/slipway-k8s/slipway/launcher/api"
 	"github.com/slipway-k8s/slipway/launcher/budget"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/consolidate/calm"
 	"github.com/slipway-k8s/slipway/launcher/disrupt"
 	"github.com/slipway-k8s/slipway/launcher/leadership"
 	"github.com/slipway-k8s/slipway/launcher/record"
@@ -32,7 +34,7 @@ const (
 	why    = "underutilized"
 	// staleAfter is when a decision is repeated although no object has changed: prices change, and reservations of the
 	// scheduler expire. After a change, decisions are repeated sooner: after one period, then two, then four.
-	staleAfter = 5 * time.Minute
+	staleAfter = 4 * time.Minute
 	// eventEvery is the least time between two equal Events on one object, as in Karpenter.
 	eventEvery = 15 * time.Minute
 )
@@ -67,6 +69,8 @@ type Metrics interface {
 	Eligible(reason string, nodes int)
 	// Evaluated observes how long a decision took.
 	Evaluated(reason, consolidationType string, took time.Duration)
+	// Looked sets how long ago a decision looked at the node that has waited longest.
+	Looked(oldest time.Duration)
 	// TimedOut counts a decision that ran out of time.
 	TimedOut(consolidationType string)
 	// Judged counts a move for a NodePool that would lose nodes.
@@ -130,6 +134,10 @@ type Consolidator struct {
 	outlook atomic.Pointer[view.Consolidation]
 	// recorded is when each Event was last recorded, by reason and object.
 	recorded map[string]time.Time
+	// looks are when the nodes were last looked at.
+	looks calm.Looks
+	// calm are the evictions of moves that this process began.
+	calm calm.Evictions
 }
 
 // New returns a Consolidator; Run starts it.
@@ -144,12 +152,18 @@ func New(c Config) (*Consolidator, error) {
 	if c.Ours == nil {
 		c.Ours = func(*karpv1.NodeClaim) bool { return true }
 	}
-	return &Consolidator{config: c, recorded: map[string]time.Time{}}, nil
+	return &Consolidator{config: c, recorded: map[string]time.Time{}, calm: calm.Evictions{}}, nil
 }
 
 // Run decides once per Period until ctx ends.
 func (c *Consolidator) Run(ctx context.Context) error {
 	for {
+		if _, cancel, leads := c.config.Guard.Context(ctx); leads {
+			cancel()
+		} else {
+			c.looks = nil
+			c.config.Metrics.Looked(0)
+		}
 		// A decision has no effects of its own. The mover carries out moves, under leadership.
 		effects, cancel, err := c.config.Guard.Wait(ctx)
 		if err == nil {
@@ -174,6 +188,7 @@ func (c *Consolidator) once(ctx context.Context) error {
 	}
 	c.config.Metrics.Eligible(why, f.candidates)
 	now := time.Now()
+	c.look(f, nil, now)
 	switch {
 	case f.candidates == 0:
 		c.recordReasons(ctx, f, nil)
@@ -192,6 +207,7 @@ func (c *Consolidator) once(ctx context.Context) error {
 		return errors.New(answer.GetMessage())
 	}
 	took := time.Since(now)
+	c.look(f, answer, now)
 	c.config.Metrics.Evaluated(why, typeOf(answer.GetMoves()), took)
 	if f.sum != c.last {
 		c.again = c.config.Settings.Period / 2
@@ -212,14 +228,41 @@ func (c *Consolidator) once(ctx context.Context) error {
 	return nil
 }
 
+// look notes which nodes were looked at now: those that something keeps, and with an answer those that it moves or has a reason for.
+func (c *Consolidator) look(f *fleet, answer *api.ConsolidateAnswer, now time.Time) {
+	nodes := make(map[types.UID]bool, len(f.nodes))
+	for _, n := range f.nodes {
+		nodes[n.claim.UID] = n.blocked != ""
+	}
+	note := func(name string) {
+		if n := f.byName[name]; n != nil {
+			nodes[n.claim.UID] = true
+		}
+	}
+	for _, m := range answer.GetMoves() {
+		for _, name := range m.GetNodeNames() {
+			note(name)
+		}
+	}
+	for _, k := range answer.GetKept() {
+		if !k.GetUnlooked() {
+			note(k.GetName())
+		}
+	}
+	var oldest time.Duration
+	c.looks, oldest = c.looks.At(now, nodes)
+	c.config.Metrics.Looked(oldest)
+}
+
 // question returns what the scheduler needs for a decision: the nodes, which of them are blocked, and the budgets.
 func (c *Consolidator) question(f *fleet) *api.Consolidate {
 	s := c.config.Settings
 	q := &api.Consolidate{Payback: s.Payback.Milliseconds(), MinSaving: s.MinSaving, SpotToSpot: s.SpotToSpot}
+	costs := c.calm.Costs(f.movable(), disruption.EvictionCost, time.Now())
 	for _, n := range f.nodes {
 		q.Nodes = append(q.Nodes, &api.FleetNode{
 			Name: n.node.Name, Policy: string(n.pool.Spec.Disruption.ConsolidationPolicy), Blocked: n.blocked,
-			PodAge: catalog.AgeOf(n.pool.Annotations, catalog.PodAgeAnnotation, s.PodAge).Milliseconds(),
+			PodAge: catalog.AgeOf(n.pool.Annotations, catalog.PodAgeAnnotation, s.PodAge).Milliseconds(), EvictionCost: costs[n.pool.Name],
 		})
 	}
 	for _, pool := range slices.Sorted(maps.Keys(f.underutilized)) {
@@ -253,6 +296,9 @@ func (c *Consolidator) move(ctx context.Context, f *fleet, m *api.PlannedMove) o
 	switch {
 	case err == nil:
 		c.last = 0 // The cluster changes.
+		for _, name := range m.GetNodeNames() {
+			c.calm.Count(f.byName[name].pool.Name, f.byName[name].movable(), time.Now())
+		}
 		if c.config.Decided != nil {
 			c.config.Decided(move.Claims, m.GetSaving(), move.Message)
 		}

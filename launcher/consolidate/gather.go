@@ -43,6 +43,29 @@ type member struct {
 	passing bool
 }
 
+// movable returns how many pods move if the node goes.
+func (n *member) movable() int {
+	out := 0
+	for _, p := range n.pods {
+		if disruption.Occupies(p) {
+			out++
+		}
+	}
+	return out
+}
+
+// movable returns how many pods of each NodePool's nodes may move.
+func (f *fleet) movable() map[string]int {
+	out := make(map[string]int, len(f.pools))
+	for pool := range f.pools {
+		out[pool] = 0
+	}
+	for _, n := range f.nodes {
+		out[n.pool.Name] += n.movable()
+	}
+	return out
+}
+
 // gather reads the fleet and the budgets.
 func (c *Consolidator) gather(ctx context.Context) (*fleet, error) {
 	pools, claims, nodes := &karpv1.NodePoolList{}, &karpv1.NodeClaimList{}, &corev1.NodeList{}

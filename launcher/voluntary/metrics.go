@@ -28,6 +28,7 @@ const (
 type Metrics struct {
 	decisions, byPool, queueFailures, validations *prometheus.CounterVec
 	eligible                                      *prometheus.GaugeVec
+	unlooked                                      prometheus.Gauge
 	evaluation                                    *prometheus.HistogramVec
 	// These are for consolidation only.
 	timeouts, moves *prometheus.CounterVec
@@ -56,6 +57,10 @@ func NewMetrics(r prometheus.Registerer, ledger *budget.Ledger, leading func() b
 			Help: "How long it took to decide which nodes to disrupt.", Buckets: prometheus.ExponentialBuckets(0.001, 2, 16),
 		}, []string{"reason", "consolidation_type"}),
 	}
+	m.unlooked = prometheus.NewGauge(prometheus.GaugeOpts{
+		Namespace: "slipway", Name: "consolidation_oldest_look_seconds",
+		Help: "How long ago consolidation looked at the node that has waited longest: decided about it, or found what keeps it. 0 while another replica leads.",
+	})
 	judged := []string{"decision", "nodepool", "policy"}
 	m.timeouts = counter("consolidation_timeouts_total", "Consolidation decisions that time ran out for: what had been found until then was carried out.", "consolidation_type")
 	m.moves = prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -84,7 +89,7 @@ func NewMetrics(r prometheus.Registerer, ledger *budget.Ledger, leading func() b
 		consuming: prometheus.NewDesc("karpenter_nodepools_nodes_consuming_budgets", "How many nodes of a NodePool are disrupted now, or not ready.", []string{"nodepool", "reason"}, nil),
 	}
 	return m, errors.Join(r.Register(m.decisions), r.Register(m.byPool), r.Register(m.queueFailures), r.Register(m.validations),
-		r.Register(m.eligible), r.Register(m.evaluation), r.Register(m.timeouts), r.Register(m.moves), r.Register(m.score), r.Register(budgets))
+		r.Register(m.eligible), r.Register(m.evaluation), r.Register(m.timeouts), r.Register(m.moves), r.Register(m.score), r.Register(m.unlooked), r.Register(budgets))
 }
 
 // Decided counts an executed decision: Delete or Replace, for a reason in Karpenter's label format, lower case.
@@ -107,6 +112,9 @@ func (m *Metrics) ValidationFailed(consolidationType string) {
 func (m *Metrics) Eligible(reason string, nodes int) {
 	m.eligible.WithLabelValues(reason).Set(float64(nodes))
 }
+
+// Looked sets how long ago consolidation looked at the node that has waited longest.
+func (m *Metrics) Looked(oldest time.Duration) { m.unlooked.Set(oldest.Seconds()) }
 
 // Evaluated records how long a decision took.
 func (m *Metrics) Evaluated(reason, consolidationType string, took time.Duration) {

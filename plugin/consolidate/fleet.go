@@ -1,10 +1,12 @@
 package consolidate
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
 
+	"github.com/slipway-k8s/slipway/internal/disruption"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
@@ -55,6 +57,8 @@ type Node struct {
 	Disrupted bool
 	// Pods are those that have to move if the node is removed, without static pods and pods of DaemonSets.
 	Pods []Pod
+	// EvictionCost is what the eviction of an ordinary pod costs now, in USD; 0 stands for Options.EvictionCost.
+	EvictionCost float64
 	// Used is the larger of the shares of cpu and memory that pods request, 0 to 1.
 	Used float64
 	// CPU is what all its pods request, in thousandths.
@@ -86,6 +90,11 @@ func (n *Node) disturbs() float64 {
 		sum += p.Weight * max(p.Fresh, 1)
 	}
 	return sum
+}
+
+// cost returns what the evictions of the node's pods cost, in USD.
+func (n *Node) cost(o Options) float64 {
+	return n.disturbs() * cmp.Or(n.EvictionCost, o.EvictionCost)
 }
 
 // Pod is a pod that has to move.
@@ -133,7 +142,7 @@ type Options struct {
 	Payback time.Duration
 	// Troubled are the spot offerings whose nodes EC2 took back, or refused, a while ago: until when no on-demand node is replaced by one of theirs.
 	Troubled map[SpotOffering]time.Time
-	// EvictionCost is the cost of the eviction of an ordinary pod, in USD. Default 0.005.
+	// EvictionCost is the cost of the eviction of an ordinary pod, in USD. Default 0.01.
 	EvictionCost float64
 	// Overlap is how long both a replacement and the node it replaces are paid: one boots, the other drains. Default 5 min.
 	Overlap time.Duration
@@ -157,12 +166,9 @@ type Allowance struct {
 	Underutilized int
 }
 
-// DefaultPodAge is the default age from which pods are moved almost as readily as old ones.
-const DefaultPodAge = 24 * time.Hour
-
 // DefaultOptions returns the defaults that the fields name.
 func DefaultOptions() Options {
-	return Options{Payback: 2 * time.Hour, EvictionCost: 0.005, Overlap: 5 * time.Minute, MinSaving: 0.005, Questions: 24}
+	return Options{Payback: 2 * time.Hour, EvictionCost: disruption.EvictionCost, Overlap: 5 * time.Minute, MinSaving: 0.005, Questions: 24}
 }
 
 // Move is a set of nodes that are removed together, with what is launched for their pods.
@@ -212,6 +218,8 @@ type Kept struct {
 	Node string
 	// Reason is a sentence for users.
 	Reason string
+	// Unlooked means that time ran out before anything was found out about the node.
+	Unlooked bool
 }
 
 // Decision lists what to do.

@@ -76,14 +76,14 @@ func (s *search) price(m *Move, placed loads) {
 	m.Saving = -m.Surplus
 	for i := range m.Nodes {
 		m.Saving += m.Nodes[i].Price
-		evictions += m.Nodes[i].disturbs()
+		evictions += m.Nodes[i].cost(s.o)
 	}
 	twice := 0.0
 	for _, r := range m.Replacements {
 		m.Saving -= r.Price
 		twice += r.Price
 	}
-	m.Cost = evictions*s.o.EvictionCost + twice*s.o.Overlap.Hours()
+	m.Cost = evictions + twice*s.o.Overlap.Hours()
 	m.Scores = s.scores(m)
 }
 
@@ -136,10 +136,12 @@ func (s *search) decision(best set, candidates []string) Decision {
 			goes[n.Name] = true
 		}
 	}
+	unlooked := map[string]bool{}
 	for _, name := range candidates {
 		switch {
 		case goes[name] || s.kept[name] != "":
 		case s.timedOut:
+			unlooked[name] = true
 			s.kept[name] = "there was no time to find out whether its pods cost less elsewhere"
 		default:
 			s.kept[name] = "no set of nodes with it was found that saves more"
@@ -147,7 +149,7 @@ func (s *search) decision(best set, candidates []string) Decision {
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.kept)) {
 		if !goes[name] {
-			out.Kept = append(out.Kept, Kept{Node: name, Reason: s.kept[name]})
+			out.Kept = append(out.Kept, Kept{Node: name, Reason: s.kept[name], Unlooked: unlooked[name]})
 		}
 	}
 	return out

@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
-	"github.com/slipway-k8s/slipway/internal/disruption"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/consolidate"
 	"github.com/slipway-k8s/slipway/plugin/simulate/input"
@@ -66,7 +65,7 @@ func TestCalledOffMoveIsNotPaidTwice(t *testing.T) {
 				t.Errorf("then the bill is %v, was to be %v; and there is %+v", h.bill(), aim, again)
 			}
 			// By then the new nodes are no longer left alone.
-			h.now = h.now.Add(2 * disruption.DefaultNodeAge)
+			h.now = h.now.Add(20 * time.Minute)
 			if again := h.decide(); len(again) != 0 {
 				t.Errorf("a fleet at rest moves again: %+v", again)
 			}

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/internal/disruption"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/buffers"
 	"github.com/slipway-k8s/slipway/plugin/consolidate"
@@ -27,7 +28,7 @@ type ConsolidateOptions struct {
 	// Consolidate bounds which moves are worth it.
 	Consolidate consolidate.Options
 	// PodAge is the age from which pods are moved almost as readily as old ones, unless their NodePool's annotation
-	// slipway.dev/consolidation-pod-age has another one. Zero means that all are.
+	// slipway.dev/consolidation-pod-age has another one. Zero, the default, means that all are.
 	PodAge time.Duration
 	// PodAgeOfAll uses PodAge for all NodePools, whatever their annotations.
 	PodAgeOfAll bool
@@ -107,6 +108,7 @@ func Consolidate(ctx context.Context, objects *input.Objects, m *market.Market, 
 		return nil, err
 	}
 	o.Consolidate.Troubled = consolidate.Troubled(cat, o.Now)
+	calm := map[string]disruption.Evictions{}
 	for out.Steps < maxSteps {
 		o.Consolidate.Allowed, problems = seen.allowances(objects.NodePools)
 		decision, err := consolidate.Decide(ctx, out.After, o.Consolidate, c.ask)
@@ -121,6 +123,7 @@ func Consolidate(ctx context.Context, objects *input.Objects, m *market.Market, 
 		out.Steps++
 		for _, move := range decision.Moves {
 			out.Moves = append(out.Moves, StepMove{move, out.Steps})
+			countEvictions(calm, move, o.Now)
 		}
 		if err := c.apply(ctx, decision.Moves, o.Now); err != nil {
 			return nil, err
@@ -128,11 +131,32 @@ func Consolidate(ctx context.Context, objects *input.Objects, m *market.Market, 
 		seen = observe(c.objects, o.Now)
 		seen.disruptBare = o.DisruptBare
 		out.After = seen.fleet(cat, o.podAge)
+		strain(out.After, calm, o.Consolidate.EvictionCost, o.Now)
 	}
 	out.last = c.objects
 	out.Problems = distinct(slices.Concat(out.Problems, problems))
 	out.Took = time.Since(start)
 	return out, nil
+}
+
+// countEvictions counts those of a move, by NodePool.
+func countEvictions(calm map[string]disruption.Evictions, m consolidate.Move, now time.Time) {
+	for i := range m.Nodes {
+		pool := m.Nodes[i].NodePool
+		calm[pool] = calm[pool].With(len(m.Nodes[i].Pods), now)
+	}
+}
+
+// strain sets what an eviction costs after those of the steps before, as in the launcher. No time passes between steps.
+func strain(fleet []consolidate.Node, calm map[string]disruption.Evictions, cost float64, now time.Time) {
+	pods := map[string]int{}
+	for i := range fleet {
+		pods[fleet[i].NodePool] += len(fleet[i].Pods)
+	}
+	for i := range fleet {
+		pool := fleet[i].NodePool
+		fleet[i].EvictionCost = cost * calm[pool].Strain(pods[pool], now)
+	}
 }
 
 // owners returns the workloads of pods: the object that a user has written, if that can be found, and not what its controller

@@ -128,7 +128,7 @@ func commitments(t *testing.T, a *txtar.Archive) []commitment.Commitment {
 func consolidation(t *testing.T, a *txtar.Archive) (objects *input.Objects, o simulate.ConsolidateOptions, want *txtar.File) {
 	t.Helper()
 	reader := input.NewReader()
-	o = simulate.ConsolidateOptions{Options: simulate.Options{Now: noon()}, Consolidate: consolidate.DefaultOptions(), PodAge: consolidate.DefaultPodAge}
+	o = simulate.ConsolidateOptions{Options: simulate.Options{Now: noon()}, Consolidate: consolidate.DefaultOptions()}
 	for i, f := range a.Files {
 		switch f.Name {
 		case "want":

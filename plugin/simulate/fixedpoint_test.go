@@ -157,7 +157,7 @@ func (h *churn) pod(node string, i, cpu int) *corev1.Pod {
 }
 
 // podAge is the default of every NodePool.
-func podAge(*karpv1.NodePool) time.Duration { return consolidate.DefaultPodAge }
+func podAge(*karpv1.NodePool) time.Duration { return 0 }
 
 func (h *churn) bill() (sum float64) {
 	for _, n := range observe(h.c.objects, h.now).fleet(h.c.cat, podAge) {

@@ -77,7 +77,7 @@ func (o *observed) blocked(c disruption.Candidate, offer consolidate.Offer) stri
 		return "the node is not initialized yet"
 	}
 	c.DisruptBare = o.disruptBare
-	why, _ := disruption.BlocksConsolidation(disruption.ConsolidationFacts{Candidate: c, NodeAge: disruption.DefaultNodeAge, Budgets: o.podBudgets})
+	why, _ := disruption.BlocksConsolidation(disruption.ConsolidationFacts{Candidate: c, Budgets: o.podBudgets})
 	return cmp.Or(why, offer.Unpriced())
 }
 

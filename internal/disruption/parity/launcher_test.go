@@ -83,7 +83,7 @@ func (l *launched) run() {
 	c, err := launcher.New(launcher.Config{
 		Client: l.api, Guard: leadershiptest.Always{}, Asker: l, Mover: l, Ledger: l.ledger, Metrics: metrics, Events: events,
 		Settings: launcher.Settings{
-			Period: time.Minute, Payback: 2 * time.Hour, MinSaving: 0.005, NodeAge: 10 * time.Minute, PodAge: 24 * time.Hour,
+			Period: time.Minute, Payback: 2 * time.Hour, MinSaving: 0.005,
 			DisruptBare: l.fleet.disruptBare,
 		},
 	})

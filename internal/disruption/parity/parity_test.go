@@ -46,7 +46,7 @@ func testMarket(t *testing.T) *market.Market {
 func simulationGives(t *testing.T, m *market.Market, f *fleet) (goes []string, kept string) {
 	t.Helper()
 	saving, err := simulate.Consolidate(t.Context(), f.input(), m, simulate.ConsolidateOptions{
-		Options: simulate.Options{Now: noon()}, Consolidate: consolidate.DefaultOptions(), PodAge: consolidate.DefaultPodAge, DisruptBare: f.disruptBare,
+		Options: simulate.Options{Now: noon()}, Consolidate: consolidate.DefaultOptions(), DisruptBare: f.disruptBare,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -10,6 +10,8 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
 const doNotDisrupt, doNotEvict = "karpenter.sh/do-not-disrupt", "karpenter.sh/do-not-evict"
@@ -144,7 +146,11 @@ func nodeStates() map[string]func(*fleet) {
 			f.subject.claim.Status.LastPodEventTime = ago(30 * time.Second)
 			_ = f.subject.claim.StatusConditions().Clear(karpv1.ConditionTypeConsolidatable)
 		},
-		"bought 5 minutes ago: third": func(f *fleet) { f.subject.node.CreationTimestamp = ago(minutes(5)) },
+		"bought 5 minutes ago: subject and third": func(f *fleet) { f.subject.node.CreationTimestamp = ago(minutes(5)) },
+		"bought 5 minutes ago, an age of 10: third": func(f *fleet) {
+			annotated(f.pool, catalog.NodeAgeAnnotation, "10m")
+			f.subject.node.CreationTimestamp = ago(minutes(5))
+		},
 	}
 }
 
@@ -169,13 +175,13 @@ func empties() map[string]func(*fleet) {
 		"empty, not Ready: subject and third":            empty(func(f *fleet) { f.subject.ready(corev1.ConditionFalse) }),
 		"empty, not Ready, a budget of 1: subject": empty(func(f *fleet) {
 			f.subject.ready(corev1.ConditionFalse)
-			f.pool.Spec.Disruption.Budgets[0].Nodes = "1"
+			f.pool.Spec.Disruption.Budgets = []karpv1.Budget{{Nodes: "1"}}
 		}),
 		"empty, both not Ready, a budget of 1: none": empty(func(f *fleet) {
 			f.third.empty(time.Hour)
 			f.subject.ready(corev1.ConditionFalse)
 			f.third.ready(corev1.ConditionFalse)
-			f.pool.Spec.Disruption.Budgets[0].Nodes = "1"
+			f.pool.Spec.Disruption.Budgets = []karpv1.Budget{{Nodes: "1"}}
 		}),
 		"empty, cordoned by kubectl: subject and third": empty(func(f *fleet) { f.subject.node.Spec.Unschedulable = true }),
 		"empty, cordoned by a move: third": empty(func(f *fleet) {

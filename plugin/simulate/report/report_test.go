@@ -66,7 +66,7 @@ func consolidated(t *testing.T, text string) string {
 	objects, m := read(t, text)
 	saving, err := simulate.Consolidate(t.Context(), objects, m, simulate.ConsolidateOptions{
 		Options:     simulate.Options{Now: time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)},
-		Consolidate: consolidate.DefaultOptions(), PodAge: consolidate.DefaultPodAge,
+		Consolidate: consolidate.DefaultOptions(),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,47 @@
+// Package calm keeps what consolidation remembers between its decisions: when each node was last looked at, and how many pods were evicted lately,
+// which makes the next eviction cost more. It is pure.
+package calm
+
+import (
+	"maps"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/slipway-k8s/slipway/internal/disruption"
+)
+
+// Looks are when nodes were last looked at, by their NodeClaims: decided about, or found to be kept by something. A node that was neither yet counts
+// from when it was first seen.
+type Looks map[types.UID]time.Time
+
+// At returns those of the nodes that there are, of which those that are true were looked at now, and the age of the oldest one.
+func (l Looks) At(now time.Time, nodes map[types.UID]bool) (after Looks, oldest time.Duration) {
+	after = make(Looks, len(nodes))
+	for uid, looked := range nodes {
+		last, ok := l[uid]
+		if !ok || looked {
+			last = now
+		}
+		after[uid] = last
+		oldest = max(oldest, now.Sub(last))
+	}
+	return after, oldest
+}
+
+// Evictions are those of consolidation, by NodePool.
+type Evictions map[string]disruption.Evictions
+
+// Count adds n evictions from a NodePool's nodes.
+func (e Evictions) Count(pool string, n int, now time.Time) { e[pool] = e[pool].With(n, now) }
+
+// Costs returns what the eviction of an ordinary pod costs now in USD, by NodePool, for the numbers of their pods and the cost after a calm time.
+// Other NodePools are forgotten.
+func (e Evictions) Costs(pods map[string]int, cost float64, now time.Time) map[string]float64 {
+	maps.DeleteFunc(e, func(pool string, _ disruption.Evictions) bool { _, ok := pods[pool]; return !ok })
+	out := make(map[string]float64, len(pods))
+	for pool, n := range pods {
+		out[pool] = cost * e[pool].Strain(n, now)
+	}
+	return out
+}

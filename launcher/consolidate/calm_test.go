@@ -1,0 +1,72 @@
+package consolidate_test
+
+import (
+	"math"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/slipway-k8s/slipway/launcher/api"
+)
+
+// TestOldestLook checks that each node of a fleet that does not change is looked at within five minutes, and that a node that the scheduler had no
+// time for shows in the metric.
+func TestOldestLook(t *testing.T) {
+	for name, c := range map[string]struct {
+		late        bool
+		least, most time.Duration
+	}{
+		"all are looked at":          {most: 5 * time.Minute, least: 2 * time.Minute},
+		"there is no time for one":   {late: true, most: time.Hour, least: 50 * time.Minute},
+		"the scheduler is not there": {most: time.Hour, least: 50 * time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.answer.Kept = []*api.KeptNode{{Name: "a", Reason: "it is worth it"}, {Name: "b", Reason: "it is worth it", Unlooked: c.late}}
+				if c.least > time.Hour/2 && !c.late {
+					w.answer = nil
+				}
+				w.run(time.Hour)
+				if got := slices.Max(w.oldest); got < c.least || got > c.most {
+					t.Errorf("the oldest look was %s ago at most, want %s to %s", got, c.least, c.most)
+				}
+			})
+		})
+	}
+}
+
+// TestBlockedNodesAreLookedAt checks that a node that something keeps needs no answer of the scheduler.
+func TestBlockedNodesAreLookedAt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.answer = both() // Both are in a move after that.
+		w.run(time.Hour)
+		if got := slices.Max(w.oldest); len(w.moves) != 1 || got > time.Minute {
+			t.Errorf("%d moves, the oldest look was %s ago", len(w.moves), got)
+		}
+	})
+}
+
+// TestEvictionsCostMoreAfterAMove checks that the next question has a higher cost for pods of a NodePool whose pods were evicted, and that this ends
+// with time.
+func TestEvictionsCostMoreAfterAMove(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.node("c")
+		w.answer = both()
+		go func() {
+			time.Sleep(time.Minute)
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.answer = &api.ConsolidateAnswer{}
+		}()
+		w.run(12 * time.Hour)
+		cost := func(i int) float64 { return w.asked[i].GetNodes()[0].GetEvictionCost() }
+		first, second, last := cost(0), cost(1), cost(len(w.asked)-1)
+		if math.Abs(first-0.01) > 1e-9 || second < 2*first || last > 1.05*first {
+			t.Errorf("an eviction costs %.4f USD at first, %.4f after two of three pods were evicted, %.4f half a day later", first, second, last)
+		}
+	})
+}
