@@ -48,6 +48,15 @@ func (e *Evidence) live() map[string]bool {
 	return out
 }
 
+// there returns whether each instance lives or is stopped, by id.
+func (e *Evidence) there() map[string]bool {
+	out := make(map[string]bool, len(e.Instances))
+	for _, i := range e.Instances {
+		out[i.ID] = i.Live() || i.Asleep()
+	}
+	return out
+}
+
 // instanceID returns the id of the NodeClaim's instance; empty for none.
 func instanceID(c observe.Claim) string {
 	id := c.Object.Status.ProviderID
@@ -59,12 +68,12 @@ type rule func(*Evidence) []string
 
 // Always returns the violations of the rules that hold at any moment.
 func Always(e Evidence) []string {
-	return apply(&e, onePerLaunch, onePerClaim, guardedInstances, promisedOnce, bindable, protectedStay, emptyMeansEmpty, neverForced, leaderOnly, noSecrets, launchesOfOwners)
+	return apply(&e, onePerLaunch, onePerClaim, guardedInstances, promisedOnce, bindable, protectedStay, emptyMeansEmpty, neverForced, leaderOnly, noSecrets, launchesOfOwners, startedOnce)
 }
 
 // Settled returns the violations of the rules that hold once the cluster is at rest, including those of Always.
 func Settled(e Evidence) []string {
-	return append(Always(e), apply(&e, ownedInstances, livingClaims, knownNodes, placedPods)...)
+	return append(Always(e), apply(&e, ownedInstances, livingClaims, knownNodes, placedPods, asleepWithoutNode)...)
 }
 
 func apply(e *Evidence, rules ...rule) []string {
@@ -84,7 +93,7 @@ func onePerLaunch(e *Evidence) []string {
 	}
 	live := map[string]int{}
 	for _, i := range e.Instances {
-		if id := i.Tags[launchTag]; id != "" && i.Live() {
+		if id := i.Tags[launchTag]; id != "" && (i.Live() || i.Asleep()) {
 			live[id]++
 		}
 	}

@@ -144,8 +144,8 @@ func TestRules(t *testing.T) {
 			delete(e.Instances[0].Tags, karpv1.NodePoolLabelKey)
 			e.Claims[0].Deleted = seen()
 		}},
-		{"instance i-1 runs while its NodeClaim c is gone", func(e *invariants.Evidence) { e.Claims[0].Deleted = seen() }},
-		{"instance i-1 runs while its NodeClaim c has no termination finalizer", func(e *invariants.Evidence) {
+		{"instance i-1 is there while its NodeClaim c is gone", func(e *invariants.Evidence) { e.Claims[0].Deleted = seen() }},
+		{"instance i-1 is there while its NodeClaim c has no termination finalizer", func(e *invariants.Evidence) {
 			e.Claims[0].Terminating, e.Claims[0].Unguarded = seen(), seen()
 		}},
 		{`NodeClaim c named launch "l" and instance "i-1" without the termination finalizer`, func(e *invariants.Evidence) {

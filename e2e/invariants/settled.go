@@ -9,6 +9,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/e2e/observe"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/record"
 )
 
 // ownedInstances finds living instances of a NodePool, or of a NodeClaim without one, that belong to no NodeClaim.
@@ -29,7 +30,7 @@ func ownedInstances(e *Evidence) []string {
 	return out
 }
 
-// livingClaims finds NodeClaims that are not initialized, are being deleted, or have no living instance.
+// livingClaims finds NodeClaims that are not initialized, are being deleted, or have no living instance. Those of standby buffers are judged apart.
 func livingClaims(e *Evidence) []string {
 	live := e.live()
 	var out []string
@@ -38,6 +39,7 @@ func livingClaims(e *Evidence) []string {
 		case c.Deleted.Seen():
 		case c.Terminating.Seen():
 			out = append(out, fmt.Sprintf("NodeClaim %s is still leaving", c.Object.Name))
+		case record.StandbyOf(c.Object).Waits():
 		case !c.Object.StatusConditions().Get(karpv1.ConditionTypeInitialized).IsTrue():
 			out = append(out, fmt.Sprintf("NodeClaim %s is not initialized", c.Object.Name))
 		case !live[instanceID(c)]:

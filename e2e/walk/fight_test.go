@@ -50,7 +50,7 @@ func TestTwoReplicas(t *testing.T) {
 		s.politeEnd()
 		s.partition()
 	}
-	s.rest(0)
+	s.rest(state{})
 	claims := 0
 	for _, c := range s.Recorder.Claims() {
 		if c.Launched.Seen() {
@@ -73,7 +73,7 @@ func TestTwoReplicas(t *testing.T) {
 // the restarted process, whichever is first.
 func (s *stage) politeEnd() {
 	s.t.Helper()
-	s.rest(0)
+	s.rest(state{})
 	old, _ := s.leader()
 	from := s.Journal().Last()
 	s.signal(old.scheduler, syscall.SIGTERM)
@@ -90,7 +90,7 @@ func (s *stage) politeEnd() {
 // the other pair has finished the launch.
 func (s *stage) frozenLaunch() {
 	s.t.Helper()
-	s.rest(0)
+	s.rest(state{})
 	old, next := s.leader()
 	pid := s.PID(old.scheduler)
 	var once sync.Once

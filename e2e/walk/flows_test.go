@@ -1,6 +1,7 @@
 package walk_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -17,12 +18,15 @@ import (
 // fleet, each on its own node.
 const pods, spread = 6, 2
 
+// state is a state of rest: how many pods run, and how many instances of the standby buffer are stopped.
+type state struct{ pods, asleep int }
+
 // flow is one action of slipway, from one state of rest to another.
 type flow struct {
 	// name is the flow's in testdata/steps.txt.
 	name string
-	// from is the number of running pods before, to the number afterwards.
-	from, to int
+	// from is the state of rest before, to the one afterwards.
+	from, to state
 	// begin starts the flow.
 	begin func(*stage)
 	// over returns what is still missing; nil means that only from and to count.
@@ -37,49 +41,66 @@ type stage struct {
 	victim string
 	// weight is the NodePool's.
 	weight int
+	// naps are the pods that wake the instances of the standby buffer, which is there if buffered is set.
+	naps     *appsv1.Deployment
+	buffered bool
+	// starts is how often instances were started before a flow.
+	starts int
 }
 
-func newStage(s *scene) *stage { return &stage{scene: s, web: s.deployment("web", "900m", nil)} }
+func newStage(s *scene) *stage {
+	return &stage{scene: s, web: s.deployment("web", "900m", nil), naps: s.napping()}
+}
 
 // flows are walked in this order: each begins in the state in which the one before ended.
 func flows() []flow {
+	full, half := state{pods: pods}, state{pods: spread}
 	return []flow{
-		{name: "arrive", from: 0, to: pods, begin: func(s *stage) { s.scale(s.web, pods) }},
-		{name: "interrupt", from: pods, to: pods, begin: (*stage).interrupt, over: (*stage).victimGone},
-		{name: "leave", from: pods, to: pods, begin: (*stage).deleteNode, over: (*stage).victimGone},
-		{name: "fail-join", from: 0, to: pods, begin: (*stage).failJoin},
-		{name: "drift", from: pods, to: pods, begin: (*stage).drift, over: (*stage).victimGone},
-		{name: "consolidate", from: pods, to: spread, begin: (*stage).halfEmpty, over: (*stage).oneLeft},
-		{name: "reclaim", from: pods, to: 0, begin: func(s *stage) { s.scale(s.web, 0) }, over: func(s *stage) error { return s.nothingLeft() }},
+		{name: "arrive", to: full, begin: func(s *stage) { s.scale(s.web, pods) }},
+		{name: "interrupt", from: full, to: full, begin: (*stage).interrupt, over: (*stage).victimGone},
+		{name: "leave", from: full, to: full, begin: (*stage).deleteNode, over: (*stage).victimGone},
+		{name: "fail-join", to: full, begin: (*stage).failJoin},
+		{name: "drift", from: full, to: full, begin: (*stage).drift, over: (*stage).victimGone},
+		{name: "consolidate", from: full, to: half, begin: (*stage).halfEmpty, over: (*stage).oneLeft},
+		{name: "reclaim", from: full, begin: func(s *stage) { s.scale(s.web, 0) }},
+		{name: "sleep", to: state{asleep: asleep}, begin: func(s *stage) { s.keepAsleep(asleep) }},
+		{name: "wake", from: state{asleep: asleep}, to: state{asleep: asleep}, begin: (*stage).wake, over: (*stage).wokenOnce},
+		{name: "forget", from: state{asleep: asleep}, begin: func(s *stage) { s.keepAsleep(0) }},
 	}
 }
 
-// rest scales the stage to n running pods and waits for them.
-func (s *stage) rest(n int) {
+// rest scales the stage to n running pods and so many stopped instances, and waits for them.
+func (s *stage) rest(at state) {
 	s.t.Helper()
 	s.policy(karpv1.ConsolidationPolicyWhenEmpty)
-	s.scale(s.web, n)
-	s.settle(fmt.Sprintf("%d pods at rest", n), func() error { return s.atRest(n) })
+	s.scale(s.web, at.pods)
+	s.scale(s.naps, 0)
+	s.keepAsleep(at.asleep)
+	s.settle(fmt.Sprintf("%+v at rest", at), func() error { return errors.Join(s.atRest(at), s.runs("nap", 0), s.nothingElse(at)) })
 }
 
-func (s *stage) atRest(n int) error {
-	if err := s.runs("web", n); err != nil || n > 0 {
+func (s *stage) atRest(at state) error {
+	if err := s.runs("web", at.pods); err != nil {
 		return err
 	}
-	return s.nothingLeft()
+	if n := len(s.sleepers()); n != at.asleep {
+		return fmt.Errorf("%d instances are stopped, want %d", n, at.asleep)
+	}
+	return nil
+}
+
+// nothingElse returns an error if there are nodes beside the stopped instances though no pod runs.
+func (s *stage) nothingElse(at state) error {
+	if n := len(s.claims()); at.pods == 0 && n > at.asleep {
+		return fmt.Errorf("%d NodeClaims are left, want %d", n, at.asleep)
+	}
+	return nil
 }
 
 // runs returns an error unless n pods of an app run.
 func (s *scene) runs(app string, n int) error {
 	if running := s.running(app); running != n {
 		return fmt.Errorf("%d pods of %s run, want %d", running, app, n)
-	}
-	return nil
-}
-
-func (s *scene) nothingLeft() error {
-	if claims := len(s.claims()); claims > 0 {
-		return fmt.Errorf("%d NodeClaims are left", claims)
 	}
 	return nil
 }
@@ -165,8 +186,11 @@ func (s *stage) run(f flow) {
 	s.t.Helper()
 	f.begin(s)
 	s.settle("the end of "+f.name, func() error {
-		if err := s.atRest(f.to); err != nil || f.over == nil {
+		switch err := s.atRest(f.to); {
+		case err != nil:
 			return err
+		case f.over == nil:
+			return s.nothingElse(f.to)
 		}
 		return f.over(s)
 	})

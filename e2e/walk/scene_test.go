@@ -168,6 +168,13 @@ func (s *scene) claims() []observe.Claim {
 	return out
 }
 
+func (s *scene) nothingLeft() error {
+	if claims := len(s.claims()); claims > 0 {
+		return fmt.Errorf("%d NodeClaims are left", claims)
+	}
+	return nil
+}
+
 func (s *scene) evidence() invariants.Evidence {
 	return invariants.Evidence{
 		Pods: s.Recorder.Pods(), Nodes: s.Recorder.Nodes(), Claims: s.Recorder.Claims(),

@@ -16,8 +16,8 @@ const stepsFile = "testdata/steps.txt"
 // nthAtMost is how many effects of one name in a flow are steps: the first, and one among others of its name.
 const nthAtMost = 2
 
-// record writes the steps that each flow has every time. The steps of flows that were not requested stay.
-func record(s *stage) {
+// recordSteps writes the steps that each flow has every time. The steps of flows that were not requested stay.
+func recordSteps(s *stage) {
 	s.t.Helper()
 	const rounds = 3
 	always := map[step]int{}
