@@ -32,6 +32,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/reclaim"
 	"github.com/slipway-k8s/slipway/launcher/reject"
 	"github.com/slipway-k8s/slipway/launcher/server"
+	"github.com/slipway-k8s/slipway/launcher/sleep"
 	"github.com/slipway-k8s/slipway/launcher/terminate"
 	"github.com/slipway-k8s/slipway/launcher/voluntary"
 	"github.com/slipway-k8s/slipway/launcher/zonalshift"
@@ -342,9 +343,13 @@ func (l *Launcher) termination(p parts) error {
 	if err != nil {
 		return err
 	}
+	sleeps, err := sleep.New(sleep.Config{Client: mgr.GetClient(), Guard: p.leader, Events: l.recorders.slipway, Ours: p.beside.ours})
+	if err != nil {
+		return err
+	}
 	return errors.Join(
 		reclaimer.SetupWithManager(mgr), drifts.SetupWithManager(mgr), expiry.SetupWithManager(mgr), blocks.SetupWithManager(mgr),
-		add(mgr, interruptions.Run, interruptions.RunChecks, collector.Run),
+		add(mgr, interruptions.Run, interruptions.RunChecks, collector.Run, sleeps.Run),
 	)
 }
 

@@ -51,6 +51,7 @@ func launcherNeeds() []need {
 		{"pods", "delete", "launcher/terminate/drain.go", "Client.Delete(ctx, pod"},
 		{"pods/binding", "create", "launcher/bind/binder.go", `SubResource("binding").Create(`},
 		{"pods/eviction", "create", "launcher/terminate/drain.go", `SubResource("eviction").Create(`},
+		{"namespaces", watched, "launcher/sleep/keeper.go", "corev1.NamespaceList"},
 		{"pods/status", "patch", "launcher/terminate/cleanup.go", "Status().Patch(ctx, pod"},
 		{"events", "create", "launcher/announce/announce.go", "Sink.Create("},
 		{"events", "patch", "launcher/announce/announce.go", "Sink.Patch("},

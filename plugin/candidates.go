@@ -26,6 +26,7 @@ type candidates struct {
 	promises *promise.Table
 	unplaced *pending.Pods
 	delays   *delays
+	sleep    *sleepers
 	status   *podstatus.Writer
 	metrics  *metrics
 	// withClaims means that pods with ResourceClaims are planned for.
@@ -58,7 +59,7 @@ func (c *candidates) choose(ctx context.Context, entries []intake.Entry, of purp
 			}
 			continue
 		}
-		if of.pending() && c.awaitsRoom(ctx, ending, e, pod, now) || c.delayed(ctx, e, pod) {
+		if of.pending() && c.sleeps(e, pod, now) || of.pending() && c.awaitsRoom(ctx, ending, e, pod, now) || c.delayed(ctx, e, pod) {
 			continue
 		}
 		if !of.pending() {
@@ -118,6 +119,16 @@ func (c *candidates) delayed(ctx context.Context, e intake.Entry, pod *corev1.Po
 		c.status.Report(note)
 	}
 	return waits
+}
+
+// sleeps holds a pod whose namespace sleeps, and reports whether it does.
+func (c *candidates) sleeps(e intake.Entry, pod *corev1.Pod, now time.Time) bool {
+	ends, held := c.sleep.holds(pod, now)
+	if held {
+		c.unplaced.Hold(e)
+		c.unplaced.PlanBy(ends)
+	}
+	return held
 }
 
 // provided reports whether the pod has a node by now, a promise, or makes room for itself.

@@ -156,6 +156,7 @@ func (p *plannerParts) planner() (*planner, error) {
 		updates: updates, adopter: adopter, provisioner: provisioner, consolidator: p.consolidator, keptOff: keptOff,
 		reports:     &batchReports{batch: open, status: p.status, socket: p.args.Socket, reported: map[types.UID]time.Time{}},
 		gate:        &questionGate{inbox: p.inbox, view: p.view},
+		waker:       &waker{sleep: p.sleep, queue: p.queue, status: p.status},
 		nominations: &nominations{queue: p.queue, unplaced: p.unplaced, snapshot: p.snapshot, status: p.status},
 		buffers:     newBufferPlacer(p, provisioner, keptOff.publish),
 		displacer: &displacer{displacerConfig{
@@ -174,7 +175,7 @@ func (p *plannerParts) provisioner(updates *catalogUpdates, adopter *adopter) *p
 	}
 	return &provisioner{
 		candidates: &candidates{
-			queue: p.queue, snapshot: p.snapshot, promises: p.promises, unplaced: p.unplaced, delays: p.delays, status: p.status,
+			queue: p.queue, snapshot: p.snapshot, promises: p.promises, unplaced: p.unplaced, delays: p.delays, sleep: p.sleep, status: p.status,
 			metrics: p.metrics, withClaims: !*p.args.IgnoreDRARequests,
 		},
 		queue: p.queue, snapshot: p.snapshot, needs: p.needs, view: p.view, promises: p.promises, reserved: p.reserved, buffers: p.buffers,

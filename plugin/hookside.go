@@ -22,6 +22,7 @@ type hookSide struct {
 	promises  *promise.Table
 	objects   *objects
 	profiles  *profiles
+	sleep     *sleepers
 	recorder  events.EventRecorderLogger
 	// lease is what Events about the hooks are on.
 	lease *corev1.ObjectReference
@@ -41,11 +42,14 @@ func (h *hookSide) Waiting() bool {
 // Drained records that the queue is empty.
 func (h *hookSide) Drained() { h.collected.Drain() }
 
-// Promised returns the message of a promise that is not open.
+// Promised returns the message of a promise that is not open, or that the pod's namespace sleeps.
 func (h *hookSide) Promised(pod *corev1.Pod) (string, bool) {
 	h.guard.injected(hooks.SchedulePod, pod)
-	promise, ok := h.promises.Held(pod.UID)
-	return promise.Message, ok
+	if promise, ok := h.promises.Held(pod.UID); ok {
+		return promise.Message, true
+	}
+	why := h.sleep.refusal(pod, time.Now())
+	return why, why != ""
 }
 
 // NoNodes collects a pod that no PostFilter will see.

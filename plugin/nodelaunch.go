@@ -24,6 +24,8 @@ type nodeLaunchConfig struct {
 	promises   *promise.Table
 	delays     *delays
 	connection *connection
+	// sleep holds back the pods of namespaces that sleep.
+	sleep *sleepers
 	// hooked reports whether the hooks report the ends of scheduling cycles.
 	hooked func() bool
 	// gathered returns how many pods of a gang have a node or are assumed on one, and the others that exist.
@@ -59,12 +61,15 @@ func (n *nodeLaunch) SignPod(context.Context, *corev1.Pod) ([]fwk.SignFragment, 
 	return nil, nil
 }
 
-// PreEnqueue keeps promised pods out of the queue until their node takes them. It is called with the queue's lock held.
+// PreEnqueue keeps promised pods out of the queue until their node takes them, and pods of namespaces that sleep. It is called with the queue's lock held.
 func (n *nodeLaunch) PreEnqueue(_ context.Context, pod *corev1.Pod) (status *fwk.Status) {
 	defer n.guard.recovered(pointPreEnqueue, &status)
 	n.guard.injected(pointPreEnqueue, pod)
 	if p, ok := n.promises.Held(pod.UID); ok {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, p.Message)
+	}
+	if why := n.sleep.refusal(pod, time.Now()); why != "" {
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why)
 	}
 	if n.unseen() {
 		// Without the hooks nothing else sees a pod in a cluster that has no node: it fails before any plugin runs.
@@ -73,13 +78,16 @@ func (n *nodeLaunch) PreEnqueue(_ context.Context, pod *corev1.Pod) (status *fwk
 	return nil
 }
 
-// PreFilter rejects promised pods that were in the queue already when they were promised their slot, in microseconds. It rejects pods
+// PreFilter rejects promised pods that were in the queue already when they were promised their slot, in microseconds, and those whose namespace sleeps since. It rejects pods
 // whose requests no 64 bits hold as well: the scheduler's own sums overflow, and such a pod fits every node (kubernetes#128684).
 func (n *nodeLaunch) PreFilter(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) (_ *fwk.PreFilterResult, status *fwk.Status) {
 	defer n.guard.recovered(pointPreFilter, &status)
 	n.guard.injected(pointPreFilter, pod)
 	if p, ok := n.promises.Held(pod.UID); ok {
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, p.Message)
+	}
+	if why := n.sleep.refusal(pod, time.Now()); why != "" {
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why)
 	}
 	if why := plan.InvalidRequest(pod); why != "" {
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why)
@@ -102,6 +110,9 @@ func (n *nodeLaunch) PostFilter(ctx context.Context, _ fwk.CycleState, pod *core
 	n.guard.injected(pointPostFilter, pod)
 	if p, ok := n.promises.Get(pod.UID); ok {
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, p.Message)
+	}
+	if why := n.sleep.refusal(pod, time.Now()); why != "" {
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why)
 	}
 	if node, waits := n.victimsLeave(ctx, pod); waits {
 		return nil, fwk.NewStatus(fwk.Unschedulable, fmt.Sprintf("no node is launched while the victims on node %s terminate", node))

@@ -44,6 +44,7 @@ type plannerConfig struct {
 	keptOff      *keptOffPods
 	buffers      *bufferPlacer
 	nominations  *nominations
+	waker        *waker
 }
 
 // planner does what is due, step by step, in one goroutine. What it works with belongs to that goroutine; others reach it through
@@ -227,6 +228,7 @@ func (p *planner) overdue(now time.Time) {
 	p.reserved.Tidy(now)
 	p.keptOff.lapsed(now)
 	p.nominations.tidy(now)
+	p.waker.tend(now)
 	for _, e := range p.unplaced.Tidy(now, p.objects.placed) {
 		p.batch.Add(e, now)
 	}

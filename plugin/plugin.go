@@ -77,12 +77,16 @@ func (p *Plugin) NodeLaunch(_ context.Context, obj runtime.Object, h fwk.Handle)
 	if p.args != nil && !reflect.DeepEqual(p.args, args) {
 		return nil, fmt.Errorf("profile %s: %s: args differ from those of another profile, which shares the launcher with it", h.ProfileName(), NodeLaunchName)
 	}
+	if err := p.observe(h.SharedInformerFactory()); err != nil {
+		return nil, fmt.Errorf("profile %s: %w", h.ProfileName(), err)
+	}
 	p.args = args
 	p.served = append(p.served, h.ProfileName())
 	slices.Sort(p.served)
 	p.handle = h
 	return &nodeLaunch{nodeLaunchConfig{
 		guard: p.guard, args: args, handle: h, collected: p.collected, promises: p.promises, delays: p.delays, connection: p.connection,
+		sleep:  p.observed.sleep,
 		hooked: func() bool { return *args.Hooks && p.core.Load() != nil },
 		gathered: func(gang string) (placed int, others []*corev1.Pod) {
 			if c := p.core.Load(); c != nil {
@@ -133,7 +137,7 @@ func (p *Plugin) observe(f informers.SharedInformerFactory) error {
 		return err
 	}
 	p.observed = &observed{
-		objects: o, shares: newOnDemandShares(o, p.promises, p.assumedOn),
+		objects: o, shares: newOnDemandShares(o, p.promises, p.assumedOn), sleep: newSleepers(o.namespaces),
 		reserved: reservations.New(reservations.Config{Pod: o.pod, Terminates: o.terminates, Namespaces: o.namespaces}),
 	}
 	return nil
@@ -174,7 +178,7 @@ func (p *Plugin) Install(ctx context.Context, s Scheduler) error {
 	return hooks.Install(hooks.Config{
 		Scheduler: s.Scheduler, Pods: s.Informers.Core().V1().Pods().Lister(), Rejector: NodeLaunchName, Waker: NodeReserveName,
 		Plugin: &hookSide{
-			guard: p.guard, begins: p.begins, collected: p.collected, promises: p.promises, objects: c.queue.objects,
+			guard: p.guard, begins: p.begins, collected: p.collected, promises: p.promises, objects: c.queue.objects, sleep: p.observed.sleep,
 			profiles: c.queue.profiles, recorder: s.Recorder, lease: &corev1.ObjectReference{
 				Kind: "Lease", APIVersion: "coordination.k8s.io/v1", Namespace: s.LeaseNamespace, Name: s.LeaseName,
 			},

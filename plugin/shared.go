@@ -23,4 +23,5 @@ type observed struct {
 	objects  *objects
 	reserved *reservations.Table
 	shares   *onDemandShares
+	sleep    *sleepers
 }

@@ -47,12 +47,14 @@ type Window struct {
 type Windows []Window
 
 // Read reads the windows from the annotations of an object. The error names the field and what is wrong with it.
-func Read(annotations map[string]string) (Windows, error) {
-	text := annotations[Annotation]
+func Read(annotations map[string]string) (Windows, error) { return read(annotations, Annotation) }
+
+func read(annotations map[string]string, name string) (Windows, error) {
+	text := annotations[name]
 	if strings.TrimSpace(text) == "" {
 		return nil, nil
 	}
-	path := "metadata.annotations[" + Annotation + "]"
+	path := "metadata.annotations[" + name + "]"
 	if len(text) > mostText {
 		return nil, fmt.Errorf("%s: it has %d bytes, at most %d are read", path, len(text), mostText)
 	}

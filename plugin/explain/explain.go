@@ -103,6 +103,11 @@ func AwaitsRoom(terminating, nodeName string) Message {
 	return refused(CodeAwaitsTerminatingPod, fmt.Sprintf("no node is launched while pod %s ends, whose room it gets on node %s", terminating, nodeName), "")
 }
 
+// Asleep returns the message of a pod whose namespace sleeps.
+func Asleep(namespace string, until time.Time) Message {
+	return refused(CodeAsleep, fmt.Sprintf("namespace %s sleeps until %s", namespace, until.UTC().Format(time.RFC3339)), "")
+}
+
 // Unreachable returns the message of a pod while the launcher cannot be reached.
 func Unreachable(socket string, since time.Time, verdict string) Message {
 	text := "slipway-launcher cannot be reached at " + socket

@@ -27,6 +27,8 @@ const (
 	CodeNotLaunchable = "NotLaunchable"
 	// CodeAwaitsTerminatingPod means that the pod gets the room of a pod that terminates.
 	CodeAwaitsTerminatingPod = "AwaitsTerminatingPod"
+	// CodeAsleep means that the pod's namespace sleeps.
+	CodeAsleep = "Asleep"
 	// CodeLauncherUnreachable means that there is no connection with the launcher.
 	CodeLauncherUnreachable = "LauncherUnreachable"
 	// CodeVersionMismatch means that launcher and scheduler are of releases that do not go together.
@@ -134,7 +136,7 @@ func (r Refusal) Text() string {
 	}
 	text := strings.Join(parts, "; ")
 	switch {
-	case text == "", r.Code == CodeAwaitsGang, r.Code == CodeAwaitsTerminatingPod:
+	case text == "", r.Code == CodeAwaitsGang, r.Code == CodeAwaitsTerminatingPod, r.Code == CodeAsleep:
 		return text // The reason is a sentence of its own.
 	case r.Code == CodeNotLaunchable:
 		return "no node is launched: " + text

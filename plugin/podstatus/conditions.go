@@ -39,8 +39,11 @@ func reportedText(pod *corev1.Pod) string {
 	return Message(pod)
 }
 
-// reason returns the reason of the condition PodScheduled.
+// reason returns the reason of the condition PodScheduled. No autoscaler launches nodes for pods of reason SchedulingGated.
 func (w *Writer) reason(m explain.Message) string {
+	if m.Refusal.Code == explain.CodeAsleep {
+		return corev1.PodReasonSchedulingGated
+	}
 	if w.beside.Load() && m.Refusal.Code == "" {
 		return explain.ReasonNodeAwaited
 	}

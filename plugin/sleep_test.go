@@ -1,0 +1,62 @@
+package plugin_test
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// sleeps returns the namespace of the tests with the annotation.
+func sleeps(text string) *corev1.Namespace {
+	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default", Annotations: map[string]string{"slipway.dev/sleep": text}}}
+}
+
+// sleep replaces the annotation of the tests' namespace.
+func (h *harness) sleep(text string) {
+	h.t.Helper()
+	if _, err := h.client.CoreV1().Namespaces().Update(h.ctx, sleeps(text), metav1.UpdateOptions{}); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// always is a window that is open all the time.
+const always = `- {schedule: "@daily", duration: 48h}`
+
+// While its namespace sleeps no pod is scheduled, where a node has room or where none has, and none is launched for. It says until when. Pods of DaemonSets
+// run. When the namespace is awake its pods are scheduled at once, and their nodes launched. What cannot be read is no sleep.
+func TestPodsOfANamespaceThatSleeps(t *testing.T) {
+	t.Parallel()
+	h := start(t, harnessOptions{objects: []runtime.Object{sleeps(always), newNode("one", "3920m", nil)}})
+	for name, cpu := range map[string]int64{"fits": 500, "large": 6000} {
+		h.pod(name, labeled(name, cpu, 0))
+	}
+	h.pod("agent", func(p *corev1.Pod) {
+		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "agent", UID: "agent", Controller: new(true)}}
+	})
+	h.eventually("the DaemonSet's pod", func() bool { return h.nodeOf("agent") == "one" })
+	for _, name := range []string{"fits", "large"} {
+		h.eventually("the condition of "+name, func() bool { return strings.HasPrefix(h.message(name), "namespace default sleeps until 2") })
+	}
+	if h.nodeOf("fits") != "" || len(h.launcher.claims()) != 0 {
+		t.Errorf("in its sleep a pod is on node %q, and %d nodes were launched", h.nodeOf("fits"), len(h.launcher.claims()))
+	}
+	h.sleep(`- {schedule: "@daily", timeZone: Mars/Olympus, duration: 48h}`)
+	h.eventually("the pod where there is room", func() bool { return h.nodeOf("fits") == "one" })
+	h.eventually("a node for the other pod", func() bool { return h.launcher.podNames()["large"] == 1 })
+}
+
+// A pod that failed before its namespace slept waits in its sleep, whatever room comes.
+func TestASleepThatBegins(t *testing.T) {
+	t.Parallel()
+	h := start(t, harnessOptions{absent: true, objects: []runtime.Object{sleeps(""), newNode("small", "100m", nil)}})
+	h.pod("web", labeled("web", 500, 0))
+	h.eventually("that the pod fits nowhere", func() bool { return strings.Contains(h.message("web"), "Insufficient cpu") })
+	h.sleep(always)
+	h.createNode(newNode("one", "3920m", nil))
+	h.eventually("the condition", func() bool { return strings.Contains(h.message("web"), "sleeps until") })
+	h.sleep("")
+	h.eventually("the pod on the node", func() bool { return h.nodeOf("web") == "one" })
+}

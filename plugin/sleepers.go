@@ -1,0 +1,214 @@
+package plugin
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	corelisters "k8s.io/client-go/listers/core/v1"
+
+	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
+	"github.com/slipway-k8s/slipway/internal/window"
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/plugin/explain"
+	"github.com/slipway-k8s/slipway/plugin/podstatus"
+)
+
+const (
+	// unknownLead is how long before the end of a sleep its pods wake where no node's boot is known.
+	unknownLead = 75 * time.Second
+	// besidesBoot is what pods need beside the boot of their nodes: to be planned, launched and started.
+	besidesBoot = 15 * time.Second
+	// learnEvery is how often the boots of nodes are looked at, learnWithin how old a node may be.
+	learnEvery, learnWithin = 30 * time.Second, 24 * time.Hour
+	// longestBoot is what no boot takes: the node was not Ready for a while since.
+	longestBoot = 10 * time.Minute
+)
+
+// sleepers hold back the pods of namespaces that sleep. It is safe for concurrent use.
+type sleepers struct {
+	namespaces corelisters.NamespaceLister
+
+	mu sync.Mutex
+	// lead is how long before the end of a sleep its pods wake.
+	lead time.Duration
+	// known are the namespaces with windows that pods were held back for, or might have been.
+	known map[string]*slumber
+	// held are the pods that nobody has reported on yet.
+	held map[types.UID]heldPod
+}
+
+// slumber is what is known of the windows of one namespace.
+type slumber struct {
+	// text is the annotation that windows were read from.
+	text    string
+	windows window.Windows
+	// asleep means that it sleeps until the time until; awake means that it does not, at least until then. It is computed anew after it.
+	asleep bool
+	until  time.Time
+	// ends is when the windows close.
+	ends time.Time
+	// holds means that pods were held back.
+	holds bool
+}
+
+// heldPod is a pod that is held back, and until when its namespace sleeps.
+type heldPod struct {
+	ref  catalog.PodRef
+	ends time.Time
+}
+
+func newSleepers(namespaces corelisters.NamespaceLister) *sleepers {
+	return &sleepers{namespaces: namespaces, lead: unknownLead, known: map[string]*slumber{}, held: map[types.UID]heldPod{}}
+}
+
+// holds reports whether the pod is held back, and until when its namespace sleeps. Pods of DaemonSets are not: they cost nothing where a node runs.
+func (s *sleepers) holds(pod *corev1.Pod, now time.Time) (ends time.Time, ok bool) {
+	namespace, err := s.namespaces.Get(pod.Namespace)
+	if err != nil || namespace.Annotations[window.SleepAnnotation] == "" || ownedByDaemonSet(pod) {
+		return time.Time{}, false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	of := s.look(namespace, now)
+	if !of.asleep {
+		return time.Time{}, false
+	}
+	of.holds = true
+	s.held[pod.UID] = heldPod{catalog.PodRefOf(pod), of.ends}
+	return of.ends, true
+}
+
+// refusal returns why the pod is held back; empty if it is not.
+func (s *sleepers) refusal(pod *corev1.Pod, now time.Time) string {
+	if ends, held := s.holds(pod, now); held {
+		return explain.Asleep(pod.Namespace, ends).String()
+	}
+	return ""
+}
+
+// look returns what holds for the namespace now. The caller holds the lock.
+func (s *sleepers) look(namespace *corev1.Namespace, now time.Time) *slumber {
+	of := s.known[namespace.Name]
+	if of == nil {
+		of = &slumber{}
+		s.known[namespace.Name] = of
+	}
+	if text := namespace.Annotations[window.SleepAnnotation]; of.text != text {
+		// The launcher writes an Event about windows that cannot be read: the namespace does not sleep.
+		windows, err := window.ReadSleep(namespace.Name, namespace.Annotations)
+		if err != nil {
+			windows = nil
+		}
+		of.text, of.windows, of.until = text, windows, time.Time{}
+	}
+	if now.Before(of.until) || len(of.windows) == 0 {
+		of.asleep = of.asleep && len(of.windows) > 0
+		return of
+	}
+	span, open := of.windows.Span(now)
+	wakes := span.Wakes(s.lead)
+	of.ends, of.asleep = span.Until, open && now.Before(wakes)
+	switch {
+	case of.asleep:
+		of.until = wakes
+	case open:
+		of.until = span.Until
+	default:
+		of.until = of.windows.Next(now)
+	}
+	return of
+}
+
+// woken returns the namespaces that pods were held back for and that are awake by now, and forgets those that do not sleep any more.
+func (s *sleepers) woken(now time.Time) (out []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for name, of := range s.known {
+		namespace, err := s.namespaces.Get(name)
+		if gone := err != nil || namespace.Annotations[window.SleepAnnotation] == ""; gone {
+			delete(s.known, name)
+		} else if s.look(namespace, now).asleep {
+			continue
+		}
+		if of.holds {
+			of.holds = false
+			out = append(out, name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// take returns the pods that were held back since the last call.
+func (s *sleepers) take() map[types.UID]heldPod {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := s.held
+	if len(out) > 0 {
+		s.held = map[types.UID]heldPod{}
+	}
+	return out
+}
+
+// learned takes over how long nodes need to boot; zero leaves what was learned before.
+func (s *sleepers) learned(boot time.Duration) {
+	if boot <= 0 {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lead = boot + besidesBoot
+}
+
+// bootTime returns within which time nine of ten nodes were Ready, zero for no nodes. Those that were stopped for a standby buffer have a Node since their start.
+func bootTime(nodes []*corev1.Node, now time.Time) time.Duration {
+	var took []time.Duration
+	for _, node := range nodes {
+		ready := conditions.Ready(node)
+		if node.Labels[nodePoolLabel] == "" || ready == nil || ready.Status != corev1.ConditionTrue || now.Sub(node.CreationTimestamp.Time) > learnWithin {
+			continue
+		}
+		if d := ready.LastTransitionTime.Sub(node.CreationTimestamp.Time); d > 0 && d < longestBoot {
+			took = append(took, d)
+		}
+	}
+	if len(took) == 0 {
+		return 0
+	}
+	slices.Sort(took)
+	return took[len(took)*9/10]
+}
+
+// waker wakes pods whose namespace sleeps no more, and reports on those that are held back. The planner's goroutine alone uses it.
+type waker struct {
+	sleep  *sleepers
+	queue  *queue
+	status *podstatus.Writer
+	// learnedAt is when the boots of nodes were last looked at.
+	learnedAt time.Time
+}
+
+// tend does what is due.
+func (w *waker) tend(now time.Time) {
+	objects := w.queue.objects
+	if now.Sub(w.learnedAt) >= learnEvery {
+		w.learnedAt = now
+		if nodes, err := objects.nodes.List(labels.Everything()); err == nil {
+			w.sleep.learned(bootTime(nodes, now))
+		}
+	}
+	for _, held := range w.sleep.take() {
+		w.status.Report(podstatus.Note{Pod: held.ref, Message: explain.Asleep(held.ref.Namespace, held.ends)})
+	}
+	for _, namespace := range w.sleep.woken(now) {
+		pods, err := objects.pods.Pods(namespace).List(labels.Everything())
+		if err != nil {
+			continue
+		}
+		w.queue.activatePods(slices.DeleteFunc(pods, func(p *corev1.Pod) bool { return p.Spec.NodeName != "" || p.DeletionTimestamp != nil }))
+	}
+}

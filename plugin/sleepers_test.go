@@ -1,0 +1,75 @@
+package plugin
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/slipway-k8s/slipway/internal/window"
+)
+
+// A namespace wakes as long before the end of its sleep as nodes need to boot. Its pods are held until then, and again in the next sleep.
+func TestWakesBeforeTheEnd(t *testing.T) {
+	store := cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil)
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop", Annotations: map[string]string{
+		window.SleepAnnotation: `- {schedule: "0 20 * * *", duration: 10h}`,
+	}}}
+	if err := store.Add(namespace); err != nil {
+		t.Fatal(err)
+	}
+	s := newSleepers(corelisters.NewNamespaceLister(store))
+	s.learned(45 * time.Second)
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "web"}}
+	other := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "elsewhere", Name: "web", UID: "other"}}
+	for _, c := range []struct {
+		at          string
+		held, woken bool
+	}{
+		{"2026-11-26T19:59:59Z", false, false},
+		{"2026-11-26T20:00:00Z", true, false},
+		{"2026-11-27T05:58:59Z", true, false},
+		{"2026-11-27T05:59:00Z", false, true},
+		{"2026-11-27T05:59:30Z", false, false},
+		{"2026-11-27T06:00:00Z", false, false},
+		{"2026-11-27T20:00:01Z", true, false},
+	} {
+		now, err := time.Parse(time.RFC3339, c.at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if woken := s.woken(now); (len(woken) > 0) != c.woken {
+			t.Errorf("%s: %v are awake", c.at, woken)
+		}
+		if _, held := s.holds(pod, now); held != c.held {
+			t.Errorf("%s: held %t", c.at, held)
+		}
+		if why := s.refusal(other, now); why != "" {
+			t.Errorf("%s: a pod elsewhere: %s", c.at, why)
+		}
+	}
+}
+
+// The lead is that of nine of ten nodes of the last day. One that was not Ready for long, or is another's, does not count.
+func TestBootTime(t *testing.T) {
+	now := time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)
+	node := func(ago, took time.Duration, pool string) *corev1.Node {
+		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint(ago), CreationTimestamp: metav1.NewTime(now.Add(-ago)), Labels: map[string]string{nodePoolLabel: pool}}}
+		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(now.Add(took - ago))}}
+		return n
+	}
+	if got := bootTime([]*corev1.Node{node(time.Hour, time.Minute, "")}, now); got != 0 {
+		t.Errorf("without nodes of slipway: %s", got)
+	}
+	nodes := []*corev1.Node{node(time.Hour, 30*time.Minute, "a"), node(30*time.Hour, 5*time.Minute, "a"), node(time.Hour, 5*time.Minute, "")}
+	for i := range 20 {
+		nodes = append(nodes, node(time.Hour, time.Duration(30+i)*time.Second, "a"))
+	}
+	if got := bootTime(nodes, now); got != 48*time.Second {
+		t.Errorf("nine of ten within %s, want 48s", got)
+	}
+}
