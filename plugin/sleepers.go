@@ -37,7 +37,7 @@ type sleepers struct {
 	lead time.Duration
 	// known are the namespaces with windows that pods were held back for, or might have been.
 	known map[string]*slumber
-	// held are the pods that nobody has reported on yet.
+	// held are the pods that were not reported on yet.
 	held map[types.UID]heldPod
 }
 
@@ -46,7 +46,7 @@ type slumber struct {
 	// text is the annotation that windows were read from.
 	text    string
 	windows window.Windows
-	// asleep means that it sleeps until the time until; awake means that it does not, at least until then. It is computed anew after it.
+	// asleep means that it sleeps until the time until; awake means that it does not, at least until then. It is computed again after that.
 	asleep bool
 	until  time.Time
 	// ends is when the windows close.
