@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
 
 	"github.com/slipway-k8s/slipway/launcher/api"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
@@ -118,7 +120,8 @@ func newIdlePlanner(t *testing.T, activate func([]catalog.PodRef)) *planner {
 	if err != nil {
 		t.Fatal(err)
 	}
-	collected, objects := intake.NewCollector(), &objects{}
+	none := cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil)
+	collected, objects := intake.NewCollector(), &objects{nodes: corelisters.NewNodeLister(none), namespaces: corelisters.NewNamespaceLister(none)}
 	parts := plannerParts{
 		coreConfig: coreConfig{
 			shared: shared{
@@ -126,7 +129,7 @@ func newIdlePlanner(t *testing.T, activate func([]catalog.PodRef)) *planner {
 				connection: &connection{metrics: m, changed: collected.Notify}, begins: newBeginning(), delays: newDelays(m),
 			},
 			observed: observed{
-				objects: objects, reserved: reservations.New(reservations.Config{}), shares: newOnDemandShares(objects, table, nil),
+				objects: objects, reserved: reservations.New(reservations.Config{}), shares: newOnDemandShares(objects, table, nil), sleep: newSleepers(objects.namespaces),
 			}, args: args,
 		},
 		queue: &queue{objects: objects, profiles: &profiles{}}, link: l, status: podstatus.New(podstatus.Config{}),
