@@ -19,6 +19,7 @@ import (
 	"github.com/slipway-k8s/slipway/plugin/podstatus"
 	"github.com/slipway-k8s/slipway/plugin/promise"
 	"github.com/slipway-k8s/slipway/plugin/reservations"
+	"github.com/slipway-k8s/slipway/plugin/waking"
 )
 
 // The first scheduling cycle begins when the promises are restored, or when the launcher has had its time. No later one waits.
@@ -133,7 +134,7 @@ func newIdlePlanner(t *testing.T, activate func([]catalog.PodRef)) *planner {
 			}, args: args,
 		},
 		queue: &queue{objects: objects, profiles: &profiles{}}, link: l, status: podstatus.New(podstatus.Config{}),
-		consolidator: &consolidator{}, view: catalogview.New(), buffers: buffers.NewTable(), unplaced: pending.New(), snapshot: &snapshot{},
+		consolidator: &consolidator{}, view: catalogview.New(), buffers: buffers.NewTable(), unplaced: pending.New(), snapshot: &snapshot{}, times: waking.NewTimes(),
 	}
 	p, err := parts.planner()
 	if err != nil {

@@ -22,6 +22,7 @@ import (
 	"github.com/slipway-k8s/slipway/plugin/podstatus"
 	"github.com/slipway-k8s/slipway/plugin/promise"
 	"github.com/slipway-k8s/slipway/plugin/reservations"
+	"github.com/slipway-k8s/slipway/plugin/waking"
 )
 
 // confirmAfter is how much later than the launcher a promise's deadline is, so that the launcher's answer comes first.
@@ -51,6 +52,8 @@ type catalogUpdatesConfig struct {
 	begins   *beginning
 	metrics  *metrics
 	shares   *onDemandShares
+	// times learn how long nodes need.
+	times *waking.Times
 	// promiseTimeout is how long a promise lasts of which the launcher reports nothing.
 	promiseTimeout time.Duration
 }
@@ -193,6 +196,7 @@ func (c *catalogUpdates) onEnded(ctx context.Context, e link.End, now time.Time)
 	c.view.Ended(e.Node, lacked && e.Reason != ec2error.ReasonSpotRole, now)
 	c.metrics.probation.Set(float64(c.view.OnProbation(now)))
 	c.delays.ended(e)
+	c.times.End(name, now, e.Outcome == api.Outcome_OUTCOME_INITIALIZED)
 	switch e.Outcome {
 	case api.Outcome_OUTCOME_INITIALIZED:
 		c.view.Initialized(e.Node, now)

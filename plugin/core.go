@@ -19,6 +19,7 @@ import (
 	"github.com/slipway-k8s/slipway/plugin/provision"
 	"github.com/slipway-k8s/slipway/plugin/provision/podclass"
 	"github.com/slipway-k8s/slipway/plugin/verify"
+	"github.com/slipway-k8s/slipway/plugin/waking"
 )
 
 // coreConfig is what a core is made of. All fields are required.
@@ -76,6 +77,7 @@ func newCore(ctx context.Context, c coreConfig) (*core, error) {
 	parts := plannerParts{
 		coreConfig: c, queue: q, link: to, planning: planning, needs: needs, status: status, consolidator: consolidator,
 		view: catalogview.New(), unplaced: pending.New(), snapshot: q.newSnapshot(), buffers: buffers.NewTable(),
+		times: waking.NewTimes(),
 	}
 	planner, err := parts.planner()
 	if err != nil {
@@ -126,6 +128,7 @@ type plannerParts struct {
 	snapshot     *snapshot
 	buffers      *buffers.Table
 	bufferBoard  bufferBoard
+	times        *waking.Times
 }
 
 // planner returns the planner with the objects of its goroutine, each made after those that it needs.
@@ -142,7 +145,7 @@ func (p *plannerParts) planner() (*planner, error) {
 	updates := &catalogUpdates{catalogUpdatesConfig: catalogUpdatesConfig{
 		inbox: p.inbox, view: p.view, promises: p.promises, reserved: p.reserved, buffers: p.buffers, unplaced: p.unplaced, delays: p.delays,
 		status: p.status, queue: p.queue, snapshot: p.snapshot, begins: p.begins, metrics: p.metrics,
-		shares:         p.shares,
+		shares: p.shares, times: p.times,
 		promiseTimeout: p.args.PromiseTimeout.Duration,
 	}}
 	adopter := &adopter{adopterConfig: adopterConfig{
@@ -180,10 +183,11 @@ func (p *plannerParts) provisioner(updates *catalogUpdates, adopter *adopter) *p
 		},
 		queue: p.queue, snapshot: p.snapshot, needs: p.needs, view: p.view, promises: p.promises, reserved: p.reserved, buffers: p.buffers,
 		unplaced: p.unplaced, planning: p.planning, status: p.status, guard: p.guard, timeout: p.args.PlanTimeout.Duration,
+		times: p.times, waitingCost: float64(*p.args.WaitingCost),
 		sender: &launchSender{launchSenderConfig: launchSenderConfig{
 			link: p.link, updates: updates, adopter: adopter, view: p.view, promises: p.promises, reserved: p.reserved, buffers: p.buffers,
 			unplaced: p.unplaced, delays: p.delays, status: p.status, queue: p.queue, snapshot: p.snapshot, metrics: p.metrics,
-			promiseTimeout: p.args.PromiseTimeout.Duration, beside: beside,
+			promiseTimeout: p.args.PromiseTimeout.Duration, beside: beside, times: p.times,
 			gangs: &gangs{
 				queue: p.queue, link: p.link, promises: p.promises, unplaced: p.unplaced, delays: p.delays, status: p.status, metrics: p.metrics,
 				waiting: func(each func(fwk.WaitingPod)) { p.handle.IterateOverWaitingPods(each) }, beside: beside,

@@ -23,6 +23,7 @@ import (
 	"github.com/slipway-k8s/slipway/plugin/promise"
 	"github.com/slipway-k8s/slipway/plugin/provision/clusterview"
 	"github.com/slipway-k8s/slipway/plugin/reservations"
+	"github.com/slipway-k8s/slipway/plugin/waking"
 )
 
 const (
@@ -48,6 +49,8 @@ type launchSenderConfig struct {
 	queue    *queue
 	snapshot *snapshot
 	metrics  *metrics
+	// times learn how long nodes need.
+	times *waking.Times
 	// promiseTimeout is how long a promise lasts of which the launcher reports nothing.
 	promiseTimeout time.Duration
 	// beside makes a call in a goroutine of its own and reads what the launcher reports until it is over.
@@ -224,6 +227,9 @@ func (s *launchSender) recorded(ctx context.Context, w *work, refused map[string
 		names = append(names, c.Name)
 		s.promises.Recorded(c.Name, now)
 		s.view.Record(c, now)
+		if c.Standby == "" { // The node of a standby buffer is stopped instead.
+			s.times.Begin(c.Name, waking.Kind{NodePool: c.NodePool, InstanceType: c.Expected.InstanceType}, now)
+		}
 		s.reserveRoom(w, c.Members, reservations.Place{NodeClaim: c.Name, At: now})
 		if w.pending() {
 			s.delays.launched(c.Name, c.Members, s.queue.objects.pod, now)
@@ -239,6 +245,9 @@ func (s *launchSender) recorded(ctx context.Context, w *work, refused map[string
 			continue
 		}
 		s.promises.Recorded(pl.Node, now)
+		if n := w.result.Input.Catalog.InFlight[pl.Node]; w.pending() && n.Sleeps() {
+			s.times.Begin(pl.Node, kindOf(n, true), now)
+		}
 		s.buffers.Took(pl.Node, w.takes, podsOf(pl.Members))
 		s.reserveRoom(w, pl.Members, reservations.Place{NodeClaim: pl.Node, Node: w.result.Input.Catalog.InFlight[pl.Node].NodeName, At: now})
 		if w.pending() {

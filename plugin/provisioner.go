@@ -23,6 +23,7 @@ import (
 	"github.com/slipway-k8s/slipway/plugin/promise"
 	"github.com/slipway-k8s/slipway/plugin/provision"
 	"github.com/slipway-k8s/slipway/plugin/reservations"
+	"github.com/slipway-k8s/slipway/plugin/waking"
 )
 
 const (
@@ -50,6 +51,9 @@ type provisioner struct {
 	guard    *guard
 	// timeout of one plan.
 	timeout time.Duration
+	// times are how long nodes need, waitingCost is what an hour in which one pod waits costs in USD.
+	times       *waking.Times
+	waitingCost float64
 }
 
 // plan plans the entries, and launches what is missing. A batch on which our code fails is divided, by namespace first,
@@ -121,6 +125,7 @@ func (p *provisioner) attempt(ctx context.Context, entries []intake.Entry, of pu
 	if err != nil {
 		return nil, err
 	}
+	result = p.weigh(within, entries, of, result)
 	return &work{purpose: of, entries: entries, byUID: byUID, result: result}, ctx.Err()
 }
 

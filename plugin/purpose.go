@@ -22,6 +22,9 @@ type purpose struct {
 	takes map[string]bool
 	// noLaunch means that no node is launched for the pods: they have room on nodes that exist, or none.
 	noLaunch bool
+	// asleep are the NodeClaims of standby buffers that are not woken for the pods, and noneWakes means that none is.
+	asleep    map[string]bool
+	noneWakes bool
 	// standby is the UID of the standby buffer whose pods are planned; empty for all other pods.
 	standby string
 }
@@ -58,7 +61,7 @@ func (p purpose) sees(n catalog.InFlightNode, of catalog.State) bool {
 	case p.standby != "":
 		return n.Sleeps() && n.Standby == p.standby && !n.Outdated
 	case n.Sleeps():
-		return p.takes[n.Standby] && !n.Stopping && (n.Phase >= catalog.PhaseNodeCreated || of.Offers(n))
+		return !p.noneWakes && !p.asleep[n.NodeClaim] && p.takes[n.Standby] && !n.Stopping && (n.Phase >= catalog.PhaseNodeCreated || of.Offers(n))
 	}
 	return true
 }

@@ -1,8 +1,10 @@
 package plugin_test
 
 import (
+	"fmt"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/slipway-k8s/slipway/launcher/api"
@@ -72,4 +74,28 @@ func TestStandbyBesideReserved(t *testing.T) {
 	if again[0].GetInFlight() != 2 || again[1].GetExisting() != 1 || len(h.launcher.claims()) != len(got[0].GetNodeClaims()) {
 		t.Errorf("asked again: %v, %d NodeClaims", again, len(h.launcher.claims()))
 	}
+}
+
+// One pod does not wake a large node where waiting costs less than that node costs more. Ten pods do, which need one as large.
+func TestStandbyThatDoesNotPay(t *testing.T) {
+	h := start(t, harnessOptions{args: []string{"batchIdle: 1m", "batchMax: 2m", "waitingCost: 1"}, objects: []runtime.Object{newNode("small", "100m", nil)}})
+	large := buffer(t, "spare", 1, "15", func(s *corev1.PodTemplateSpec) { s.Labels = map[string]string{"app": "web"} })
+	large.Takers, large.Standby = &api.Takers{Selector: "app=web"}, true
+	if got := h.buffers("1", large).GetBuffers()[0]; got.GetInFlight() != 1 {
+		t.Fatalf("places %v", got)
+	}
+	sleeps := h.launcher.claims()[0].GetName()
+	h.pod("one", labeled("web", 1500, 0))
+	h.eventually("a node for one pod", func() bool { return h.launcher.podNames()["one"] == 1 })
+	if h.placedOn(sleeps) != 0 || len(h.launcher.claims()) != 2 || h.launcher.claims()[1].GetExpected().GetInstanceType() != "m7g.large" {
+		t.Errorf("one pod: %d on the node that sleeps, launched %v", h.placedOn(sleeps), h.launcher.claims())
+	}
+	h.replicaSet("many", 10)
+	for i := range 10 {
+		h.pod(fmt.Sprintf("many-%d", i), func(p *corev1.Pod) {
+			ownedBy("many")(p)
+			labeled("web", 1500, 0)(p)
+		})
+	}
+	h.eventually("ten pods on the node that sleeps", func() bool { return h.placedOn(sleeps) == 10 })
 }

@@ -2,6 +2,7 @@ package bench_test
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"runtime"
 	"strings"
@@ -93,13 +94,18 @@ func (l *lab) pool(name string, cpus ...string) {
 // deployment creates a Deployment of n pods that ask for cpu and memory and run on nodes of the pool alone.
 func (l *lab) deployment(name, pool string, n int32, spec corev1.PodSpec) *appsv1.Deployment {
 	l.b.Helper()
+	d := deploymentOf(name, pool, n, spec)
+	l.Create(d)
+	return d
+}
+
+func deploymentOf(name, pool string, n int32, spec corev1.PodSpec) *appsv1.Deployment {
 	labels := map[string]string{"app": name}
 	spec.NodeSelector = map[string]string{karpv1.NodePoolLabelKey: pool}
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
 	d.Spec.Replicas = &n
-	d.Spec.Selector = &metav1.LabelSelector{MatchLabels: labels}
+	d.Spec.Selector = &metav1.LabelSelector{MatchLabels: maps.Clone(labels)}
 	d.Spec.Template = corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: spec}
-	l.Create(d)
 	return d
 }
 

@@ -74,17 +74,23 @@ func (s State) TypesOf(pool string) []InstanceType {
 
 // Offers reports whether EC2 has capacity of a node's offering, as far as it is known.
 func (s State) Offers(n InFlightNode) bool {
+	o, ok := s.OfferingOf(n)
+	return ok && o.Available
+}
+
+// OfferingOf returns a node's offering; ok is false where the catalog does not have it any more.
+func (s State) OfferingOf(n InFlightNode) (out Offering, ok bool) {
 	for _, t := range s.TypesOf(n.NodePool) {
 		if t.Name != n.InstanceType {
 			continue
 		}
 		for _, o := range t.Offerings {
-			if o.Available && o.Zone == n.Zone && o.CapacityType == n.CapacityType {
-				return true
+			if o.Zone == n.Zone && o.CapacityType == n.CapacityType && (o.Available || !ok) {
+				out, ok = o, true
 			}
 		}
 	}
-	return false
+	return out, ok
 }
 
 // InstanceType describes what nodes of one EC2 instance type, launched from one EC2NodeClass, offer to pods.
