@@ -68,7 +68,7 @@ const formatHTML = "html"
 
 // newSimulate returns the command simulate.
 func newSimulate(o *options) *cobra.Command {
-	s, moves, format := &simulation{}, newConsolidation(), "table"
+	s, moves, format, buffers := &simulation{}, newConsolidation(), "table", false
 	cmd := &cobra.Command{
 		Use:   "simulate -f FILE_OR_DIRECTORY...",
 		Short: "Show what slipway would launch for pending pods, offline",
@@ -76,12 +76,16 @@ func newSimulate(o *options) *cobra.Command {
   kubectl get nodepools,ec2nodeclasses,nodes,pods,daemonsets -A -o yaml | slipway simulate -f - -o json
   slipway simulate --from-cluster
   slipway simulate --from-cluster --consolidate
+  slipway simulate --from-cluster --buffers
   slipway simulate --from-cluster --consolidate -o html > saving.html`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !slices.Contains([]string{"table", "json", "yaml", formatHTML}, format) {
 				return fmt.Errorf("--output %s: table, json, yaml or html is expected", format)
 			}
 			s.files = append(s.files, args...)
+			if buffers {
+				return s.answerBuffers(cmd, o, format)
+			}
 			if moves.on {
 				return moves.run(cmd, o, s, format)
 			}
@@ -100,6 +104,7 @@ func newSimulate(o *options) *cobra.Command {
 	}
 	s.addFlags(cmd.Flags())
 	moves.addFlags(cmd.Flags())
+	cmd.Flags().BoolVar(&buffers, "buffers", false, "with --from-cluster: show what buffers would have cost and saved in the last day, instead of planning")
 	cmd.Flags().StringVarP(&format, "output", "o", format, "table, json, yaml or html: one file for a browser, with nothing outside of it")
 	return cmd
 }

@@ -174,7 +174,8 @@ func TestSimulateErrors(t *testing.T) {
 		"simulate --prices " + write(t, "p.json", `{"on-demand": []}`) + " -f " + objects: "prices:",
 		"simulate --instance-types " + write(t, "i.json", `[]`) + " -f " + objects:        "instance types:",
 		"simulate --node-share -0.1 -f " + objects:                                        "--node-share -0.1",
-		"explain": "explain what?",
+		"simulate --buffers -f " + objects:                                                "--from-cluster without files is expected",
+		"explain":                                                                         "explain what?",
 	} {
 		if stdout, _, err := slipway(t, "", strings.Fields(args)...); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want an error with %q; printed %s", args, err, want, stdout)

@@ -56,7 +56,7 @@ func TestRing(t *testing.T) {
 	list := r.List(now)
 	want := view.Decision{
 		At: now.Add(-time.Hour), What: view.Launched, NodeClaims: []string{"one"}, NodePool: "default", Why: "for 2 pods", InstanceType: "m7g.large", Zone: "us-east-1a",
-		CapacityType: "spot", Price: 0.03,
+		CapacityType: "spot", Price: 0.03, Pods: 2,
 	}
 	if len(list) != 1 || fmt.Sprint(list[0]) != fmt.Sprint(want) {
 		t.Errorf("got %+v, want %+v", list, want)
@@ -188,6 +188,24 @@ func TestDecisionsSurviveARestart(t *testing.T) {
 	third := start(t, cluster)
 	if third.round(t.Context(), now); !strings.Contains(third.texts(), "refusal e") || !strings.Contains(third.texts(), "launch a") {
 		t.Errorf("after what could not be read:\n%s", third.texts())
+	}
+}
+
+// The command line reads what the launcher has written: launches have their number of pods.
+func TestRead(t *testing.T) {
+	now, cluster := time.Now(), fake.NewClientBuilder().WithScheme(scheme.Scheme).Build()
+	if list, err := Read(t.Context(), cluster, "kube-system", now); err != nil || list != nil {
+		t.Errorf("without the ConfigMap: %v, %v", list, err)
+	}
+	writer := start(t, cluster)
+	writer.leads = true
+	writer.observe(launched("a", now.Add(-time.Minute)))
+	writer.observe(launched("b", now.Add(-25*time.Hour)))
+	writer.round(t.Context(), now)
+	writer.round(t.Context(), now)
+	list, err := Read(t.Context(), cluster, "kube-system", now)
+	if err != nil || len(list) != 1 || list[0].Pods != 2 || list[0].What != view.Launched {
+		t.Errorf("%+v, %v", list, err)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
@@ -212,4 +213,25 @@ func (r *Recorder) write(ctx context.Context, have *corev1.ConfigMap, exists boo
 		return fmt.Errorf("writing ConfigMap %s/%s: %w", r.config.Namespace, Name, err)
 	}
 	return nil
+}
+
+// Read returns the decisions of the last 24 hours from the ConfigMap of a namespace, the latest first; none where it does not exist.
+func Read(ctx context.Context, reader client.Reader, namespace string, now time.Time) ([]view.Decision, error) {
+	have := &corev1.ConfigMap{}
+	err := reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: Name}, have)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading ConfigMap %s/%s: %w", namespace, Name, err)
+	}
+	list, err := decode(have.BinaryData[dataKey])
+	if err != nil {
+		return nil, fmt.Errorf("ConfigMap %s/%s: %w", namespace, Name, err)
+	}
+	var ring Ring
+	for _, d := range list {
+		ring.Add(d, now)
+	}
+	return ring.List(now), nil
 }

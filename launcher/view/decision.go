@@ -27,6 +27,8 @@ type Decision struct {
 	NodePool string `json:"nodePool,omitempty"`
 	// Why it was done; for a termination, the reason of the NodeClaim's condition DisruptionReason, such as Expired or Drifted.
 	Why string `json:"why,omitempty"`
+	// Pods that waited for the node that was launched; 0 for what was launched in place of another node.
+	Pods int `json:"pods,omitempty"`
 	// InstanceType of the first of them.
 	InstanceType string `json:"instanceType,omitempty"`
 	// Zone of the first of them.
@@ -77,7 +79,11 @@ func NewDecision(what What, at time.Time, why string, claims ...*karpv1.NodeClai
 func DecisionsOf(claim *karpv1.NodeClaim) []Decision {
 	var out []Decision
 	if c := conditions.Claim(claim, karpv1.ConditionTypeLaunched); c.IsTrue() && claim.Status.ProviderID != "" {
-		out = append(out, NewDecision(Launched, c.LastTransitionTime.Time, whyLaunched(claim), claim))
+		d := NewDecision(Launched, c.LastTransitionTime.Time, whyLaunched(claim), claim)
+		if pods, _ := record.Pods(claim); len(record.Replaces(claim)) == 0 { // Without the annotation there are none.
+			d.Pods = len(pods)
+		}
+		out = append(out, d)
 	}
 	if claim.DeletionTimestamp != nil {
 		out = append(out, NewDecision(Terminated, claim.DeletionTimestamp.Time, cmp.Or(whyTerminating(claim), "Deleted"), claim))
