@@ -44,13 +44,13 @@ func BenchmarkRoom(b *testing.B) {
 			l.pool(name, "2")
 			l.room(name)
 		}
-		took := l.awaitRooms()
+		took := l.awaitRooms(false)
 		waiting := map[string]float64{}
 		for _, name := range rooms() {
 			waiting[name] = l.perHour(name)
 		}
 		l.arrive("web")
-		refilled := l.awaitRooms() // What was taken is asked for within the five seconds that are waited first.
+		refilled := l.awaitRooms(true)
 		first := l.awaitPods("web")
 		l.arrive("other")
 		l.Await("other pods where any may come", func() bool { return l.bound("other-"+active) == roomPods && l.bound("other-"+pause) == roomPods })
@@ -109,13 +109,15 @@ func (l *lab) there(name string) bool {
 	return meta.IsStatusConditionTrue(buffer.Status.Conditions, "Provisioning")
 }
 
-// awaitRooms waits until all room is there, and returns how many seconds each took.
-func (l *lab) awaitRooms() map[string]float64 {
+// awaitRooms waits until all room is there, and returns how many seconds each took. Room that is taken is gone first.
+func (l *lab) awaitRooms(taken bool) map[string]float64 {
 	l.b.Helper()
-	took, start := map[string]float64{}, time.Now()
+	took, gone, start := map[string]float64{}, map[string]bool{}, time.Now()
 	l.Await("room", func() bool {
 		for _, name := range rooms() {
-			if _, done := took[name]; !done && time.Since(start) > 5*time.Second && l.there(name) {
+			there := l.there(name)
+			gone[name] = gone[name] || !there || !taken || name == bare
+			if _, done := took[name]; !done && gone[name] && there {
 				took[name] = time.Since(start).Seconds()
 			}
 		}

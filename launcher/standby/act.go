@@ -83,7 +83,7 @@ func (c *Controller) stop(ctx context.Context, o Observed, missing string) (time
 		klog.FromContext(ctx).Info("Stopping an instance for a standby buffer", "nodeClaim", klog.KObj(o.Claim), "missing", missing)
 	}
 	id := index.InstanceID(o.Claim.Status.ProviderID)
-	err := c.config.Cloud.StopInstances(ctx, []string{id})[id]
+	err := c.stops.do(ctx, id)
 	refused, is := cloud.AsPower(err)
 	switch {
 	case err == nil || is && refused.Cause.Passing() || cloud.IsNotFound(err):
@@ -150,10 +150,10 @@ func (c *Controller) start(ctx context.Context, o Observed) (time.Duration, erro
 		}
 	}
 	id, pool := index.InstanceID(claim.Status.ProviderID), claim.Labels[karpv1.NodePoolLabelKey]
-	err := c.config.Cloud.StartInstances(ctx, []cloud.Instance{{
+	err := c.starts.do(ctx, cloud.Instance{
 		ID: id, InstanceType: claim.Labels[corev1.LabelInstanceTypeStable], Zone: claim.Labels[corev1.LabelTopologyZone],
 		CapacityType: claim.Labels[karpv1.CapacityTypeLabelKey],
-	}})[id]
+	})
 	refused, is := cloud.AsPower(err)
 	switch {
 	case err == nil:

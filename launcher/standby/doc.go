@@ -5,5 +5,7 @@
 // point the next round goes on from there. What the state is good for is in package record. From the start on, package join does the rest, as for a
 // node that was launched.
 //
+// Stops and starts of a moment are one call of EC2.
+//
 // Decide is pure. Controller is the reconciler around it. Its effects run under leadership.
 package standby

@@ -75,6 +75,9 @@ type Config struct {
 type Controller struct {
 	config  Config
 	metrics *metrics
+	// stops and starts are the calls of EC2, many instances in one.
+	stops  together[string]
+	starts together[cloud.Instance]
 
 	mu sync.Mutex
 	// claims are what is remembered of each claim.
@@ -99,7 +102,11 @@ func New(c Config) (*Controller, error) {
 		return nil, errors.New("standby: every field of Config is required")
 	}
 	m, err := newMetrics(c.Registerer)
-	return &Controller{config: c, metrics: m, claims: map[types.UID]remembered{}}, err
+	return &Controller{
+		config: c, metrics: m, claims: map[types.UID]remembered{},
+		stops:  together[string]{call: c.Cloud.StopInstances, id: func(id string) string { return id }},
+		starts: together[cloud.Instance]{call: c.Cloud.StartInstances, id: func(i cloud.Instance) string { return i.ID }},
+	}, err
 }
 
 // SetupWithManager adds the reconciler to a manager.
