@@ -24,6 +24,9 @@ type Record struct {
 	Commitments []catalog.CommitmentUse
 	// Day is the day.
 	Day *Day
+
+	// young are charges that EC2 may take back, in the record of the last day.
+	young []youngNode
 }
 
 const (
@@ -47,6 +50,16 @@ type encoded struct {
 	Commitments []catalog.CommitmentUse `json:"commitments,omitempty"`
 	Keys        []Key                   `json:"keys"`
 	Hours       []encodedHour           `json:"hours"`
+	// Young are the charges that EC2 may take back, with what they name.
+	Young      []encodedYoung `json:"young,omitempty"`
+	YoungPools []string       `json:"youngPools,omitempty"`
+	YoungKeys  []Key          `json:"youngKeys,omitempty"`
+}
+
+// encodedYoung has of each charge its date and hour, the indexes of its NodePool and key, the account, and billionths of USD.
+type encodedYoung struct {
+	ID      string     `json:"id"`
+	Charges [][6]int64 `json:"charges"`
 }
 
 type encodedHour struct {
@@ -64,14 +77,19 @@ type encodedPool struct {
 	Hours       [3]int64 `json:"hours"` // All, requested and after an interruption.
 }
 
-// encodedRow has the index of its key, the parts, the hours of nodes and the number of interrupted pods.
-type encodedRow [9]int64
+// encodedRow has the index of its key, the parts, the hours of nodes, the number of interrupted pods, and its shares of what is idle and of what was lost.
+// Records of earlier versions lack the last two.
+type encodedRow [11]int64
 
 // Encode returns the record as compressed JSON of at most MostBytes. If the day is larger, it is folded.
 func Encode(r Record) ([]byte, error) {
 	for most := MostKeys; ; most /= 2 {
 		r.Day.Fold(most)
 		text, err := compress(r)
+		if err == nil && len(text) > MostBytes && len(r.young) > 0 {
+			r.young = nil // They matter for an hour, the day for a month.
+			text, err = compress(r)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("encoding the record of %s: %w", r.Day.Date, err)
 		}
@@ -118,7 +136,7 @@ func encode(r Record) encoded {
 			x := encodedRow{at[k]}
 			parts := row.Parts.encode()
 			copy(x[1:], parts[:])
-			x[7], x[8] = billionths(row.NodeHours), int64(row.Interrupted)
+			x[7], x[8], x[9], x[10] = billionths(row.NodeHours), int64(row.Interrupted), billionths(row.Idle), billionths(row.Lost)
 			e.Rows = append(e.Rows, x)
 		}
 		slices.SortFunc(e.Rows, func(a, b encodedRow) int { return int(a[0] - b[0]) })
@@ -126,6 +144,45 @@ func encode(r Record) encoded {
 			e.Unused[id] = billionths(usd)
 		}
 		out.Hours = append(out.Hours, e)
+	}
+	out.encodeYoung(r.young[:min(len(r.young), mostYoung)])
+	return out
+}
+
+// encodeYoung adds charges that EC2 may take back.
+func (out *encoded) encodeYoung(nodes []youngNode) {
+	pools, keys := map[string]int64{}, map[Key]int64{}
+	for _, n := range nodes {
+		e := encodedYoung{ID: n.id}
+		for _, c := range n.list {
+			pool, ok := pools[c.pool]
+			if !ok {
+				pool = int64(len(pools))
+				pools[c.pool], out.YoungPools = pool, append(out.YoungPools, c.pool)
+			}
+			key, ok := keys[c.pod]
+			if !ok {
+				key = int64(len(keys))
+				keys[c.pod], out.YoungKeys = key, append(out.YoungKeys, c.pod)
+			}
+			e.Charges = append(e.Charges, [6]int64{int64(c.date), int64(c.hour), pool, key, int64(c.in), billionths(c.usd)})
+		}
+		out.Young = append(out.Young, e)
+	}
+}
+
+// decodeYoung returns them. A charge that names what is not there is left out.
+func (in *encoded) decodeYoung() []youngNode {
+	var out []youngNode
+	for _, e := range in.Young {
+		n := youngNode{id: e.ID}
+		for _, x := range e.Charges {
+			if x[2] < 0 || x[2] >= int64(len(in.YoungPools)) || x[3] < 0 || x[3] >= int64(len(in.YoungKeys)) || x[1] < 0 || x[1] > 23 {
+				continue
+			}
+			n.list = append(n.list, youngCharge{Date(x[0]), int(x[1]), in.YoungPools[x[2]], in.YoungKeys[x[3]], account(x[4]), float64(x[5]) / nano})
+		}
+		out = append(out, n)
 	}
 	return out
 }
@@ -156,7 +213,7 @@ func Decode(text []byte) (Record, error) {
 	if in.Version != version {
 		return Record{}, fmt.Errorf("reading a day of the record: version %d is expected, got %d", version, in.Version)
 	}
-	out := Record{Cluster: in.Cluster, Start: in.Start, Through: in.Through, Commitments: in.Commitments, Day: &Day{Date: in.Date}}
+	out := Record{Cluster: in.Cluster, Start: in.Start, Through: in.Through, Commitments: in.Commitments, Day: &Day{Date: in.Date}, young: in.decodeYoung()}
 	for _, e := range in.Hours {
 		if e.Hour < 0 || e.Hour > 23 {
 			return Record{}, fmt.Errorf("reading the record of %s: hours[%d]: an hour from 0 to 23 is expected", in.Date, e.Hour)
@@ -173,7 +230,7 @@ func Decode(text []byte) (Record, error) {
 			if x[0] < 0 || x[0] >= int64(len(in.Keys)) {
 				return Record{}, fmt.Errorf("reading the record of %s: a key from 0 to %d is expected, got %d", in.Date, len(in.Keys)-1, x[0])
 			}
-			h.Rows[in.Keys[x[0]]] = &Row{decodeParts([6]int64(x[1:7])), float64(x[7]) / nano, int(x[8])}
+			h.Rows[in.Keys[x[0]]] = &Row{decodeParts([6]int64(x[1:7])), float64(x[7]) / nano, int(x[8]), float64(x[9]) / nano, float64(x[10]) / nano}
 		}
 		for id, usd := range e.Unused {
 			h.Unused[id] = float64(usd) / nano
@@ -182,7 +239,23 @@ func Decode(text []byte) (Record, error) {
 	return out, nil
 }
 
-// Ledger returns a ledger that goes on with the record.
-func (r Record) Ledger() *Ledger {
-	return &Ledger{Start: r.Start, Through: r.Through, Days: map[Date]*Day{r.Day.Date: r.Day}, Commitments: r.Commitments}
+// Ledger returns a ledger that goes on with the record, and with the one of the day before if that is among the others: EC2 may take charges of it back.
+func (r Record) Ledger(others ...Record) *Ledger {
+	out := &Ledger{Start: r.Start, Through: r.Through, Days: map[Date]*Day{r.Day.Date: r.Day}, Commitments: r.Commitments}
+	for _, o := range others {
+		if o.Day.Date == r.Day.Date-1 && len(r.young) > 0 {
+			out.Days[o.Day.Date] = o.Day
+		}
+	}
+	out.takeOver(r.young)
+	return out
+}
+
+// Record returns the record of one of the ledger's days.
+func (l *Ledger) Record(cluster string, date Date) Record {
+	out := Record{Cluster: cluster, Start: l.Start, Through: l.Through, Commitments: l.Commitments, Day: l.Days[date]}
+	if date == DateOf(l.Through) {
+		out.young = l.youngNodes()
+	}
+	return out
 }

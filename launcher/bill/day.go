@@ -75,6 +75,9 @@ type Row struct {
 	NodeHours float64
 	// Interrupted is how many of its pods were on nodes that were interrupted.
 	Interrupted int
+	// Idle is its share of what its nodes cost beyond what pods requested, Lost of what they cost from their interruption on, in USD. They are parts of what
+	// the pools have, and not of the charge.
+	Idle, Lost float64
 }
 
 func (d *Day) hour(n int) *Hour {
@@ -242,6 +245,7 @@ func (d *Day) rename(to func(Key) Key) {
 				rows[other] = sum
 			}
 			sum.Parts, sum.NodeHours, sum.Interrupted = sum.Parts.Plus(r.Parts), sum.NodeHours+r.NodeHours, sum.Interrupted+r.Interrupted
+			sum.Idle, sum.Lost = sum.Idle+r.Idle, sum.Lost+r.Lost
 		}
 		h.Rows = rows
 	}

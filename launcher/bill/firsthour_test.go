@@ -2,7 +2,9 @@ package bill
 
 import (
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"testing"
 	"time"
 )
@@ -95,5 +97,94 @@ func TestFirstHourOfFoldedWorkloads(t *testing.T) {
 	h := l.Days[DateOf(start)].Hours[12]
 	if len(h.Rows) > MostKeys || h.Pools["default"].Total().Volumes == 0 {
 		t.Errorf("%d workloads, pool %+v", len(h.Rows), h.Pools["default"])
+	}
+}
+
+// restarted returns the ledger that goes on with what the last one wrote.
+func restarted(t *testing.T, l *Ledger) *Ledger {
+	t.Helper()
+	var records []Record
+	for _, date := range slices.Sorted(maps.Keys(l.Days)) {
+		text, err := Encode(l.Record("c", date))
+		if err != nil {
+			t.Fatal(err)
+		}
+		record, err := Decode(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		records = append(records, record)
+	}
+	return records[len(records)-1].Ledger(records...)
+}
+
+// A restart of the launcher, also one after midnight, loses nothing of what EC2 takes back: neither of the pool nor of the workloads and their shares.
+func TestFirstHourSurvivesARestart(t *testing.T) {
+	midnight := noon().Truncate(24 * time.Hour).Add(24 * time.Hour)
+	for _, before := range []time.Duration{10 * time.Minute, 25 * time.Minute, 45 * time.Minute} {
+		l, start := &Ledger{}, midnight.Add(-30*time.Minute)
+		l.Observe(Observation{At: start})
+		n := node("n", start, pod("a", "web", 1000, 4<<30, start), pod("b", "db", 500, 1<<30, start))
+		n.Interruptible = true
+		for after := time.Minute; after <= 50*time.Minute; after += time.Minute {
+			if after > 48*time.Minute {
+				n.Interrupted = start.Add(48 * time.Minute)
+			}
+			l.Observe(Observation{At: start.Add(after), Nodes: []Node{n}})
+			l.ForgetDays()
+			if after == before {
+				l = restarted(t, l)
+			}
+		}
+		if instances, _ := instanceCharges(t, l); instances < 0.7 {
+			t.Errorf("restart after %s: instances cost %v before EC2 takes it back", before, instances)
+		}
+		n.Ended, n.TakenAway = start.Add(50*time.Minute), true
+		l.Observe(Observation{At: start.Add(51 * time.Minute), Nodes: []Node{n}})
+		instances, rows := instanceCharges(t, l)
+		beside, volumes := 0.0, 0.0
+		for _, d := range l.Days {
+			for _, h := range d.hours() {
+				for _, r := range h.Rows {
+					beside += r.Idle + r.Lost
+				}
+				volumes += h.Pools["default"].Total().Volumes
+			}
+		}
+		if math.Abs(instances) > 1e-7 || math.Abs(rows) > 1e-7 || beside <= 0 || beside > volumes {
+			t.Errorf("restart after %s: instances cost %v, pods are charged %v, with %v beside; of the volumes' %v", before, instances, rows, beside, volumes)
+		}
+		l.Observe(Observation{At: start.Add(70 * time.Minute)})
+		if l.ForgetDays(); len(l.young) != 0 || len(l.struck) != 0 || len(l.Days) != 1 {
+			t.Errorf("%d nodes, %d interruptions and %d days are kept", len(l.young), len(l.struck), len(l.Days))
+		}
+	}
+}
+
+// The charges that a record has are bounded, and give way before a workload does.
+func TestYoungNodesAreBounded(t *testing.T) {
+	l, start := &Ledger{}, noon()
+	l.Observe(Observation{At: start})
+	o := Observation{At: start.Add(5 * time.Minute)}
+	for i := range 3 * mostYoung {
+		n := node(fmt.Sprint("n", i), start)
+		n.Interruptible, n.PerHour.Instance = true, float64(i+1)
+		for k := range 30 {
+			n.Pods = append(n.Pods, pod("many", fmt.Sprint("w", (i*7+k*31)%MostKeys), int64(10+k), 1<<20, start))
+		}
+		o.Nodes = append(o.Nodes, n)
+	}
+	l.Observe(o)
+	record := l.Record("c", DateOf(start))
+	text, err := Encode(record)
+	if err != nil || len(text) > MostBytes {
+		t.Fatalf("%d bytes, %v", len(text), err)
+	}
+	record, err = Decode(text)
+	if err != nil || len(record.young) > mostYoung || len(record.Day.keys()) != MostKeys {
+		t.Fatalf("%d nodes, %d workloads, %v", len(record.young), len(record.Day.keys()), err)
+	}
+	if len(record.young) > 0 && record.young[0].id != fmt.Sprint("n", 3*mostYoung-1) {
+		t.Errorf("the first one is %s, want the one that was charged most", record.young[0].id)
 	}
 }

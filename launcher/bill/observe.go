@@ -79,6 +79,8 @@ type Ledger struct {
 	seen map[string]Node
 	// young is what instances of spot nodes in their first hour were charged for, by node.
 	young map[string]charges
+	// struck are the workloads that interrupted nodes had, by node.
+	struck map[string][]portionOf
 }
 
 // Observe adds what the nodes have cost since the last observation. The first one of a record charges nothing. Nodes that are in the
@@ -157,8 +159,11 @@ func (l *Ledger) charge(n *Node, begin, before, end time.Time) {
 			p, volumes := h.pool(n.NodePool), Parts{Volumes: n.PerHour.Volumes * hours}
 			if n.Interrupted.IsZero() {
 				p.Idle = p.Idle.Plus(volumes)
-			} else {
-				p.Interrupted = p.Interrupted.Plus(volumes)
+				return
+			}
+			p.Interrupted = p.Interrupted.Plus(volumes)
+			for _, w := range l.workloads(n) {
+				h.row(w.key).Lost += volumes.Volumes * w.share
 			}
 		})
 		end = ended
@@ -176,24 +181,77 @@ func (l *Ledger) charge(n *Node, begin, before, end time.Time) {
 			}
 		})
 	}
-	charged := l.charged(n, end)
+	charged, total := l.charged(n, end), n.PerHour.Total()
 	l.split(at, end, func(h *Hour, hours float64) {
 		p := h.pool(n.NodePool)
 		p.Interrupted = p.Interrupted.Plus(n.PerHour.Times(hours))
-		charged.add(place{hour: h, pool: n.NodePool, lost: true}, n.PerHour.Instance*hours)
+		charged.add(place{h, n.NodePool, Key{}, lost}, n.PerHour.Instance*hours)
 		p.NodeHours, p.InterruptedHours = p.NodeHours+hours, p.InterruptedHours+hours
+		for _, w := range l.workloads(n) {
+			h.row(w.key).Lost += total * hours * w.share
+			charged.add(place{h, n.NodePool, w.key, lostShare}, n.PerHour.Instance*hours*w.share)
+		}
 	})
+}
+
+// portionOf is a workload's share of a node, 0 to 1.
+type portionOf struct {
+	key   Key
+	share float64
+}
+
+// workloads returns what an interrupted node ran, without DaemonSets, each with its share of what was requested: when it was interrupted, or, where that
+// is not known any more, when it was observed first.
+func (l *Ledger) workloads(n *Node) []portionOf {
+	if known, ok := l.struck[n.ID]; ok {
+		return known
+	}
+	had := *n
+	if before := l.seen[n.ID]; len(before.Pods) > 0 {
+		had = before
+	}
+	shares, _ := had.shares()
+	sum := had.workShare(shares)
+	var out []portionOf
+	for i := range had.Pods {
+		if had.Pods[i].Key.works() && sum > 0 {
+			out = append(out, portionOf{had.Pods[i].Key, shares[i] / sum})
+		}
+	}
+	if l.struck == nil {
+		l.struck = map[string][]portionOf{}
+	}
+	l.struck[n.ID] = out
+	return out
+}
+
+// works reports whether nodes run for the workload: they have the pods of DaemonSets and static pods because they are there.
+func (k Key) works() bool { return k.Kind != "DaemonSet" && k.Kind != "Node" }
+
+// workShare adds up the shares of the pods that nodes run for.
+func (n *Node) workShare(shares []float64) float64 {
+	sum := 0.0
+	for i := range n.Pods {
+		if n.Pods[i].Key.works() {
+			sum += shares[i]
+		}
+	}
+	return sum
 }
 
 // share charges the pods of a node for their shares, and its pool for what is idle.
 func (l *Ledger) share(n *Node, begin, end time.Time) {
 	shares, bursts := n.shares()
 	charged := l.charged(n, end)
+	work, unused := n.workShare(shares), 1.0
+	for _, s := range shares {
+		unused -= s
+	}
 	l.split(begin, end, func(h *Hour, hours float64) {
 		p := h.pool(n.NodePool)
 		p.NodeHours += hours
 		p.Idle = p.Idle.Plus(n.PerHour.Times(hours))
-		charged.add(place{hour: h, pool: n.NodePool}, n.PerHour.Instance*hours)
+		charged.add(place{h, n.NodePool, Key{}, idle}, n.PerHour.Instance*hours)
 	})
 	for i := range n.Pods {
 		pod := &n.Pods[i]
@@ -201,12 +259,17 @@ func (l *Ledger) share(n *Node, begin, end time.Time) {
 			used := n.PerHour.Times(shares[i] * hours)
 			p, row := h.pool(n.NodePool), h.row(pod.Key)
 			p.Idle = p.Idle.Plus(used.Times(-1))
-			charged.add(place{hour: h, pool: n.NodePool}, -used.Instance)
-			charged.add(place{hour: h, pool: n.NodePool, pod: pod.Key}, used.Instance)
+			charged.add(place{h, n.NodePool, Key{}, idle}, -used.Instance)
+			charged.add(place{h, n.NodePool, pod.Key, requested}, used.Instance)
 			used.Burst += bursts[i] * hours
 			p.Requested, row.Parts = p.Requested.Plus(used), row.Parts.Plus(used)
 			row.NodeHours += shares[i] * hours
 			p.RequestedHours += shares[i] * hours
+			if pod.Key.works() && work > 0 {
+				beside := n.PerHour.Times(max(unused, 0) * shares[i] / work * hours)
+				row.Idle += beside.Total()
+				charged.add(place{h, n.NodePool, pod.Key, idleShare}, beside.Instance)
+			}
 		})
 	}
 }

@@ -140,6 +140,32 @@ func TestLives(t *testing.T) {
 	}
 }
 
+// What no pod requests, and what is lost to an interruption, is divided among the workloads that the node runs for by what they request: not among DaemonSets.
+func TestSharesOfWorkloads(t *testing.T) {
+	l, start := &Ledger{}, noon()
+	web, db, agent := pod("a", "web", 1000, 4<<30, start), pod("b", "db", 500, 2<<30, start), pod("kube-system", "agent", 250, 1<<30, start)
+	agent.Key.Kind = "DaemonSet"
+	n, empty := node("n", start, web, db, agent), node("empty", start, agent)
+	l.Observe(Observation{At: start, Nodes: []Node{n, empty}})
+	l.Observe(Observation{At: start.Add(10 * time.Minute), Nodes: []Node{n, empty}})
+	n.Interrupted = start.Add(20 * time.Minute)
+	l.Observe(Observation{At: start.Add(21 * time.Minute), Nodes: []Node{n, empty}})
+	n.Pods = []Pod{agent} // The others are evicted.
+	l.Observe(Observation{At: start.Add(22 * time.Minute), Nodes: []Node{n, empty}})
+	_, idle, lost, _ := totals(l)
+	rows := l.Days[DateOf(start)].Hours[12].Rows
+	a, b := rows[web.Key], rows[db.Key]
+	if !near(a.Idle, 2*b.Idle) || !near(a.Lost, 2*b.Lost) || rows[agent.Key].Idle != 0 || rows[agent.Key].Lost != 0 {
+		t.Errorf("shares %+v, %+v, %+v", a, b, rows[agent.Key])
+	}
+	if unused := 0.125 * 20 / 60; !near(a.Idle+b.Idle, unused) || !near(idle-a.Idle-b.Idle, 0.875*22/60) {
+		t.Errorf("idle %v, of it %v and %v are shares, want %v together and the other node's", idle, a.Idle, b.Idle, unused)
+	}
+	if !near(a.Lost+b.Lost, 2./60) || !near(lost, 2./60) {
+		t.Errorf("lost %v, shares %v and %v", lost, a.Lost, b.Lost)
+	}
+}
+
 // From its interruption on a node is charged to nobody, and its pods are counted once.
 func TestInterruption(t *testing.T) {
 	l, start := &Ledger{}, noon()
@@ -284,7 +310,7 @@ func TestCodec(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(want, got, cmp.Comparer(func(a, b float64) bool { return math.Abs(a-b) < 1e-8 })); diff != "" {
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(Record{}), cmp.Comparer(func(a, b float64) bool { return math.Abs(a-b) < 1e-8 })); diff != "" {
 		t.Errorf("record (-want +got):\n%s", diff)
 	}
 	for _, bad := range [][]byte{nil, []byte("{}"), text[:len(text)/2]} {

@@ -54,6 +54,10 @@ type Line struct {
 	NodeHours float64 `json:"nodeHours"`
 	// InterruptedPods is how many of its pods were on nodes that were interrupted.
 	InterruptedPods int `json:"interruptedPods,omitempty"`
+	// IdleShare is its share of what its nodes cost beyond what pods requested, in USD: not of NodePools, and not part of Total.
+	IdleShare float64 `json:"idleShareUSD,omitempty"`
+	// LostShare is its share of what its nodes cost from their interruption on, in USD: not of NodePools, and not part of Total.
+	LostShare float64 `json:"lostShareUSD,omitempty"`
 }
 
 // Bill is what was paid.
@@ -122,6 +126,7 @@ func New(records []Record, by By) Bill {
 // rounded returns the line in billionths of USD.
 func (l Line) rounded() Line {
 	l.Requested, l.Total, l.NodeHours = l.Requested.rounded(), round(l.Total), round(l.NodeHours)
+	l.IdleShare, l.LostShare = round(l.IdleShare), round(l.LostShare)
 	if l.Idle != nil {
 		l.Idle, l.Interrupted = new(l.Idle.rounded()), new(l.Interrupted.rounded())
 	}
@@ -167,6 +172,7 @@ func (h *Hour) divide(by By, lines map[string]*Line) {
 	for k, r := range h.Rows {
 		l := line(k.name(by))
 		l.Requested, l.NodeHours, l.InterruptedPods = l.Requested.Plus(r.Parts), l.NodeHours+r.NodeHours, l.InterruptedPods+r.Interrupted
+		l.IdleShare, l.LostShare = l.IdleShare+r.Idle, l.LostShare+r.Lost
 	}
 }
 
@@ -220,7 +226,7 @@ func (b Bill) table(w io.Writer) error {
 	if pools {
 		fmt.Fprintf(tw, "USD\tREQUESTED\tIDLE\tINTERRUPTED\tNODE HOURS\t  %s\n", head)
 	} else {
-		fmt.Fprintf(tw, "USD\tNODE HOURS\tINTERRUPTED PODS\t  %s\n", head)
+		fmt.Fprintf(tw, "USD\tIDLE SHARE\tLOST SHARE\tNODE HOURS\tINTERRUPTED PODS\t  %s\n", head)
 	}
 	for _, l := range b.Lines {
 		name := l.Name
@@ -230,7 +236,7 @@ func (b Bill) table(w io.Writer) error {
 		if pools {
 			fmt.Fprintf(tw, "%.4f\t%.4f\t%.4f\t%.4f\t%.2f\t  %s\n", l.Total, l.Requested.Total(), l.Idle.Total(), l.Interrupted.Total(), l.NodeHours, name)
 		} else {
-			fmt.Fprintf(tw, "%.4f\t%.2f\t%d\t  %s\n", l.Total, l.NodeHours, l.InterruptedPods, name)
+			fmt.Fprintf(tw, "%.4f\t%.4f\t%.4f\t%.2f\t%d\t  %s\n", l.Total, l.IdleShare, l.LostShare, l.NodeHours, l.InterruptedPods, name)
 		}
 	}
 	if err := tw.Flush(); err != nil {

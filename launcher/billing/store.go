@@ -93,7 +93,7 @@ func (s *store) load(ctx context.Context, now time.Time) (*bill.Ledger, error) {
 	if len(records) == 0 {
 		return &bill.Ledger{}, nil
 	}
-	out := records[len(records)-1].Ledger()
+	out := records[len(records)-1].Ledger(records...)
 	out.Start = start(records, out.Start)
 	return out, nil
 }
@@ -108,19 +108,15 @@ func start(records []bill.Record, at time.Time) time.Time {
 
 // write writes the days of the ledger, and forgets those that are over.
 func (s *store) write(ctx context.Context, cluster string, l *bill.Ledger) error {
-	today := bill.DateOf(l.Through)
-	if first := (today - bill.MostDays + 1).Time(); first.After(l.Start) {
+	if first := (bill.DateOf(l.Through) - bill.MostDays + 1).Time(); first.After(l.Start) {
 		l.Start = first
 	}
-	for date, day := range l.Days {
-		err := s.writeDay(ctx, bill.Record{Cluster: cluster, Start: l.Start, Through: l.Through, Commitments: l.Commitments, Day: day})
-		if err != nil {
+	for date := range l.Days {
+		if err := s.writeDay(ctx, l.Record(cluster, date)); err != nil {
 			return err
 		}
-		if date < today {
-			delete(l.Days, date)
-		}
 	}
+	l.ForgetDays()
 	return nil
 }
 
