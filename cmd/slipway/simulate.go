@@ -32,8 +32,11 @@ type simulation struct {
 	instanceTypes, prices, zones string
 	commitments, interruptions   string
 	interruptionCost             float64
-	config                       string
-	options                      simulate.Options
+	// fromAccount asks AWS for commitments, of which the cluster has a share.
+	fromAccount     bool
+	commitmentShare float64
+	config          string
+	options         simulate.Options
 	// known reads the launcher's ConfigMaps, with --from-cluster and of the page.
 	known known
 }
@@ -52,6 +55,8 @@ func (s *simulation) addPlanFlags(f *pflag.FlagSet) {
 	f.StringVar(&s.prices, "prices", "", `file with prices in USD per hour: {"on-demand": {TYPE: PRICE}, "spot": {ZONE: {TYPE: PRICE}}, "usage": {USAGE TYPE: PRICE}} (default: the built-in on-demand prices)`)
 	f.StringVar(&s.zones, "zones", "", "file with a JSON list of zone names (default: those of the spot prices, else those of the objects)")
 	f.StringVar(&s.commitments, "commitments", "", "file with a list of Savings Plans and Reserved Instances, in YAML or JSON (default: those of the cluster, or none)")
+	f.BoolVar(&s.fromAccount, "commitments-from-aws", false, "ask AWS for the account's Savings Plans and Reserved Instances as well, with your AWS credentials and AWS_REGION")
+	f.Float64Var(&s.commitmentShare, "commitment-share", 1, "share of each commitment that the cluster may use, above 0 to 1, as the launcher's setting commitmentShare")
 	f.StringVar(&s.interruptions, "interruptions", "", "file with the ConfigMap slipway-interruptions, in YAML or JSON: expected interruptions are a part of what spot nodes cost (default: those of the cluster, or they are left out)")
 	f.Float64Var(&s.interruptionCost, "interruption-cost", 0.005, "what a pod costs whose spot node EC2 takes back, in USD, with --interruptions")
 	f.StringVar(&s.config, "config", "", "file with the scheduler's KubeSchedulerConfiguration: its plugins and default constraints (default: kube-scheduler's default profile)")
@@ -123,6 +128,9 @@ func (s *simulation) validate() error {
 		if share < 0 || math.IsNaN(share) {
 			return fmt.Errorf("--%s %g: zero or more is expected", name, share)
 		}
+	}
+	if !(s.commitmentShare > 0 && s.commitmentShare <= 1) {
+		return fmt.Errorf("--commitment-share %g: a share above 0, at most 1, is expected", s.commitmentShare)
 	}
 	return nil
 }
@@ -212,7 +220,11 @@ func (s *simulation) market(ctx context.Context) (*market.Market, error) {
 		}
 		from.Offer = &offer
 	}
-	return market.Read(from)
+	m, err := market.Read(from)
+	if err != nil {
+		return nil, err
+	}
+	return m, s.commit(ctx, m)
 }
 
 // marketFiles returns the texts of the files that flags name, and what the cluster's launcher knows.

@@ -43,7 +43,7 @@ func (s *simulation) pricedByLauncher(ctx context.Context, c local.Config) (*mar
 		return nil, err
 	}
 	m.Notes = append(m.Notes, "prices: those that the launcher plans with, now")
-	return m, nil
+	return m, s.commit(ctx, m)
 }
 
 // answerOf returns the launcher's answer for a path of its API.
