@@ -4,7 +4,9 @@ import (
 	"testing"
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/e2e/observe"
@@ -35,6 +37,35 @@ func (w *world) onDemandClaim(pool string) observe.Claim {
 	}
 	w.t.Fatal("no on-demand node")
 	return observe.Claim{}
+}
+
+// A workload's own share holds in a NodePool that has none, and for that workload alone.
+func TestWorkloadsOwnOnDemandShare(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "own-share")
+	w.pool("own-share", func(p *karpv1.NodePool) { require(p, awsv1.LabelInstanceCPU, "2") })
+	deploy := func(name, share string) {
+		labels, n := map[string]string{"app": name}, int32(3)
+		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: name}}
+		d.Spec.Replicas, d.Spec.Selector = &n, &metav1.LabelSelector{MatchLabels: labels}
+		d.Spec.Template = corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: w.podSpec("1500m", "1Gi", nil)}
+		if share != "" {
+			d.Spec.Template.Annotations = map[string]string{catalog.OnDemandShareAnnotation: share}
+		}
+		w.create(d)
+	}
+	deploy("any", "")
+	deploy("steady", "60%")
+	w.awaitRunning(6)
+	onDemand := map[string]int{}
+	for _, p := range w.pods() {
+		if w.node(p.Object.Spec.NodeName).Object.Labels[karpv1.CapacityTypeLabelKey] == "on-demand" {
+			onDemand[p.Object.Labels["app"]]++
+		}
+	}
+	if onDemand["steady"] != 2 || onDemand["any"] != 0 {
+		t.Errorf("%d of 3 pods with a share of 60 %% and %d of 3 without one are not on spot, want 2 and 0", onDemand["steady"], onDemand["any"])
+	}
 }
 
 // Half of a workload's pods are kept off spot, rounded up, in a cluster with real controllers: when it is created, when it is scaled up, and
