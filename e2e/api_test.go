@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -82,12 +83,35 @@ func TestAPI(t *testing.T) {
 	if got := w.asked(admin, "", one, &found); got != http.StatusOK || found.Node != pod.Spec.NodeName || len(found.Timeline) < 4 {
 		t.Errorf("the pod is %+v (%d)", found, got)
 	}
+	w.imagesSeen(admin, one)
 	if !slices.ContainsFunc(nodes.Nodes, func(n view.NodeRow) bool {
 		return n.Node == found.Node && n.Price > 0 && n.NodeClaim == found.NodeClaim && n.Pods > 0
 	}) {
 		t.Errorf("the node %s of the pod is not among %+v", found.Node, nodes.Nodes)
 	}
 	w.decisionsSeen(admin, found)
+}
+
+// imagesSeen checks that the way of a pod has its image and its containers, by the Events of its kubelet, and that slipway explain has them too.
+func (w *world) imagesSeen(admin http.RoundTripper, one string) {
+	w.t.Helper()
+	w.await(w.t, "the API to show when the image was pulled", func() bool {
+		var found webapi.Pod
+		if w.asked(admin, "", one, &found) != http.StatusOK || found.Note != "" {
+			return false
+		}
+		var steps []string
+		for _, m := range found.Timeline {
+			if slices.Contains([]string{"created", "bound", "pulling image", "image there", "containers started"}, m.What) {
+				steps = append(steps, m.What)
+			}
+		}
+		return strings.Join(steps, ", ") == "created, bound, pulling image, image there, containers started"
+	})
+	pod := strings.Split(strings.TrimPrefix(one, "/api/v1/namespaces/"), "/pods/")
+	if printed := w.slipway("explain", "pod", pod[0]+"/"+pod[1]); !containsAll(printed, "  pulling image: ", "  image there: ", "  containers started") {
+		w.t.Errorf("explain lacks the image:\n%s", printed)
+	}
 }
 
 // tenantSees checks that a tenant, who may list the pods of the test's namespace, gets those and nothing else. one is the path of a pod of the
@@ -111,6 +135,10 @@ func (w *world) tenantSees(one string) {
 		if got := w.asked(nil, "", path, nil); got != http.StatusUnauthorized {
 			w.t.Errorf("%s: nobody gets %d", path, got)
 		}
+	}
+	var found webapi.Pod
+	if got := w.asked(nil, token, one, &found); got != http.StatusOK || !strings.Contains(found.Note, "may list Events") {
+		w.t.Errorf("a tenant who may not list Events gets %+v (%d)", found, got)
 	}
 }
 

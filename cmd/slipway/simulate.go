@@ -176,7 +176,8 @@ func (s *simulation) load(cmd *cobra.Command, o *options) (*input.Objects, *mark
 			r.Add(object)
 		}
 	}
-	return r.Finish(), m, nil
+	objects := r.Finish()
+	return objects, m.AtLaunch(objects, s.options.Now), nil
 }
 
 // planner sets the planner's options, and returns what can be bought.

@@ -42,7 +42,7 @@ func (s *simulation) pricedByLauncher(ctx context.Context, c local.Config) (*mar
 	if err != nil {
 		return nil, err
 	}
-	m.Notes = append(m.Notes, "prices: those that the launcher plans with, now")
+	m.Notes = append(m.Notes, "prices, and what EC2 refuses: as the launcher plans, now")
 	return m, s.commit(ctx, m)
 }
 

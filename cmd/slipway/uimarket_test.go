@@ -20,7 +20,11 @@ func TestPlansOfThePageHaveTheLaunchersPrices(t *testing.T) {
 		spot   float64
 		note   string
 	}{
-		"prices":         {http.StatusOK, `{"on-demand":{"m7g.large":0.08},"spot":{"us-east-1a":{"m7g.large":0.03}}}`, 0.03, "those that the launcher plans with"},
+		"prices":         {http.StatusOK, `{"on-demand":{"m7g.large":0.08},"spot":{"us-east-1a":{"m7g.large":0.03}}}`, 0.03, "as the launcher plans"},
+		"refusals": {
+			http.StatusOK, `{"on-demand":{"m7g.large":0.08},"spot":{"us-east-1a":{"m7g.large":0.03}},"refused":[{"code":"VcpuLimitExceeded","zone":"us-east-1a",` +
+				`"capacityType":"spot","instanceTypes":["m7g.large"],"until":"2999-01-01T00:00:00Z"}]}`, 0.03, "1 offering that EC2 refuses now",
+		},
 		"an old one":     {http.StatusNotFound, `{"kind":"Status","message":"there is no such path"}`, 0, "not known: asking for /api/v1/prices: there is no such path"},
 		"no viewer":      {http.StatusForbidden, `forbidden`, 0, "not known: asking for /api/v1/prices: the answer is 403 Forbidden"},
 		"none yet":       {http.StatusOK, `{"on-demand":{},"spot":{}}`, 0, "not known: prices: neither"},

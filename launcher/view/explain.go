@@ -41,7 +41,7 @@ func ExplainPod(w io.Writer, pod *corev1.Pod, in Objects, events []corev1.Event,
 	} else if pod.Spec.NodeName == "" {
 		fmt.Fprintln(w, "  No node is on its way for it.")
 	}
-	writeTimeline(w, PodTimeline(pod, claim, node))
+	writeTimeline(w, PodTimeline(pod, claim, node, Stages(events)))
 	if len(events) == 0 {
 		return
 	}

@@ -18,7 +18,7 @@ type Fault struct {
 	Zone string `json:"zone"`
 	// CapacityType of the offerings.
 	CapacityType string `json:"capacityType"`
-	// InstanceTypes of the offerings, by name; at most 20.
+	// InstanceTypes of the offerings, by name; at most 20 among faults, all beside prices.
 	InstanceTypes []string `json:"instanceTypes"`
 	// More is how many instance types more there are.
 	More int `json:"more,omitempty"`
@@ -33,9 +33,21 @@ type Fault struct {
 // mostTypes bounds the instance types that a Fault names.
 const mostTypes = 20
 
-// Faults returns what EC2 refuses at a time, of the instance types by EC2NodeClass: what is tried again last comes first. Offerings that are free of
-// refusals and not available are not part of it: EC2 does not sell them.
+// Faults returns what EC2 refuses at a time, of the instance types by EC2NodeClass: what is tried again last comes first. Each names at most 20 of its
+// instance types.
 func Faults(byClass map[string][]catalog.InstanceType, now time.Time) []Fault {
+	out := refused(byClass, now)
+	for i := range out {
+		f := &out[i]
+		shown := min(len(f.InstanceTypes), mostTypes)
+		f.InstanceTypes, f.More = f.InstanceTypes[:shown], len(f.InstanceTypes)-shown
+	}
+	return out
+}
+
+// refused returns what EC2 refuses at a time, with all instance types. Offerings that are free of refusals and not available are not part of it: EC2
+// does not sell them.
+func refused(byClass map[string][]catalog.InstanceType, now time.Time) []Fault {
 	type key struct {
 		code               ec2error.Code
 		zone, capacityType string
@@ -67,8 +79,6 @@ func Faults(byClass map[string][]catalog.InstanceType, now time.Time) []Fault {
 	out := make([]Fault, 0, len(found))
 	for _, f := range found {
 		slices.Sort(f.InstanceTypes)
-		shown := min(len(f.InstanceTypes), mostTypes)
-		f.InstanceTypes, f.More = f.InstanceTypes[:shown], len(f.InstanceTypes)-shown
 		out = append(out, *f)
 	}
 	slices.SortFunc(out, func(a, b Fault) int {

@@ -1,21 +1,26 @@
 package view
 
 import (
+	"time"
+
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
-// Prices are what launches are planned with, in USD per hour of an instance, without its volumes and addresses. slipway simulate --prices reads them.
+// Prices are what launches are planned with: USD per hour of an instance, without its volumes and addresses, and what EC2 refuses. slipway simulate
+// --prices reads them.
 type Prices struct {
 	// OnDemand has them by instance type.
 	OnDemand map[string]float64 `json:"on-demand"`
 	// Spot has them by zone and instance type.
 	Spot map[string]map[string]float64 `json:"spot"`
+	// Refused are the offerings that EC2 refuses now: nothing is planned on them until they are tried again. Only the replica that leads knows them.
+	Refused []Fault `json:"refused,omitempty"`
 }
 
-// PricesOf returns the prices of the instance types by EC2NodeClass. Of classes that pay differently, such as those with a license, it has the
+// PricesOf returns the prices of the instance types by EC2NodeClass, and what EC2 refuses at a time. Of classes that pay differently, such as those with a license, it has the
 // lowest price. What is paid for already, such as a capacity reservation, has none.
-func PricesOf(byClass map[string][]catalog.InstanceType) Prices {
-	out := Prices{OnDemand: map[string]float64{}, Spot: map[string]map[string]float64{}}
+func PricesOf(byClass map[string][]catalog.InstanceType, now time.Time) Prices {
+	out := Prices{OnDemand: map[string]float64{}, Spot: map[string]map[string]float64{}, Refused: refused(byClass, now)}
 	for _, types := range byClass {
 		for i := range types {
 			t := &types[i]

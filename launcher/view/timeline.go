@@ -69,8 +69,8 @@ func NodeTimeline(claim *karpv1.NodeClaim, node *corev1.Node) []Moment {
 }
 
 // PodTimeline returns what has happened to a pod since it was created, by time, with what happened to its NodeClaim and node since. claim and
-// node are nil where the pod has none.
-func PodTimeline(pod *corev1.Pod, claim *karpv1.NodeClaim, node *corev1.Node) []Moment {
+// node are nil where the pod has none. stages are those of its images and containers.
+func PodTimeline(pod *corev1.Pod, claim *karpv1.NodeClaim, node *corev1.Node, stages []Moment) []Moment {
 	created := pod.CreationTimestamp.Time
 	var out timeline
 	out.add(created, "created", "")
@@ -89,7 +89,14 @@ func PodTimeline(pod *corev1.Pod, claim *karpv1.NodeClaim, node *corev1.Node) []
 	reached(corev1.PodScheduled, "bound", pod.Spec.NodeName)
 	reached(corev1.PodReadyToStartContainers, "network ready", "")
 	reached(corev1.PodInitialized, "init containers done", "")
-	out.add(started(pod), "containers started", "")
+	all := started(pod)
+	for _, m := range stages {
+		// One container that has started is all of them.
+		if m.What != containerStarted || all.IsZero() || len(pod.Status.ContainerStatuses) > 1 {
+			out = append(out, m)
+		}
+	}
+	out.add(all, "containers started", "")
 	reached(corev1.PodReady, "ready", "")
 	if c := conditions.Pod(pod, corev1.PodScheduled); c != nil && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable {
 		out.add(c.LastTransitionTime.Time, "fits no node", "")

@@ -89,7 +89,7 @@ func TestPodTimeline(t *testing.T) {
 		{"no node", pod("web-2", "u2", "", corev1.PodPending), nil, nil, "0s created"},
 		{"no node that fits", waits, nil, nil, "0s created, 2s fits no node"},
 	} {
-		if got := steps(view.PodTimeline(tt.pod, tt.claim, tt.node)); got != tt.want {
+		if got := steps(view.PodTimeline(tt.pod, tt.claim, tt.node, nil)); got != tt.want {
 			t.Errorf("%s:\n got %s\nwant %s", tt.name, got, tt.want)
 		}
 	}

@@ -79,8 +79,11 @@ type Pod struct {
 	Node string `json:"node,omitempty"`
 	// Ready is when the NodeClaim's node will be ready; nil for one that is, and where no node has booted yet.
 	Ready *view.Estimate `json:"ready,omitempty"`
-	// Timeline is what has happened to it and to its node since it was created, by time.
+	// Timeline is what has happened to it and to its node since it was created, by time. Images and containers are those of its kubelet's Events,
+	// which the API server keeps for an hour.
 	Timeline []view.Moment `json:"timeline"`
+	// Note is why the timeline of a pod that is bound has no images; empty where it has.
+	Note string `json:"note,omitempty"`
 }
 
 // Faults is the answer of /api/v1/faults.
@@ -141,7 +144,7 @@ func nodePodsOf(in view.Objects, name string, claim *karpv1.NodeClaim) NodePods 
 	return NodePods{Pods: rows[:shown], More: len(rows) - shown}
 }
 
-func podOf(pod *corev1.Pod, in view.Objects) Pod {
+func podOf(pod *corev1.Pod, in view.Objects, stages []view.Moment) Pod {
 	claim := view.ClaimOf(pod, in)
 	out := Pod{Namespace: pod.Namespace, Name: pod.Name, Phase: pod.Status.Phase, Why: pending(pod, in.Now), Reasons: reasonsOf(pod), Node: pod.Spec.NodeName}
 	var node *corev1.Node
@@ -149,7 +152,7 @@ func podOf(pod *corev1.Pod, in view.Objects) Pod {
 		out.NodeClaim, node = claim.Name, view.NodeOf(claim, in.Nodes)
 		out.Ready = view.ReadyOf(claim, in)
 	}
-	out.Timeline = view.PodTimeline(pod, claim, node)
+	out.Timeline = view.PodTimeline(pod, claim, node, stages)
 	return out
 }
 

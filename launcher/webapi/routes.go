@@ -6,8 +6,10 @@ import (
 	"encoding/json"
 	"net/http"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/klog/v2"
 	karpapis "sigs.k8s.io/karpenter/pkg/apis"
 
 	"github.com/slipway-k8s/slipway/launcher/view"
@@ -28,6 +30,10 @@ type route struct {
 	also func(*http.Request) resource
 	// answer returns what is sent.
 	answer func(*http.Request) (document, error)
+	// more is what a viewer has to be allowed to see to get what full returns; nil where answer is all.
+	more func(*http.Request) resource
+	// full returns what is sent in the place of answer to viewers who may see more.
+	full func(*http.Request) (document, error)
 	// body is a zero value of the answer's type.
 	body any
 }
@@ -46,9 +52,13 @@ func (s *Server) routes() []route {
 			path: "/api/v1/pods", summary: "Where pods stand, and why some are pending; for who may list the namespace's pods",
 			query: map[string]string{"namespace": "that of the pods; all, if it is left out"}, needs: pods("list"), answer: s.listPods, body: Pods{},
 		},
-		{path: "/api/v1/namespaces/{namespace}/pods/{name}", summary: "A pod, and what has happened to it; for who may get it", needs: pods("get"), answer: s.getPod, body: Pod{}},
+		{
+			path:    "/api/v1/namespaces/{namespace}/pods/{name}",
+			summary: "A pod, and what has happened to it; for who may get it. Its images are there for who may list the namespace's Events",
+			needs:   pods("get"), answer: s.getPod, more: podEvents, full: s.getPodWithEvents, body: Pod{},
+		},
 		{path: "/api/v1/faults", summary: "What EC2 refuses now, and until when; for who may list NodeClaims", needs: claims("list"), answer: s.listFaults, body: Faults{}},
-		{path: "/api/v1/prices", summary: "What launches are planned with, as slipway simulate --prices reads it; for who may list NodeClaims", needs: claims("list"), answer: s.listPrices, body: view.Prices{}},
+		{path: "/api/v1/prices", summary: "What launches are planned with, prices and what EC2 refuses, as slipway simulate --prices reads it; for who may list NodeClaims", needs: claims("list"), answer: s.listPrices, body: view.Prices{}},
 		{
 			path: "/api/v1/decisions", summary: "What was decided about nodes in the last 24 hours, and why; for who may list NodeClaims", needs: claims("list"),
 			answer: func(*http.Request) (document, error) { return encoded(Decisions{Decisions: s.config.Decisions()}) }, body: Decisions{},
@@ -92,6 +102,11 @@ func pods(verb string) func(*http.Request) resource {
 		}
 		return resource{verb: verb, plural: "pods", namespace: namespace, name: r.PathValue("name")}
 	}
+}
+
+// podEvents returns what a request about a pod asks to see of its Events.
+func podEvents(r *http.Request) resource {
+	return resource{verb: "list", plural: "events", namespace: r.PathValue("namespace")}
 }
 
 //go:embed openapi.json
@@ -149,6 +164,31 @@ func (s *Server) listPods(r *http.Request) (document, error) {
 }
 
 func (s *Server) getPod(r *http.Request) (document, error) {
+	return s.podAnswer(r, func(*corev1.Pod) ([]view.Moment, string) {
+		return nil, "when images were pulled is for viewers who may list Events of the namespace"
+	})
+}
+
+func (s *Server) getPodWithEvents(r *http.Request) (document, error) {
+	return s.podAnswer(r, func(pod *corev1.Pod) ([]view.Moment, string) {
+		if pod.Spec.NodeName == "" {
+			return nil, "" // No kubelet has it.
+		}
+		ctx := context.WithoutCancel(r.Context()) // They may be read for others.
+		stages, err := s.stages.get(string(pod.UID), s.now, func() ([]view.Moment, error) {
+			events, err := s.config.Events(ctx, pod)
+			return view.Stages(events), err
+		})
+		if err != nil {
+			klog.FromContext(ctx).V(1).Info("The Events of a pod could not be listed", "pod", klog.KObj(pod), "err", err)
+			return nil, "when images were pulled is not known: the launcher could not list the Events of the pod"
+		}
+		return stages, ""
+	})
+}
+
+// podAnswer answers a request about a pod with the stages of its images and containers, or a note about why there are none.
+func (s *Server) podAnswer(r *http.Request, read func(*corev1.Pod) ([]view.Moment, string)) (document, error) {
 	pod, err := s.source.pod(r.Context(), r.PathValue("namespace"), r.PathValue("name"))
 	if err != nil {
 		return document{}, err
@@ -158,7 +198,12 @@ func (s *Server) getPod(r *http.Request) (document, error) {
 		return document{}, err
 	}
 	in.Now = s.now()
-	return encoded(podOf(pod, in))
+	stages, note := read(pod)
+	out := podOf(pod, in, stages)
+	if pod.Spec.NodeName != "" {
+		out.Note = note
+	}
+	return encoded(out)
 }
 
 func (s *Server) listFaults(r *http.Request) (document, error) {
@@ -178,6 +223,6 @@ func (s *Server) listFaults(r *http.Request) (document, error) {
 func (s *Server) listPrices(r *http.Request) (document, error) {
 	ctx := context.WithoutCancel(r.Context()) // The answer may be computed for others.
 	return s.prices.get("", s.now, func() (document, error) {
-		return encoded(view.PricesOf(s.config.Types(ctx)))
+		return encoded(view.PricesOf(s.config.Types(ctx), s.now()))
 	})
 }

@@ -4,10 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -105,6 +109,26 @@ func (s source) node(ctx context.Context, name string) (*karpv1.NodeClaim, *core
 		return nil, nil, apierrors.NewNotFound(schema.GroupResource{Group: karpapis.Group, Resource: "nodeclaims"}, name)
 	}
 	return claim, view.NodeOf(claim, in.Nodes), nil
+}
+
+const (
+	// mostEvents bounds the Events of a pod that are read, and eventsTimeout how long that may take: the answer is sent without them then.
+	mostEvents, eventsTimeout = 200, 3 * time.Second
+)
+
+// podEventsOf lists Events about pods at the API server. The launcher keeps none in memory.
+func podEventsOf(clients kubernetes.Interface) func(context.Context, *corev1.Pod) ([]corev1.Event, error) {
+	return func(ctx context.Context, pod *corev1.Pod) ([]corev1.Event, error) {
+		ctx, cancel := context.WithTimeout(ctx, eventsTimeout)
+		defer cancel()
+		list, err := clients.CoreV1().Events(pod.Namespace).List(ctx, metav1.ListOptions{
+			FieldSelector: fields.OneTermEqualSelector("involvedObject.uid", string(pod.UID)).String(), Limit: mostEvents,
+		})
+		if err != nil {
+			return nil, err
+		}
+		return list.Items, nil
+	}
 }
 
 // indexer returns the store of the kind.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/semaphore"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -31,7 +32,7 @@ const (
 	mostHeader = 32 << 10
 )
 
-// Config is what a Server needs. All fields but the certificate's are required.
+// Config is what a Server needs. All fields but Events and the certificate's are required.
 type Config struct {
 	// Address to serve on, such as :8443.
 	Address string
@@ -47,6 +48,8 @@ type Config struct {
 	Decisions func() []view.Decision
 	// Consolidation returns what was decided last about removing nodes.
 	Consolidation func() view.Consolidation
+	// Events returns those about a pod, the most that a timeline needs; nil lists them at the API server.
+	Events func(ctx context.Context, pod *corev1.Pod) ([]corev1.Event, error)
 	// Leading reports whether the replica leads: a standby does not know what EC2 refuses and what consolidation decides.
 	Leading func() bool
 }
@@ -61,7 +64,9 @@ type Server struct {
 	pods    memo[document]
 	faults  memo[document]
 	prices  memo[document]
-	now     func() time.Time
+	// stages are those of pods' images and containers, by the pods' UIDs.
+	stages memo[[]view.Moment]
+	now    func() time.Time
 	// page is that of package ui.
 	page http.Handler
 }
@@ -74,6 +79,9 @@ func New(c Config) (*Server, error) {
 	clients, err := kubernetes.NewForConfig(c.Kubernetes)
 	if err != nil {
 		return nil, err
+	}
+	if c.Events == nil {
+		c.Events = podEventsOf(clients)
 	}
 	page, err := ui.Handler()
 	if err != nil {
@@ -153,7 +161,11 @@ func (s *Server) known(access Access, route route) http.Handler {
 			refuse(w, err)
 			return
 		}
-		document, err := route.answer(r.WithContext(ctx))
+		answer := route.answer
+		if route.more != nil && access.allows(ctx, viewer, route.more(r)) == nil {
+			answer = route.full
+		}
+		document, err := answer(r.WithContext(ctx))
 		if err != nil {
 			refuse(w, err)
 			return

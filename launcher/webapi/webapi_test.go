@@ -35,6 +35,9 @@ type world struct {
 	types []catalog.InstanceType
 	// standby means that the replica does not lead.
 	standby bool
+	// events are those about each pod, and eventReads counts how often they were read.
+	events     []corev1.Event
+	eventReads int
 	// reads counts how often a store was asked for.
 	reads int
 	url   string
@@ -57,6 +60,9 @@ func newWorld(tb testing.TB, objects ...client.Object) *world {
 		return map[string][]catalog.InstanceType{"default": w.types}
 	}, Decisions: func() []view.Decision {
 		return []view.Decision{view.NewDecision(view.Consolidated, w.now(), "replaced by m7g.large spot", claim("default-a", "n1"))}
+	}, Events: func(context.Context, *corev1.Pod) ([]corev1.Event, error) {
+		w.eventReads++
+		return w.events, nil
 	}, Leading: func() bool { return !w.standby }, Consolidation: func() view.Consolidation {
 		return view.Consolidation{Moves: []view.Move{{Nodes: []string{"n1"}, Saving: 0.25}}, Stays: []view.Stay{{Node: "n2", Why: "pod a/b may not be disrupted"}}}
 	}})
@@ -208,7 +214,7 @@ func TestAnswers(t *testing.T) {
 		"/api/v1/decisions":           {`"what":"consolidation"`, `"nodeClaims":["default-a"]`, `"why":"replaced by m7g.large spot"`, `"usdPerHour":0.03`},
 		"/api/v1/consolidation":       {`"nodes":["n1"]`, `"savedUSDPerHour":0.25`, `"node":"n2"`, `"why":"pod a/b may not be disrupted"`},
 		"/api/v1/faults":              {`"code":"InsufficientInstanceCapacity"`, `"zone":"a"`, `"instanceTypes":["m7g.large"]`, `"launches":[]`},
-		"/api/v1/prices":              {`"on-demand":{}`, `"spot":{"a":{"m7g.large":0.03}}`},
+		"/api/v1/prices":              {`"on-demand":{}`, `"spot":{"a":{"m7g.large":0.03}}`, `"refused":[{`, `"code":"InsufficientInstanceCapacity"`},
 		"/api/v1/pods?namespace=a":    {`"pending":0`, `"promised":1`},
 		"/api/v1/namespaces/a/pods/b": {`"nodeClaim":"default-a"`, `"what":"node planned"`, `"phase":"Pending"`},
 		"/api/v1/namespaces/c/pods/d": {`"why":"no room"`, `"timeline":[]`},
@@ -301,6 +307,26 @@ func TestAnswersAreKept(t *testing.T) {
 	w.now = func() time.Time { return later }
 	if again, body := w.get(t, "admin", "/api/v1/nodes", "If-None-Match", tag); again.StatusCode != http.StatusOK || len(body["nodes"].([]any)) != 2 {
 		t.Errorf("got %d %v, want both NodeClaims", again.StatusCode, body)
+	}
+}
+
+// Images are in the timeline of a pod that has a node, for viewers who may list Events; others get the reason. They are read once a second at most.
+func TestImagesOfPods(t *testing.T) {
+	bound := pendingPod("a", "b", "")
+	bound.Spec.NodeName = "n1"
+	w := newWorld(t, bound, pendingPod("a", "waits", "no room"))
+	w.events = []corev1.Event{{Reason: "Pulling", Message: `Pulling image "web"`, FirstTimestamp: metav1.NewTime(w.now()), ReportingController: "kubelet"}}
+	for _, c := range []struct {
+		viewer, name  string
+		images, noted bool
+	}{{"admin", "b", true, false}, {"admin", "b", true, false}, {"a", "b", false, true}, {"admin", "waits", false, false}, {"a", "waits", false, false}} {
+		_, body := w.get(t, c.viewer, "/api/v1/namespaces/a/pods/"+c.name)
+		if images := strings.Contains(fmt.Sprint(body["timeline"]), "pulling image"); images != c.images || (body["note"] != nil) != c.noted {
+			t.Errorf("pod %s for %s: %v", c.name, c.viewer, body)
+		}
+	}
+	if w.eventReads != 1 {
+		t.Errorf("Events were read %d times", w.eventReads)
 	}
 }
 

@@ -29,8 +29,8 @@ const (
 	fresh, rests = 5 * time.Second, 10
 	// boundFresh and boundRests are those of the lower bound, which takes as long as planning all pods.
 	boundFresh, boundRests = 30 * time.Second, 100
-	// marketFresh is how long prices are used again.
-	marketFresh = time.Minute
+	// marketFresh is how long prices, and what EC2 refuses, are used again at least.
+	marketFresh = 10 * time.Second
 )
 
 // Config is what a Server needs. All fields but Options are required.
@@ -137,8 +137,11 @@ func (s *Server) world(ctx context.Context, text string) (edits.World, error) {
 	if err != nil {
 		return edits.World{}, err
 	}
-	m := *prices // A simulation notes what it assumes.
-	return edits.World{Objects: r.Finish(), Market: &m, Options: s.config.Options}, nil
+	out := edits.World{Objects: r.Finish(), Options: s.config.Options}
+	out.Options.Now = time.Now()
+	m := *prices.AtLaunch(out.Objects, out.Options.Now) // A simulation notes what it assumes.
+	out.Market = &m
+	return out, nil
 }
 
 // Edits is the answer of /local/v1/edits.

@@ -38,6 +38,8 @@ type containerPlan struct {
 	sidecar              bool
 	start, ready, finish time.Time
 	exitCode             int32
+	// pull is when the kubelet looks for the image, and pulled when it is on the machine: the same where it was there.
+	pull, pulled time.Time
 }
 
 func (c containerPlan) readyAt(now time.Time) bool { return !c.ready.IsZero() && !now.Before(c.ready) }
@@ -125,14 +127,15 @@ func mountsFromAPI(pod *corev1.Pod) bool {
 // container computes when c runs and is ready, if from that moment only its image delays it.
 func (p *planner) container(pod *corev1.Pod, c corev1.Container, from time.Time) containerPlan {
 	key := pod.Namespace + "/" + pod.Name
-	start := p.pulled(pod, c, from).Add(p.source.Draw(p.times.Container, "container", key, c.Name))
+	pulled := p.pulled(pod, c, from)
+	start := pulled.Add(p.source.Draw(p.times.Container, "container", key, c.Name))
 	ready := start
 	for _, probe := range []*corev1.Probe{c.StartupProbe, c.ReadinessProbe} {
 		if probe != nil {
 			ready = ready.Add(p.source.Scale(time.Duration(probe.InitialDelaySeconds) * time.Second))
 		}
 	}
-	return containerPlan{name: c.Name, image: c.Image, start: start, ready: ready}
+	return containerPlan{name: c.Name, image: c.Image, start: start, ready: ready, pull: from, pulled: pulled}
 }
 
 // isPause reports whether an image is Kubernetes' pause container, under whatever registry: nothing in it answers a probe.

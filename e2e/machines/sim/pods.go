@@ -22,6 +22,8 @@ type podState struct {
 	view podView
 	// sent is the status that the writer was given last.
 	sent *corev1.PodStatus
+	// reported is until when Events of images and containers were given to the writer.
+	reported time.Time
 	// removed is true where the writer was asked to delete the pod.
 	removed bool
 	// next is when the status changes by itself, zero for never. Until then only a change of the pod can change it.
@@ -71,6 +73,9 @@ func (k *kubelet) syncPods(ctx context.Context, now time.Time) time.Time {
 			k.writer.seen(pod)
 			k.stopIfDeleted(state, now)
 			k.report(state, now)
+			if !k.light {
+				state.reported = k.reportContainers(state, now)
+			}
 			state.next = state.view.nextChange(now)
 		}
 		if !state.next.IsZero() && (next.IsZero() || state.next.Before(next)) {

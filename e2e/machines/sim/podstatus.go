@@ -291,6 +291,7 @@ func (v podView) nextChange(now time.Time) time.Time {
 		at(stop.at)
 	}
 	for _, c := range slices.Concat(v.plan.inits, v.plan.containers) {
+		at(c.pull)
 		at(c.start)
 		at(c.ready)
 		at(c.finish)

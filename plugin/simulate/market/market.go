@@ -37,13 +37,17 @@ type Market struct {
 	Notes []string
 	// Problems of the types and prices.
 	Problems []input.Problem
+	// noSpot means that no spot price was given.
+	noSpot bool
+	// refused are the offerings that EC2 refuses.
+	refused map[offer]refusal
 }
 
 // Files are the texts of the three files. Empty ones are replaced by the built-in catalog.
 type Files struct {
 	// InstanceTypes is the output of `aws ec2 describe-instance-types`.
 	InstanceTypes []byte
-	// Prices is {"on-demand": {TYPE: USD}, "spot": {ZONE: {TYPE: USD}}, "usage": {USAGE TYPE: USD}}.
+	// Prices is {"on-demand": {TYPE: USD}, "spot": {ZONE: {TYPE: USD}}, "usage": {USAGE TYPE: USD}}, and "refused" as the launcher's API has it.
 	Prices []byte
 	// Zones is a list of names.
 	Zones []byte
@@ -55,7 +59,7 @@ type Files struct {
 	InterruptionCost float64
 	// Offer is what EC2 described; nil for the files above.
 	Offer *catalog.RegionOffer
-	// Now is the time at which commitments must not have ended.
+	// Now is the time at which commitments and refusals must not have ended.
 	Now time.Time
 	// Notes are sentences about where the texts are from.
 	Notes []string
@@ -68,7 +72,7 @@ func Read(f Files) (*Market, error) {
 		return m, errors.Join(m.readOffer(f.Offer), m.readCommitments(f), m.readInterruptions(f.Interruptions))
 	}
 	return m, errors.Join(
-		m.readTypes(f.InstanceTypes), m.readPrices(f.Prices), m.readZones(f.Zones), m.readCommitments(f), m.readInterruptions(f.Interruptions),
+		m.readTypes(f.InstanceTypes), m.readPrices(f.Prices, f.Now), m.readZones(f.Zones), m.readCommitments(f), m.readInterruptions(f.Interruptions),
 	)
 }
 
@@ -119,7 +123,7 @@ func (m *Market) readTypes(text []byte) error {
 	return nil
 }
 
-func (m *Market) readPrices(text []byte) error {
+func (m *Market) readPrices(text []byte, now time.Time) error {
 	if len(text) == 0 {
 		return m.builtinPrices()
 	}
@@ -127,6 +131,7 @@ func (m *Market) readPrices(text []byte) error {
 		OnDemand map[string]json.RawMessage `json:"on-demand"`
 		Spot     map[string]json.RawMessage `json:"spot"`
 		Usage    map[string]json.RawMessage `json:"usage"`
+		Refused  []refusal                  `json:"refused"`
 	}
 	if err := json.Unmarshal(text, &prices); err != nil {
 		return fmt.Errorf("prices: %w", err)
@@ -144,6 +149,7 @@ func (m *Market) readPrices(text []byte) error {
 		m.Spot[zone] = m.valid("spot."+zone, ofZone)
 	}
 	m.readRates(prices.Usage)
+	m.readRefusals(prices.Refused, now)
 	var none []string
 	for _, t := range m.Types {
 		if !m.sold(t.Name) {
@@ -151,7 +157,7 @@ func (m *Market) readPrices(text []byte) error {
 		}
 	}
 	if len(none) > 0 {
-		m.problem("prices", "", "%d instance types have no price and are left out: %s", len(none), some(none, 5))
+		m.problem("prices", "", "no price is known of %s, left out: %s", catalog.CountText(len(none), "instance type"), some(none, 5))
 	}
 	return nil
 }
@@ -234,10 +240,13 @@ func (m *Market) builtinPrices() error {
 	for _, t := range types {
 		m.OnDemand[t.Name] = t.Price
 	}
-	m.Notes = append(m.Notes, fmt.Sprintf("prices: the built-in ones, on demand in %s, Linux, of %s; there are no spot prices without --aws or --prices",
-		builtin.Region, builtin.Date))
+	m.noSpot = true
+	m.Notes = append(m.Notes, fmt.Sprintf("prices: the built-in ones, on demand in %s, Linux, of %s", builtin.Region, builtin.Date), noSpotNote)
 	return nil
 }
+
+// noSpotNote says that spot is not planned.
+const noSpotNote = "spot prices: none without --aws or --prices"
 
 func (m *Market) readZones(text []byte) error {
 	if len(text) > 0 {
@@ -297,5 +306,5 @@ func (m *Market) offerings(facts catalog.Facts, zones []zone) []catalog.Offering
 			out = append(out, catalog.Offering{Zone: z.Zone, ZoneID: z.ID, CapacityType: karpv1.CapacityTypeSpot, Price: price, Available: true})
 		}
 	}
-	return out
+	return m.withRefusals(name, out)
 }

@@ -45,7 +45,7 @@ prices: on-demand.r6i.large: must be a number of USD above 0, at most 100000: th
 prices: spot.us-east-1a.m5.large: must be a number of USD above 0, at most 100000: the type is not offered there
 prices: spot.us-east-1c: prices by instance type are expected: there is no spot in the zone
 prices: usage.PublicIPv4:InUseAddress: must be a number of USD above 0, at most 100000: the built-in price is used
-prices: 1 instance types have no price and are left out: m9.large
+prices: no price is known of 1 instance type, left out: m9.large
 `
 	if diff := cmp.Diff(want, problems(m.Problems)); diff != "" {
 		t.Errorf("problems (-want +got):\n%s", diff)
@@ -79,7 +79,7 @@ func TestBuiltin(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(m.Types) < 400 || len(m.OnDemand) != len(m.Types) || len(m.Spot) > 0 || len(m.Zones) > 0 || len(m.Notes) != 2 {
+	if len(m.Types) < 400 || len(m.OnDemand) != len(m.Types) || len(m.Spot) > 0 || len(m.Zones) > 0 || len(m.Notes) != 3 {
 		t.Errorf("%d types, %d prices, %d spot zones, zones %v, notes %v", len(m.Types), len(m.OnDemand), len(m.Spot), m.Zones, m.Notes)
 	}
 }

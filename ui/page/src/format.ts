@@ -102,3 +102,8 @@ export function eta(e: Estimate, now: Date): string {
   if (most < 1) return "ready any moment";
   return half < 1 ? `ready within ${duration(most)}` : `ready in about ${duration(half)}, 9 of 10 within ${duration(most)}`;
 }
+
+/** sentence returns a text that begins without a capital letter as a sentence. Pure. */
+export function sentence(text: string): string {
+  return text && `${text[0]!.toUpperCase()}${text.slice(1)}${text.endsWith(".") ? "" : "."}`;
+}

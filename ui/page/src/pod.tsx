@@ -2,7 +2,7 @@
 import { useAnswer, type Answer, type Moment, type Pod } from "./api";
 import { Helps } from "./edits";
 import type { Edits } from "./local";
-import { clock, duration, eta } from "./format";
+import { clock, duration, eta, sentence } from "./format";
 import { Problem, useNow } from "./parts";
 import { Why } from "./pending";
 import { link, type Route } from "./route";
@@ -34,6 +34,7 @@ export function PodFacts({ pod, edits, now }: { pod: Pod; edits?: Answer<Edits>;
         {!pod.node && pod.reasons?.length && edits && !edits.absent ? <><dt>Smallest edit that helps</dt><dd><Helps edits={edits} namespace={pod.namespace} owner="" pod={pod.name} /></dd></> : null}
       </dl>
       <Timeline moments={pod.timeline} now={now} />
+      {pod.note && <p>{sentence(pod.note)}</p>}
     </>
   );
 }
@@ -60,7 +61,7 @@ export function Timeline({ moments, now }: { moments: Moment[]; now: Date }) {
         </tr></thead>
         <tbody role="rowgroup">
           {rows.map(({ moment: m, total, step }, i) => (
-            <tr role="row" key={m.what + m.at}>
+            <tr role="row" key={i}>
               <th role="rowheader" scope="row" data-title="What">{m.what}</th>
               <td role="cell" data-title="When"><time dateTime={m.at}>{clock(m.at, now)}</time></td>
               <td role="cell" data-title="From the start" class="number">{i ? `+${duration(total)}` : ""}</td>

@@ -46,6 +46,7 @@ test("a pod shows where it is, or why it has no node", () => {
   const pod = { namespace: "shop", name: "web", phase: "Running", timeline };
   has(render(<PodFacts now={now} pod={{ ...pod, node: "ip-1", nodeClaim: "default-a" }} />), "#/nodes/default-a", "ip-1", "+42s", "created");
   has(render(<PodFacts now={now} pod={{ ...pod, nodeClaim: "default-a" }} />), "promised a place on");
+  has(render(<PodFacts now={now} pod={{ ...pod, node: "ip-1", note: "when images were pulled is not known" }} />), "<p>When images were pulled is not known.</p>");
   has(render(<PodFacts now={now} pod={{ ...pod, reasons: [limit], why: "x" }} />), "none is on its way", "limit cpu of 4");
   has(render(<PodFacts now={now} pod={{ ...pod, node: "theirs", timeline: [] }} />), "does not manage", "Nothing is known");
   assert.deepEqual(steps(timeline).map((s) => [s.total, s.step]), [[0, 0], [42, 42]]);
