@@ -85,11 +85,14 @@ func (ex *explainer) reason(ci, pi int) Reason {
 	if p.broken != nil {
 		return say("NotReady", "the pool's requirements cannot be read: %v", p.broken)
 	}
-	if !p.Ready {
-		return say("NotReady", "the pool is not ready: %s", p.NotReadyMessage)
-	}
 	if c.termsErr != nil {
 		return say("RequirementsConflict", "%v", c.termsErr)
+	}
+	if !p.Ready {
+		if text := ex.market.ownConflict(c, p); text != "" {
+			return say("RequirementsConflict", "%s", text)
+		}
+		return say("NotReady", "the pool is not ready: %s", p.NotReadyMessage)
 	}
 	if p.types[0] == p.types[1] {
 		return say("NoInstanceTypeFits", "%s", ex.noTypes(p))
@@ -165,23 +168,14 @@ func (mk *market) conflict(c *class, p *pool) string {
 			if !one.Empty() {
 				continue
 			}
-			text := fmt.Sprintf("requires %s %s%s; %s", k, setText(term[k]), c.of(k), mk.allows(p, k, term[k]))
-			if term[k].Empty() {
-				text = "its node selector, node affinity and volumes together leave no value of " + k
-			}
-			if !slices.Contains(all, text) {
-				all = append(all, text)
-			}
+			all = append(all, mk.conflictText(c, p, k, term[k]))
 			break
 		}
 	}
-	switch {
-	case len(all) < len(c.terms) && len(c.terms) == 1 || len(all) == 0:
+	if len(all) == 0 {
 		return "requires " + termsText(c.terms) + "; no offering of the pool has all of that at once"
-	case len(all) > 3:
-		all = append(all[:3], fmt.Sprintf("and %d more alternatives", len(all)-3))
 	}
-	return strings.Join(all, "; or ")
+	return alternatives(all)
 }
 
 // NotSelected is the code of a NodePool that is not among those that the pod selects by name. All such NodePools have the same message.

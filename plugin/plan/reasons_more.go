@@ -197,3 +197,51 @@ func valuesOf(p *pool, list []catalog.InstanceType, key string) []string {
 	slices.Sort(values)
 	return values
 }
+
+// ownConflict is conflict for a pool that is not ready: its labels and requirements exclude the class once it is ready, too. It is empty if they do
+// not. Which types and zones it has is not known before.
+func (mk *market) ownConflict(c *class, p *pool) string {
+	var all []string
+	for _, term := range c.terms {
+		keys := sortedKeys(term)
+		i := slices.IndexFunc(keys, func(k string) bool { return p.excludes(k, term[k]) })
+		if i < 0 {
+			return ""
+		}
+		all = append(all, mk.conflictText(c, p, keys[i], term[keys[i]]))
+	}
+	return alternatives(all)
+}
+
+// excludes reports whether the labels and requirements of the NodePool itself leave no value of a label that is asked for.
+func (p *pool) excludes(key string, asked catalog.Set) bool {
+	if v, ok := p.labels[key]; ok {
+		return !asked.Has(v)
+	}
+	if set, limited := p.reqs[key]; limited {
+		return asked.Intersect(set).Empty()
+	}
+	return asked.Empty() || !wellKnown(key) && key != catalog.LabelPlacementGroupPartition && !asked.Absent
+}
+
+// conflictText says what a class asks for, and why the pool has no value for it.
+func (mk *market) conflictText(c *class, p *pool, key string, asked catalog.Set) string {
+	if asked.Empty() {
+		return "its node selector, node affinity and volumes together leave no value of " + key
+	}
+	return fmt.Sprintf("requires %s %s%s; %s", key, setText(asked), c.of(key), mk.allows(p, key, asked))
+}
+
+// alternatives returns the conflicts of the alternatives of a class as one text, the first three of more, each once.
+func alternatives(all []string) string {
+	var out []string
+	for _, text := range all {
+		if !slices.Contains(out, text) {
+			out = append(out, text)
+		}
+	}
+	if len(out) > 3 {
+		out = append(out[:3], fmt.Sprintf("and %d more alternatives", len(out)-3))
+	}
+	return strings.Join(out, "; or ")
+}
