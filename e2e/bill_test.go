@@ -55,7 +55,7 @@ func (w *world) paidFor(to time.Time) (usd float64, last time.Time) {
 	return usd, last
 }
 
-// Pods run for two minutes. The bill has what their nodes cost, within 0.5 %, and charges it to their NodePool, namespace, workload and label; lines
+// Pods run for two minutes. The bill has what their nodes cost, within 0.5%, and charges it to their NodePool, namespace, workload and label; lines
 // and what is charged to nobody add up to the sum.
 func TestBill(t *testing.T) {
 	t.Parallel()
@@ -127,8 +127,8 @@ func (w *world) metered(seconds float64) (usd, slack float64, over bool) {
 }
 
 // Pods come and go, and so do their nodes, with a public address and a larger volume of more IOPS. The bill is AWS's, by the meter that the
-// sandbox's EC2 keeps and that shares nothing with slipway: within 0.5 %, and three seconds of each instance. A condition's time is in whole seconds, which is one at
-// the launch and one at the end; for the third an instance is pending, which EC2 does not bill. Over an hour three seconds are 0.1 %.
+// sandbox's EC2 keeps and that shares nothing with slipway: within 0.5%, and three seconds of each instance. A condition's time is in whole seconds, which is one at
+// the launch and one at the end; for the third an instance is pending, which EC2 does not bill. Over an hour three seconds are 0.1%.
 func TestBillIsThatOfAWS(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "bill-meter")
@@ -159,8 +159,8 @@ func TestBillIsThatOfAWS(t *testing.T) {
 	of := bill.Bill{}
 	w.await(t, "the record to have all of it", func() bool { of = w.bill(bill.ByNodePool); return of.To.After(ended.Add(20 * time.Second)) })
 	got := lineOf(of, w.name).Total
-	t.Logf("slipway's bill is %.6f USD, AWS's %.6f: %.2f %% off; three seconds of all instances are %.6f", got, want, 100*(got/want-1), slack)
+	t.Logf("slipway's bill is %.6f USD, AWS's %.6f: %.2f%% off; three seconds of all instances are %.6f", got, want, 100*(got/want-1), slack)
 	if off := math.Abs(got - want); off > 0.005*want+slack {
-		t.Errorf("slipway's bill is %.6f USD, AWS's %.6f: they differ by more than 0.5 %% and %.6f", got, want, slack)
+		t.Errorf("slipway's bill is %.6f USD, AWS's %.6f: they differ by more than 0.5%% and %.6f", got, want, slack)
 	}
 }

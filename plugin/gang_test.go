@@ -31,7 +31,7 @@ func TestGangWaitsForItsPods(t *testing.T) {
 	h.pod("g-1", inGang(3))
 	h.pod("alone", nil)
 	h.eventually("the pod that is in no gang", func() bool { return h.launcher.podNames()["alone"] == 1 })
-	h.eventually("the conditions of the gang's pods", func() bool { return strings.Contains(h.message("g-0"), "waits for 1 more pods of gang default/g") })
+	h.eventually("the conditions of the gang's pods", func() bool { return strings.Contains(h.message("g-0"), "waits for 1 more pod of gang default/g") })
 	if pods := h.launcher.podNames(); len(pods) != 1 {
 		t.Fatalf("launched for %v", pods)
 	}

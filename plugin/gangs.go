@@ -84,7 +84,7 @@ func (g *gangs) take(ctx context.Context, name string, lacks plan.Unplaced, plac
 	if placed+g.placedNow(name, placements) >= size {
 		return
 	}
-	why := fmt.Sprintf("gang %s runs with %d pods or none, and pod %s gets no node", name, size, lacks.Pods[0].Name)
+	why := fmt.Sprintf("gang %s runs with all %d or none, and pod %s gets no node", name, size, lacks.Pods[0].Name)
 	if len(lacks.Reasons) > 0 {
 		why += ": " + lacks.Reasons[0].Message
 	}

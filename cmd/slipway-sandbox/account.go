@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/slipway-k8s/slipway/e2e/aws"
+	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
 // newAccountCommands returns the commands that change the account and the market of a running sandbox's AWS.
@@ -99,7 +100,7 @@ func setCPU(ctx context.Context, c *aws.Client, args []string) (string, error) {
 
 func deleteTemplates(ctx context.Context, c *aws.Client, _ []string) (string, error) {
 	n, err := c.DeleteTemplates(ctx)
-	return fmt.Sprintf("%d launch templates deleted. The next launch makes those that it needs", n), err
+	return catalog.CountText(n, "launch template") + " deleted. The next launch makes those that it needs", err
 }
 
 func setTagsAfter(ctx context.Context, c *aws.Client, args []string) (string, error) {

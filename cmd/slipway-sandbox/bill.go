@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/slipway-k8s/slipway/e2e/aws/meter"
+	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
 // newBillCommand returns the command that prints what the account has paid.
@@ -47,7 +48,7 @@ func newBillCommand(at *target) *cobra.Command {
 func writeBill(w io.Writer, bill meter.Bill) error {
 	sum := bill.Sum()
 	table := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
-	fmt.Fprintf(table, "%.4f USD since %s: %d instances, %.2f hours\n", bill.Total(), bill.From.UTC().Format(time.RFC3339), len(bill.Lines), sum.Hours)
+	fmt.Fprintf(table, "%.4f USD since %s: %s, %.2f hours\n", bill.Total(), bill.From.UTC().Format(time.RFC3339), catalog.CountText(len(bill.Lines), "instance"), sum.Hours)
 	for _, part := range []struct {
 		name string
 		usd  float64
@@ -55,7 +56,7 @@ func writeBill(w io.Writer, bill meter.Bill) error {
 		fmt.Fprintf(table, "%s\t%.4f\n", part.name, part.usd)
 	}
 	for _, c := range bill.Commitments {
-		fmt.Fprintf(table, "commitment %s\t%.4f\t%.1f %% used\n", c.ID, c.USD, 100*c.Used)
+		fmt.Fprintf(table, "commitment %s\t%.4f\t%.1f%% used\n", c.ID, c.USD, 100*c.Used)
 	}
 	return table.Flush()
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/e2e/aws"
 	"github.com/slipway-k8s/slipway/e2e/sandbox/control"
+	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
 func newKillCommand(name *string) *cobra.Command {
@@ -160,7 +161,7 @@ func newFailJoinCommand(at *target) *cobra.Command {
 			}
 			which := "The next instance boots and never joins"
 			if next > 1 {
-				which = fmt.Sprintf("The next %d instances boot and never join", next)
+				which = "The next " + catalog.CountText(next, "instance") + " boot and never join"
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "%s. slipway gives up on each after 5 minutes, which --speed does not shorten: Event NodeDidNotJoin\n", which)
 			return nil

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/slipway-k8s/slipway/internal/progress"
+	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/consolidate"
 	"github.com/slipway-k8s/slipway/plugin/simulate"
 	"github.com/slipway-k8s/slipway/plugin/simulate/input"
@@ -61,7 +62,7 @@ func (c *consolidation) run(cmd *cobra.Command, o *options, s *simulation, forma
 	if err != nil {
 		return err
 	}
-	saving, err := progress.During(reporting(cmd), fmt.Sprintf("deciding about %d nodes", len(objects.Nodes)), func() (*simulate.Saving, error) {
+	saving, err := progress.During(reporting(cmd), "deciding about "+catalog.CountText(len(objects.Nodes), "node"), func() (*simulate.Saving, error) {
 		return simulate.Consolidate(cmd.Context(), objects, m, simulate.ConsolidateOptions{
 			Options: s.options, Consolidate: c.options, PodAge: c.podAge, PodAgeOfAll: cmd.Flags().Changed("pod-age"),
 			DisruptBare: c.disruptBare,

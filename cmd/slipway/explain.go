@@ -17,6 +17,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
 	"github.com/slipway-k8s/slipway/internal/progress"
+	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/view"
 	"github.com/slipway-k8s/slipway/plugin/explain"
 	"github.com/slipway-k8s/slipway/plugin/simulate"
@@ -170,7 +171,7 @@ func perPool(w io.Writer, pod *corev1.Pod) bool {
 		}
 	}
 	if refusal.More > 0 {
-		fmt.Fprintf(w, "  and %d reasons more\n", refusal.More)
+		fmt.Fprintf(w, "  and %s more\n", catalog.CountText(refusal.More, "reason"))
 	}
 	return true
 }

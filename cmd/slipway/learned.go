@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/catalog/fromec2"
 )
 
@@ -102,6 +103,6 @@ func forgetReports(ctx context.Context, c client.Client, w io.Writer, name, inst
 	if err := c.Patch(ctx, class, patch); err != nil {
 		return fmt.Errorf("forgetting what nodes of EC2NodeClass %s have reported: %w", name, err)
 	}
-	fmt.Fprintf(w, "forgot what nodes of %d instance types and AMIs of EC2NodeClass %s have reported\n", kinds, name)
+	fmt.Fprintf(w, "forgot what nodes of %s of EC2NodeClass %s have reported\n", catalog.CountText(kinds, "instance type")+" by AMI", name)
 	return nil
 }

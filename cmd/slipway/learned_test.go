@@ -45,7 +45,7 @@ func TestLearned(t *testing.T) {
 		t.Errorf("shown:\n%swant\n%s", got, large)
 	}
 	var out strings.Builder
-	if err := forgetReports(t.Context(), c, &out, "default", "c6i.large"); err != nil || !strings.Contains(out.String(), "of 1 instance types") {
+	if err := forgetReports(t.Context(), c, &out, "default", "c6i.large"); err != nil || !strings.Contains(out.String(), "of 1 instance type by AMI") {
 		t.Errorf("%v: %s", err, out.String())
 	}
 	if got := shown(""); got != large {

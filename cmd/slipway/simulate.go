@@ -17,6 +17,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/internal/progress"
 	"github.com/slipway-k8s/slipway/launcher/aws"
+	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/simulate"
 	"github.com/slipway-k8s/slipway/plugin/simulate/edits"
 	"github.com/slipway-k8s/slipway/plugin/simulate/input"
@@ -141,7 +142,7 @@ func (s *simulation) run(cmd *cobra.Command, o *options) (edits.World, *simulate
 	if err != nil {
 		return edits.World{}, nil, err
 	}
-	outcome, err := progress.During(reporting(cmd), fmt.Sprintf("planning %d pods", len(objects.Pods)), func() (*simulate.Outcome, error) {
+	outcome, err := progress.During(reporting(cmd), "planning "+catalog.CountText(len(objects.Pods), "pod"), func() (*simulate.Outcome, error) {
 		return simulate.Run(cmd.Context(), objects, m, s.options)
 	})
 	if err != nil {

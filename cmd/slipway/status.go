@@ -19,6 +19,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/billing"
+	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/catalog/fromec2"
 	"github.com/slipway-k8s/slipway/launcher/view"
 	"github.com/slipway-k8s/slipway/launcher/view/top"
@@ -120,7 +121,7 @@ func (o *options) status(ctx context.Context, c client.Client, w io.Writer, form
 	}
 	for i := range classes.Items {
 		if n := len(fromec2.SizesOf(&classes.Items[i])); n > 0 {
-			fmt.Fprintf(w, "\nEC2NodeClass %s: planned with what nodes of %d instance types and AMIs have reported (slipway learned).\n", classes.Items[i].Name, n)
+			fmt.Fprintf(w, "\nEC2NodeClass %s: planned with what nodes of %s have reported (slipway learned).\n", classes.Items[i].Name, catalog.CountText(n, "instance type")+" by AMI")
 		}
 	}
 	return nil

@@ -20,7 +20,7 @@ func TestPlansOfThePageHaveTheLaunchersPrices(t *testing.T) {
 		spot   float64
 		note   string
 	}{
-		"prices":         {http.StatusOK, `{"on-demand":{"m7g.large":0.08},"spot":{"us-east-1a":{"m7g.large":0.03}}}`, 0.03, "as the launcher plans"},
+		"prices": {http.StatusOK, `{"on-demand":{"m7g.large":0.08},"spot":{"us-east-1a":{"m7g.large":0.03}}}`, 0.03, "as the launcher plans"},
 		"refusals": {
 			http.StatusOK, `{"on-demand":{"m7g.large":0.08},"spot":{"us-east-1a":{"m7g.large":0.03}},"refused":[{"code":"VcpuLimitExceeded","zone":"us-east-1a",` +
 				`"capacityType":"spot","instanceTypes":["m7g.large"],"until":"2999-01-01T00:00:00Z"}]}`, 0.03, "1 offering that EC2 refuses now",

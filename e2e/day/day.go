@@ -343,7 +343,7 @@ func Write(w io.Writer, lower float64, bills []Bill) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "consolidation\tUSD\trecord / meter\tover bound\twith evictions\tpods\tevictions\tof pods\tinterrupted\tnodes launched\tended\tpeak\tpending s/pod\tdecided in")
 	for _, b := range bills {
-		fmt.Fprintf(t, "%s\t%.2f\t%.4f\t%.1f %%\t%.2f\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%.1f\t%s\n", b.Policy, b.Metered, b.Recorded/b.Metered, 100*(b.Metered/lower-1), b.Metered+0.005*float64(b.Evictions), b.Pods, b.Evictions, b.Moved, b.Interrupted,
+		fmt.Fprintf(t, "%s\t%.2f\t%.4f\t%.1f%%\t%.2f\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%.1f\t%s\n", b.Policy, b.Metered, b.Recorded/b.Metered, 100*(b.Metered/lower-1), b.Metered+0.005*float64(b.Evictions), b.Pods, b.Evictions, b.Moved, b.Interrupted,
 			b.Launched, b.Ended, b.Peak, b.Pending/float64(max(b.Pods, 1)), b.Took.Round(time.Second))
 	}
 	fmt.Fprintf(t, "lower bound\t%.2f\n", lower)

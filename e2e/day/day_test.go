@@ -36,7 +36,7 @@ func argument[T any](name string) T {
 func sameAsAWS(tb testing.TB, what string, b day.Bill) {
 	tb.Helper()
 	if off := b.Recorded/b.Metered - 1; !(math.Abs(off) <= 0.005) || b.Metered <= 0 {
-		tb.Errorf("%s: slipway's bill is %.4f USD, AWS's %.4f: %.2f %% off", what, b.Recorded, b.Metered, 100*off)
+		tb.Errorf("%s: slipway's bill is %.4f USD, AWS's %.4f: %.2f%% off", what, b.Recorded, b.Metered, 100*off)
 	}
 }
 
@@ -109,7 +109,7 @@ func BenchmarkDay(b *testing.B) {
 	}
 }
 
-// committed replays a part of a day with a Savings Plan that pays for 60 % of the least that its pods cost on demand, and returns the bill and that of
+// committed replays a part of a day with a Savings Plan that pays for 60% of the least that its pods cost on demand, and returns the bill and that of
 // a linear program that knows the plan.
 func committed(tb testing.TB, cfg day.Config) (day.Bill, float64) {
 	tb.Helper()

@@ -129,7 +129,7 @@ func BenchmarkSpotTraces(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		fmt.Fprintf(out, "%s\t%.2f\t%.2f\t%.3f\t%.2f\t%.2f\t%.3f\t%d\t%d\t%.0f %%\t%d\t%d\t%d\t%d\t%d\t%s\n", name, r.Dollars, r.Oracle, r.Dollars/r.Oracle,
+		fmt.Fprintf(out, "%s\t%.2f\t%.2f\t%.3f\t%.2f\t%.2f\t%.3f\t%d\t%d\t%.0f%%\t%d\t%d\t%d\t%d\t%d\t%s\n", name, r.Dollars, r.Oracle, r.Dollars/r.Oracle,
 			r.WithMoves, r.OracleMoves, r.WithMoves/r.OracleMoves, max(r.Below, r.BelowPlaced), r.Minutes, 100*r.SpotShare, r.Interrupted, r.InterruptedPods, r.Evictions, r.Launched, r.Refused, time.Since(began).Round(time.Second))
 		_ = out.Flush() // The figures of each trace as they come.
 	}

@@ -83,10 +83,10 @@ func SetBooking(cb *autoscalingv1beta1.CapacityBuffer, b Booking, r Resolution, 
 	case p.NoRoom != "" && p.Reason != "":
 		set(ConditionInfeasible, metav1.ConditionTrue, p.Reason, clip(p.NoRoom))
 	case p.NoRoom == "":
-		set(ConditionInfeasible, metav1.ConditionFalse, "Planned", fmt.Sprintf("There is a plan with room for all %d pods", r.Replicas))
+		set(ConditionInfeasible, metav1.ConditionFalse, "Planned", fmt.Sprintf("There is a plan with room for %d of %d pods", r.Replicas, r.Replicas))
 	}
 	if p.Existing >= int(r.Replicas) {
-		set(ConditionProvisioned, metav1.ConditionTrue, ConditionProvisioned, fmt.Sprintf("All %d pods have room on initialized nodes", r.Replicas))
+		set(ConditionProvisioned, metav1.ConditionTrue, ConditionProvisioned, fmt.Sprintf("%d of %d pods have room on initialized nodes", r.Replicas, r.Replicas))
 		return
 	}
 	set(ConditionProvisioned, metav1.ConditionFalse, RequiresNewCapacity,
@@ -104,7 +104,7 @@ func setBooked(cb *autoscalingv1beta1.CapacityBuffer, b Booking, r Resolution, p
 		set(autoscalingv1beta1.ProvisioningCondition, metav1.ConditionFalse, ConditionBookingExpired, fmt.Sprintf("%d of %d pods came until %s", b.Came, r.Replicas, until))
 		return
 	case left == 0:
-		set(autoscalingv1beta1.ProvisioningCondition, metav1.ConditionFalse, "PodsCame", fmt.Sprintf("All %d pods came", r.Replicas))
+		set(autoscalingv1beta1.ProvisioningCondition, metav1.ConditionFalse, "PodsCame", fmt.Sprintf("%d of %d pods came", r.Replicas, r.Replicas))
 	case p != nil && p.Existing < int(left):
 		set(autoscalingv1beta1.ProvisioningCondition, metav1.ConditionFalse, "RoomLost",
 			fmt.Sprintf("%d of %d pods came, %d of the others have room: %s", b.Came, r.Replicas, p.Existing, clip(p.NoRoom)))

@@ -126,11 +126,11 @@ func clamp(n int64) int32 { return int32(min(max(n, 0), math.MaxInt32)) }
 // number of these; why says what limits it, for a human, and is empty where nothing does.
 func Grant(wanted int32, taken, before int) (granted int32, why string) {
 	if before >= MostBuffers {
-		return 0, fmt.Sprintf("%d pods wanted, 0 granted: limit of %d buffers in a namespace reached", wanted, MostBuffers)
+		return 0, fmt.Sprintf("pods: %d wanted, 0 granted: limit of %d buffers in a namespace reached", wanted, MostBuffers)
 	}
 	granted = min(wanted, int32(max(MostPods-taken, 0)))
 	if granted < wanted {
-		why = fmt.Sprintf("%d pods wanted, %d granted: limit of %d pods of buffers in a namespace reached, %d of older buffers", wanted, granted, MostPods, taken)
+		why = fmt.Sprintf("pods: %d wanted, %d granted: limit of %d pods of buffers in a namespace reached, older buffers have %d", wanted, granted, MostPods, taken)
 	}
 	return granted, why
 }

@@ -87,9 +87,9 @@ func TestGrant(t *testing.T) {
 	}{
 		{name: "all", wanted: 3, want: 3},
 		{name: "none", wanted: 0, taken: buffersize.MostPods},
-		{name: "a billion", wanted: 1e9, want: buffersize.MostPods, why: "1000000000 pods wanted, 1000 granted: limit of 1000 pods"},
-		{name: "what is left", wanted: 10, taken: buffersize.MostPods - 4, before: 2, want: 4, why: "10 pods wanted, 4 granted"},
-		{name: "nothing left", wanted: 10, taken: buffersize.MostPods, before: 2, why: "10 pods wanted, 0 granted"},
+		{name: "a billion", wanted: 1e9, want: buffersize.MostPods, why: "pods: 1000000000 wanted, 1000 granted: limit of 1000 pods"},
+		{name: "what is left", wanted: 10, taken: buffersize.MostPods - 4, before: 2, want: 4, why: "pods: 10 wanted, 4 granted"},
+		{name: "nothing left", wanted: 10, taken: buffersize.MostPods, before: 2, why: "pods: 10 wanted, 0 granted"},
 		{name: "too many buffers", wanted: 1, before: buffersize.MostBuffers, why: "limit of 50 buffers in a namespace reached"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -41,8 +41,8 @@ func BlocksConsolidation(f ConsolidationFacts) (why string, passing bool) {
 	case !conditions.ClaimIs(f.Claim, karpv1.ConditionTypeConsolidatable):
 		return fmt.Sprintf("a pod was added or removed less than %s ago (consolidateAfter)", *after), true
 	}
-	if age, least := f.Now.Sub(f.Node.CreationTimestamp.Time), f.nodeAge(); age < least {
-		return fmt.Sprintf("the node is %s old, and is left alone for %s", age.Round(time.Second), least), true
+	if least := f.nodeAge(); f.Now.Sub(f.Node.CreationTimestamp.Time) < least {
+		return fmt.Sprintf("the node is left alone until it is %s old, at %s", least, f.Node.CreationTimestamp.Add(least).UTC().Format(time.RFC3339)), true
 	}
 	if f.Now.Before(replacementUntil(f.Claim)) {
 		return "the node was launched for the pods of other nodes, which may not be bound yet", true

@@ -71,7 +71,7 @@ func TestBlocksConsolidation(t *testing.T) {
 			func(f *disruption.ConsolidationFacts) {
 				f.Node.CreationTimestamp = metav1.NewTime(now.Add(-9 * time.Minute))
 			},
-			"the node is 9m0s old, and is left alone for 10m0s", true,
+			"the node is left alone until it is 10m0s old, at 2026-01-01T12:01:00Z", true,
 		},
 		"old enough for its NodePool": {func(f *disruption.ConsolidationFacts) {
 			f.Node.CreationTimestamp = metav1.NewTime(now.Add(-9 * time.Minute))
@@ -80,7 +80,7 @@ func TestBlocksConsolidation(t *testing.T) {
 		"an annotation that cannot be read": {func(f *disruption.ConsolidationFacts) {
 			f.Node.CreationTimestamp = metav1.NewTime(now.Add(-9 * time.Minute))
 			f.Pool.Annotations = map[string]string{catalog.NodeAgeAnnotation: "soon"}
-		}, "the node is 9m0s old, and is left alone for 10m0s", true},
+		}, "the node is left alone until it is 10m0s old, at 2026-01-01T12:01:00Z", true},
 		"launched a minute ago for others that have not come": {
 			func(f *disruption.ConsolidationFacts) { launchedFor(f, now.Add(-time.Minute), false) },
 			"the node was launched for the pods of other nodes, which may not be bound yet", true,

@@ -129,7 +129,7 @@ func (of offerInput) offerSpot() []catalog.Offering {
 }
 
 // believable returns the spot price, or a tenth of the on-demand price if the spot price is below a twentieth of it. EC2's discount is at
-// most 90 % (EC2 pricing page, "Amazon EC2 Spot"). A stand-in for EC2 that returns one tiny price for all types would otherwise make the
+// most 90% (EC2 pricing page, "Amazon EC2 Spot"). A stand-in for EC2 that returns one tiny price for all types would otherwise make the
 // launcher buy the largest ones.
 func believable(spot, onDemand float64) float64 {
 	if spot < onDemand/20 {

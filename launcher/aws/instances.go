@@ -220,7 +220,7 @@ func (c *Cloud) Terminate(ctx context.Context, instanceIDs []string) (err error)
 	for chunk := range slices.Chunk(ids, terminateAtOnce) {
 		// EC2 limits the number of instances as well as the number of calls.
 		if err := c.throttle.instances.WaitN(ctx, len(chunk)); err != nil {
-			return fmt.Errorf("waiting to terminate %d instances: %w", len(chunk), err)
+			return fmt.Errorf("waiting to terminate %s: %w", catalog.CountText(len(chunk), "instance"), err)
 		}
 		c.terminate(ctx, chunk, failed)
 	}

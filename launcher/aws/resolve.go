@@ -10,6 +10,7 @@ import (
 	"github.com/aws/smithy-go"
 	"github.com/awslabs/operatorpkg/status"
 
+	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/catalog/ec2error"
 	"github.com/slipway-k8s/slipway/launcher/catalog/fromec2"
 )
@@ -85,7 +86,7 @@ func (c *Cloud) resolveSubnets(ctx context.Context, class *awsv1.EC2NodeClass, c
 	switch {
 	case len(found) == 0 && selected > 0:
 		conditions.SetFalse(awsv1.ConditionTypeSubnetsReady, "SubnetsNotFound",
-			fmt.Sprintf("spec.subnetSelectorTerms selects %d subnets, none of which has an IPv6 range: the cluster's IP family is IPv6", selected))
+			fmt.Sprintf("spec.subnetSelectorTerms selects %s without an IPv6 range: the cluster's IP family is IPv6", catalog.CountText(selected, "subnet")))
 		return nil
 	case len(found) == 0:
 		conditions.SetFalse(awsv1.ConditionTypeSubnetsReady, "SubnetsNotFound", "spec.subnetSelectorTerms selects no subnet")

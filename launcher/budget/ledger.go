@@ -101,7 +101,7 @@ func (l *Ledger) Reserve(ctx context.Context, reason karpv1.DisruptionReason, cl
 		wanted[c.UID] = true
 	}
 	if terminating+len(wanted) > maxTerminating && terminating > 0 {
-		return &RefusedError{Reason: reason, Why: fmt.Sprintf("%d nodes that terminate at this moment", terminating)}
+		return &RefusedError{Reason: reason, Why: catalog.CountText(terminating, "other node") + " at the same moment"}
 	}
 	if err := places(view, l.held, reason, wanted); err != nil {
 		return err

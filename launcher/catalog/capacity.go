@@ -129,7 +129,7 @@ func efas(f Facts, class NodeClass) (n int64) {
 
 // storageBytes returns the size that the kubelet will report of the file system with its own and containerd's files. It is a lower bound,
 // since a pod planned onto more is rejected. It is that of the joined local disks if the class requests RAID0, which Windows does not have, and the type
-// has disks, less 1 % for RAID and XFS; otherwise that of the root volume.
+// has disks, less 1% for RAID and XFS; otherwise that of the root volume.
 func storageBytes(f Facts, class NodeClass) int64 {
 	if class.RAID0 && f.InstanceStoreGB > 0 && !isWindows(class.AMIFamily) {
 		return f.InstanceStoreGB * 1e9 / 100 * 99
@@ -139,7 +139,7 @@ func storageBytes(f Facts, class NodeClass) int64 {
 
 // fileSystemBytes returns the size of the file system on a volume. On AL2023, partition table, EFI partition and XFS take 76 MiB for any
 // size (20 GiB are reported as 20893676Ki, 100 GiB as 104779756Ki). With ext4, which older Bottlerocket versions have and a custom AMI may
-// have, inodes take 1.65 % (20 GiB are reported as 20624592Ki). The same is taken off for Windows, whose recovery partition is smaller.
+// have, inodes take 1.65% (20 GiB are reported as 20624592Ki). The same is taken off for Windows, whose recovery partition is smaller.
 func fileSystemBytes(volume int64, family string) int64 {
 	if family == FamilyBottlerocket || family == FamilyCustom || isWindows(family) {
 		volume -= volume / 50
@@ -281,8 +281,8 @@ func afterReserves(f Facts, class NodeClass, capacity corev1.ResourceList) (core
 	return out, nil
 }
 
-// kubeReserved returns what the EKS AMIs reserve for kubelet and containerd: 6 % of the first core, 1 % of the second, 0.5 % of the next two
-// and 0.25 % of the rest; 255 MiB of memory and 11 MiB per pod; 1 GiB of storage (amazon-eks-ami, nodeadm/internal/kubelet/config.go;
+// kubeReserved returns what the EKS AMIs reserve for kubelet and containerd: 6% of the first core, 1% of the second, 0.5% of the next two
+// and 0.25% of the rest; 255 MiB of memory and 11 MiB per pod; 1 GiB of storage (amazon-eks-ami, nodeadm/internal/kubelet/config.go;
 // Bottlerocket, schnauzer's kube_reserve helpers). The pods counted for memory are those of the ENI formula, whatever maxPods is; on
 // Bottlerocket and Windows they are those of maxPods. Entries of spec.kubelet.kubeReserved replace the computed ones.
 func kubeReserved(f Facts, class NodeClass, capacity corev1.ResourceList) (corev1.ResourceList, error) {
@@ -313,7 +313,7 @@ func reservedMilliCPU(milli int64) int64 {
 	return sum / 10_000
 }
 
-// evictionThresholds returns the kubelet's hard eviction thresholds: 100 MiB of memory and 10 % of the node's file system, or the values of
+// evictionThresholds returns the kubelet's hard eviction thresholds: 100 MiB of memory and 10% of the node's file system, or the values of
 // spec.kubelet.evictionHard (Kubernetes, "Node-pressure Eviction"). Soft thresholds do not count.
 func evictionThresholds(class NodeClass, capacity corev1.ResourceList) (corev1.ResourceList, error) {
 	out := corev1.ResourceList{}
@@ -337,7 +337,7 @@ func evictionThresholds(class NodeClass, capacity corev1.ResourceList) (corev1.R
 	return out, nil
 }
 
-// evictionQuantity parses a threshold: a quantity, or a percentage of the capacity; 100 % disables the threshold.
+// evictionQuantity parses a threshold: a quantity, or a percentage of the capacity; 100% disables the threshold.
 func evictionQuantity(threshold string, capacity resource.Quantity) (resource.Quantity, error) {
 	text, percent := strings.CutSuffix(threshold, "%")
 	if !percent {

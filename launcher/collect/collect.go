@@ -12,6 +12,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
+	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 	"github.com/slipway-k8s/slipway/launcher/leadership"
 )
@@ -166,7 +167,7 @@ func (c *Collector) end(ctx context.Context, g Garbage) error {
 			ids = append(ids, i.ID)
 		}
 		if err := c.config.Cloud.Terminate(ctx, ids); err != nil {
-			errs = append(errs, fmt.Errorf("terminating %d instances that no NodeClaim waits for: %w", len(ids), err))
+			errs = append(errs, fmt.Errorf("terminating %s that no NodeClaim waits for: %w", catalog.CountText(len(ids), "instance"), err))
 		}
 	}
 	for _, t := range g.Untagged {

@@ -201,7 +201,7 @@ func (c *Commitments) leaveOut(ctx context.Context, object *corev1.ConfigMap, fa
 	for i, f := range faults {
 		klog.FromContext(ctx).Info("A commitment is left out", "configMap", c.config.ConfigMap, "commitment", f.Entry, "reason", f.Message)
 		if i == mostEvents-1 && len(faults) > mostEvents {
-			c.config.Events.Eventf(object, corev1.EventTypeWarning, "CommitmentLeftOut", "%d more entries are left out; the log has all", len(faults)-i)
+			c.config.Events.Eventf(object, corev1.EventTypeWarning, "CommitmentLeftOut", "left out as well: %d more; the log has all", len(faults)-i)
 			break
 		}
 		c.config.Events.Eventf(object, corev1.EventTypeWarning, "CommitmentLeftOut", "%.200s: %.500s; it is left out", f.Entry, f.Message)

@@ -189,7 +189,7 @@ func TestEventsAreBounded(t *testing.T) {
 	w := newWorld(t)
 	w.write(strings.Repeat("- {kind: none}\n", 50))
 	w.read.refresh(t.Context(), time.Now())
-	if len(w.events) != mostEvents || !strings.Contains(w.events[mostEvents-1], "41 more entries are left out") {
+	if len(w.events) != mostEvents || !strings.Contains(w.events[mostEvents-1], "left out as well: 41 more") {
 		t.Errorf("%d Events: %q", len(w.events), w.events)
 	}
 }

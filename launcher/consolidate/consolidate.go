@@ -192,7 +192,7 @@ func (c *Consolidator) once(ctx context.Context) error {
 	switch {
 	case f.candidates == 0:
 		c.recordReasons(ctx, f, nil)
-		c.outlook.Store(outlookOf(f, nil, nil, now))
+		c.show(outlookOf(f, nil, nil, now))
 		return nil
 	case f.sum == c.last && now.Sub(c.at) < c.again:
 		return nil
@@ -224,7 +224,7 @@ func (c *Consolidator) once(ctx context.Context) error {
 	for _, m := range answer.GetMoves() {
 		outcomes = append(outcomes, c.move(ctx, f, m))
 	}
-	c.outlook.Store(outlookOf(f, answer, outcomes, now))
+	c.show(outlookOf(f, answer, outcomes, now))
 	return nil
 }
 
@@ -335,7 +335,7 @@ func message(m *api.PlannedMove) string {
 		}
 		room = "replaced by " + strings.Join(launched, ", ")
 	}
-	return fmt.Sprintf("%s, saves %.4f USD/h with %d evictions", room, m.GetSaving(), m.GetEvictions())
+	return fmt.Sprintf("%s, saves %.4f USD/h with %s", room, m.GetSaving(), catalog.CountText(int(m.GetEvictions()), "eviction"))
 }
 
 // recordReasons records on each node that stays why it stays.

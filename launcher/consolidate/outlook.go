@@ -2,6 +2,7 @@ package consolidate
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -17,6 +18,17 @@ func (c *Consolidator) Outlook() view.Consolidation {
 		return *last
 	}
 	return view.Consolidation{Moves: []view.Move{}, Stays: []view.Stay{}}
+}
+
+// showsFor is how long the time of a decision stays while each next decision is the same: viewers that ask again have it already.
+const showsFor = 30 * time.Second
+
+// show keeps what was decided for Outlook.
+func (c *Consolidator) show(next *view.Consolidation) {
+	if last := c.outlook.Load(); last != nil && next.At.Sub(last.At) < showsFor && reflect.DeepEqual(last.Moves, next.Moves) && reflect.DeepEqual(last.Stays, next.Stays) {
+		return
+	}
+	c.outlook.Store(next)
 }
 
 // outlookOf returns what a decision at a time shows: its moves, of which begun are carried out and waits has why others are not yet, and why each

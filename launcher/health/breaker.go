@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
 const (
@@ -109,7 +111,7 @@ func (b Breaker) Message() string {
 		return b.Written
 	}
 	if b.Tries == 0 {
-		return fmt.Sprintf("of the last %d nodes not all joined", len(b.Nodes))
+		return fmt.Sprintf("not all of the last %s joined", catalog.CountText(len(b.Nodes), "node"))
 	}
 	text := "its nodes do not join"
 	if b.Tries > 1 {

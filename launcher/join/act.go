@@ -288,7 +288,7 @@ func (c *Controller) leftOut(ctx context.Context, o Observed, n int) {
 	}
 	klog.FromContext(ctx).Info("Resources of a node are not recorded", "nodeClaim", klog.KObj(o.Claim), "node", o.Node.Name, "resources", n)
 	c.config.Events.Eventf(o.Claim, corev1.EventTypeWarning, "ResourcesNotRecorded",
-		"%d resources of node %s are not in status: their names or quantities are not valid, or there are more than %d", n, o.Node.Name, node.MaxResources)
+		"Left out of status: %s of node %s, by an invalid name or quantity, or beyond %d", catalog.CountText(n, "resource"), o.Node.Name, node.MaxResources)
 }
 
 // setConditions writes a decision into the claim's conditions, with Karpenter's reasons. It returns how many of the node's resources it

@@ -24,7 +24,7 @@ type MinValuesError struct {
 
 // Error returns a text that names the requirement.
 func (e *MinValuesError) Error() string {
-	return fmt.Sprintf("minValues of requirement %s: %d of at least %d values are available", e.Key, e.Have, e.Want)
+	return fmt.Sprintf("minValues of requirement %s: available are %d of at least %d", e.Key, e.Have, e.Want)
 }
 
 // keepValues chooses the instance types to request: the cheapest 60, but with minValues values for every requirement that has minValues, as

@@ -13,6 +13,7 @@ import (
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/liveness"
 )
 
@@ -216,9 +217,9 @@ func (l *Leadership) Resign(ctx context.Context) error {
 		select {
 		case <-idle:
 		case <-timeout:
-			return fmt.Errorf("resign: %d effects still running after %s", running, resignTimeout)
+			return fmt.Errorf("resign: %s still running after %s", catalog.CountText(running, "effect"), resignTimeout)
 		case <-ctx.Done():
-			return fmt.Errorf("resign: %d effects still running: %w", running, ctx.Err())
+			return fmt.Errorf("resign: %s still running: %w", catalog.CountText(running, "effect"), ctx.Err())
 		}
 	}
 }

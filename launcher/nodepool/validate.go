@@ -70,7 +70,7 @@ func validateRequirements(template *field.Path, pool *karpv1.NodePool) field.Err
 		}
 		if r.MinValues != nil && r.Operator == corev1.NodeSelectorOpIn && *r.MinValues > len(r.Values) {
 			out = append(out, field.Invalid(path.Index(i).Child("minValues"), *r.MinValues,
-				fmt.Sprintf("more than the %d values that are listed", len(r.Values))))
+				fmt.Sprintf("more than are listed: %d", len(r.Values))))
 		}
 		list = append(list, one)
 	}

@@ -8,6 +8,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
+	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 	"github.com/slipway-k8s/slipway/launcher/record"
 )
@@ -146,7 +147,7 @@ func waitsFor(o Observed) string {
 	case len(o.Missing) > 0:
 		return "images that are not pulled yet: " + strings.Join(o.Missing, ", ")
 	case o.Starting > 0:
-		return fmt.Sprintf("%d pods of DaemonSets have not started", o.Starting)
+		return catalog.CountText(o.Starting, "pod") + " of DaemonSets not started yet"
 	}
 	return ""
 }

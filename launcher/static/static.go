@@ -19,6 +19,7 @@ import (
 	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
 	"github.com/slipway-k8s/slipway/launcher/announce"
 	"github.com/slipway-k8s/slipway/launcher/budget"
+	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/leadership"
 	"github.com/slipway-k8s/slipway/launcher/record"
 	"github.com/slipway-k8s/slipway/launcher/voluntary"
@@ -129,7 +130,7 @@ func (k *Keeper) Pass(ctx context.Context) error {
 	var errs []error
 	for _, pool := range fixed {
 		if err := k.keep(ctx, pool, drifts[pool.Name]); err != nil {
-			errs = append(errs, fmt.Errorf("keeping %d nodes of NodePool %s: %w", *pool.Spec.Replicas, pool.Name, err))
+			errs = append(errs, fmt.Errorf("keeping %s of NodePool %s: %w", catalog.CountText(int(*pool.Spec.Replicas), "node"), pool.Name, err))
 		}
 	}
 	return errors.Join(errs...)

@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/klog/v2"
 
+	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 	"github.com/slipway-k8s/slipway/launcher/leadership"
 )
@@ -156,12 +157,12 @@ func (e *ends) step(ctx context.Context) error {
 		err := e.cloud.Terminate(ctx, due)
 		e.asked(due, time.Now(), err)
 		if err != nil {
-			return fmt.Errorf("terminating %d instances: %w", len(due), err)
+			return fmt.Errorf("terminating %s: %w", catalog.CountText(len(due), "instance"), err)
 		}
 	}
 	instances, err := e.cloud.Instances(ctx, cloud.Selector{IDs: open})
 	if err != nil {
-		return fmt.Errorf("describing %d instances: %w", len(open), err)
+		return fmt.Errorf("describing %s: %w", catalog.CountText(len(open), "instance"), err)
 	}
 	e.observe(open, instances, time.Now())
 	return nil

@@ -4,7 +4,7 @@ import "time"
 
 // Consolidation is what was decided last about removing nodes to save money.
 type Consolidation struct {
-	// At is when it was decided; zero if nothing was decided yet.
+	// At is when it was decided; zero if nothing was decided yet. Of equal decisions within half a minute it is the time of the first.
 	At time.Time `json:"at,omitzero"`
 	// Moves are the sets of nodes that are worth removing, the best first.
 	Moves []Move `json:"moves"`

@@ -65,7 +65,7 @@ func stageDetail(e *corev1.Event) string {
 		detail = string(runes[:most]) + "…"
 	}
 	if e.Count > 1 && !e.LastTimestamp.IsZero() {
-		detail = strings.TrimPrefix(detail+fmt.Sprintf(", %d times until %s", e.Count, e.LastTimestamp.UTC().Format(time.RFC3339)), ", ")
+		detail = strings.TrimPrefix(detail+fmt.Sprintf(", the last of %d at %s", e.Count, e.LastTimestamp.UTC().Format(time.RFC3339)), ", ")
 	}
 	return detail
 }

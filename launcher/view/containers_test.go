@@ -41,7 +41,7 @@ func TestPodTimelineHasImagesAndContainers(t *testing.T) {
 		"0s created", "3s bound: n1", "40s network ready",
 		"41s pulling image: registry.example/web:1", "41s image there: side:1 already present on machine",
 		"44s image there: registry.example/web:1 in 2.1s (2.4s including waiting). Image size: 720 bytes.", "44s container created: side",
-		"45s container started: web, 3 times until 2026-01-01T00:01:30Z", "45s containers started", "46s ready",
+		"45s container started: web, the last of 3 at 2026-01-01T00:01:30Z", "45s containers started", "46s ready",
 	}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))

@@ -103,7 +103,7 @@ func (o Overview) nodes(out *printer, wide bool) {
 func (o Overview) bill(out *printer, wide bool) {
 	out.printf("%s, %s USD per hour", catalog.CountText(o.Launched, "node"), catalog.USD(o.CostPerHour))
 	if o.CostPerHour > 0 {
-		out.printf(" (%.0f per month), %.0f %% of it spot", o.CostPerHour*catalog.HoursPerMonth, o.SpotShare*100)
+		out.printf(" (%.0f per month), %.0f%% of it spot", o.CostPerHour*catalog.HoursPerMonth, o.SpotShare*100)
 	}
 	if n := len(o.Nodes) - o.Launched; n > 0 {
 		out.printf("; %d more not launched yet", n)

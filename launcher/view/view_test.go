@@ -119,7 +119,7 @@ func TestOverview(t *testing.T) {
 	const wantTable = `NODECLAIM  TYPE       ZONE  CAPACITY  USD/H     CPU  MEM  PODS  STATE
 default-a  m7g.large  1a    spot      (0.0300)  -    -    0+1   recorded
 default-b  m7g.large  1a    spot      0.0300    50%  25%  2     ready
-1 node, 0.0300 USD per hour (22 per month), 100 % of it spot; 1 more not launched yet; 1 node that slipway does not manage
+1 node, 0.0300 USD per hour (22 per month), 100% of it spot; 1 more not launched yet; 1 node that slipway does not manage
 Pods: 1 pending, 1 promised to a node that boots, 1 bound, 1 running
 Pending:
   1 of default/Pod web-3 for 1m0s: no node can be launched: NodePool default: limit cpu of 4 reached

@@ -2,9 +2,18 @@ package webapi
 
 import (
 	"fmt"
+	"net/http"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/catalog/ec2error"
+	"github.com/slipway-k8s/slipway/launcher/view"
 )
 
 // However many namespaces are asked for, a bounded number of answers is kept.
@@ -89,5 +98,34 @@ func TestAnswerBeside(t *testing.T) {
 	at.Add(int64(fresh + 2*stale))
 	if got := ask(slow(4)); got != 4 {
 		t.Errorf("got %d, want a new answer: the one before is old", got)
+	}
+}
+
+// A viewer that has an answer gets no other one as long as nothing changes, whatever time passes: no answer has ages. What has changed is sent.
+func TestUnchangedAnswersAreNotSent(t *testing.T) {
+	bound := pendingPod("a", "bound", "")
+	bound.Spec.NodeName = "n1"
+	unserved := pendingPod("a", "unserved", "")
+	unserved.Status.Conditions, unserved.Spec.SchedulerName = nil, "no-such-scheduler"
+	booting := claim("default-b", "")
+	w := newWorld(t, claim("default-a", "n1"), booting, bound, unserved, pendingPod("a", "waits", "no room"), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}})
+	w.types = []catalog.InstanceType{{Name: "m7g.large", Offerings: []catalog.Offering{{
+		Zone: "a", CapacityType: "spot", Price: 0.03, UnavailableUntil: w.now().Add(time.Hour), Refusal: ec2error.Refusal{Code: ec2error.InsufficientInstanceCapacity, Since: w.now()},
+	}}}}
+	w.events = []corev1.Event{{Reason: "Pulling", Message: `Pulling image "web"`, FirstTimestamp: metav1.NewTime(w.now()), ReportingController: "kubelet"}}
+	decided := w.now()
+	w.config.Decisions = func() []view.Decision {
+		return []view.Decision{view.NewDecision(view.Consolidated, decided, "empty", booting)}
+	}
+	names := strings.NewReplacer("{name}/pods", "n1/pods", "namespaces/{namespace}/pods/{name}", "namespaces/a/pods/bound", "{name}", "default-a")
+	for _, r := range w.routes() {
+		path := names.Replace(r.path)
+		first, _ := w.get(t, "admin", path)
+		later := w.now().Add(3 * time.Second)
+		w.now = func() time.Time { return later }
+		again, _ := w.get(t, "admin", path, "If-None-Match", first.Header.Get("ETag"))
+		if first.StatusCode != http.StatusOK || again.StatusCode != http.StatusNotModified || again.ContentLength > 0 {
+			t.Errorf("%s: %d, then %d with %d bytes, want %d", path, first.StatusCode, again.StatusCode, again.ContentLength, http.StatusNotModified)
+		}
 	}
 }

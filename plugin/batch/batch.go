@@ -336,7 +336,7 @@ func (b *Batch) sumGangs(out *sum, now time.Time) {
 			out.overdue = out.overdue || w.Existing < w.Wanted
 			continue
 		}
-		out.lacking = append(out.lacking, fmt.Sprintf("for %d more pods of gang %s", n, name))
+		out.lacking = append(out.lacking, fmt.Sprintf("for %d more of gang %s", n, name))
 		if out.gangsUntil.IsZero() || until.Before(out.gangsUntil) {
 			out.gangsUntil = until
 		}
@@ -354,7 +354,7 @@ func (b *Batch) incomplete(uid string) string {
 	case o.OrderedReady || o.Existing >= o.Wanted:
 		return ""
 	}
-	return fmt.Sprintf("for %d more pods of owner %s", o.Wanted-o.Existing, uid)
+	return fmt.Sprintf("for %d more of owner %s", o.Wanted-o.Existing, uid)
 }
 
 func (b *Batch) has(owner string) bool {

@@ -64,7 +64,7 @@ func (s *search) unbalanced(m *Move) string {
 			continue
 		}
 		s.rejected = append(s.rejected, score)
-		why = fmt.Sprintf("the move saves %.1f %% of what NodePool %s costs for %.1f %% of its disruption (nodes and evictions): its score %.2f is below %.2f (Balanced)",
+		why = fmt.Sprintf("the move saves %.1f%% of what NodePool %s costs for %.1f%% of its disruption (nodes and evictions): its score %.2f is below %.2f (Balanced)",
 			100*score.Savings, score.NodePool, 100*score.Disruption, score.Value(), Balance)
 	}
 	return why

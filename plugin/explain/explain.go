@@ -92,7 +92,7 @@ func Unplaced(u plan.Unplaced, verdict string) Message {
 
 // GangWaits returns the message of a pod that waits for others of its gang. lacking is their number.
 func GangWaits(gang string, lacking int, verdict string) Message {
-	return refused(CodeAwaitsGang, fmt.Sprintf("slipway waits for %d more pods of gang %s before it plans nodes for it", lacking, gang), verdict)
+	return refused(CodeAwaitsGang, fmt.Sprintf("slipway waits for %s of gang %s before it plans nodes for it", catalog.CountText(lacking, "more pod"), gang), verdict)
 }
 
 // NotLaunchable returns the message of a pod that a new node would not help.

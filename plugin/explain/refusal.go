@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/plan"
 )
 
@@ -132,7 +133,7 @@ func (r Refusal) Text() string {
 		}
 	}
 	if r.More > 0 {
-		parts = append(parts, fmt.Sprintf("and %d reasons more", r.More))
+		parts = append(parts, "and "+catalog.CountText(r.More, "reason")+" more")
 	}
 	text := strings.Join(parts, "; ")
 	switch {

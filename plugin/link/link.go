@@ -126,7 +126,7 @@ func (l *Link) Withdraw(ctx context.Context, req *api.WithdrawRequest) ([]string
 	req.Version = api.OwnVersion()
 	resp, err := l.client.Withdraw(ctx, req)
 	if err != nil {
-		return nil, fmt.Errorf("withdrawing %d promises: %w", len(req.GetPromises()), api.RefusedBy(api.SideLauncher, err))
+		return nil, fmt.Errorf("withdrawing %s: %w", catalog.CountText(len(req.GetPromises()), "promise"), api.RefusedBy(api.SideLauncher, err))
 	}
 	return resp.GetDeleted(), nil
 }

@@ -94,7 +94,7 @@ func Interruptible(labels map[string]string) bool {
 
 // most returns how many of so many pods may be on interruptible nodes: the others are rounded up, as a PodDisruptionBudget rounds.
 func most(pods int, share float64) int {
-	const tolerance = 1e-9 // 30 % of 10 is 3, not 3.0000000000000004.
+	const tolerance = 1e-9 // 30% of 10 is 3, not 3.0000000000000004.
 	return pods - int(math.Ceil(share*float64(pods)-tolerance))
 }
 

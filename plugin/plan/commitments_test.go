@@ -25,7 +25,7 @@ func committed(in plan.Input, p *plan.Plan) (paid, used float64) {
 	return paid, plan.CommitmentUses(in, p)[0].Used()
 }
 
-// TestMixesWithCommitments plans mixes with a Compute Savings Plan that pays for about 60 % of them: it is used up but for what no node fits into,
+// TestMixesWithCommitments plans mixes with a Compute Savings Plan that pays for about 60% of them: it is used up but for what no node fits into,
 // and the rest costs no more than the same share of the pods costs on spot.
 func TestMixesWithCommitments(t *testing.T) {
 	for _, c := range []struct {

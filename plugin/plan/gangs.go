@@ -96,7 +96,7 @@ func (g *gang) holdBack(l *lessons, why string, placed, most []int) {
 	for _, ci := range g.classes {
 		most[ci] = 0
 		if placed[ci] > 0 {
-			l.held[ci] = Reason{Code: "GangIncomplete", Message: fmt.Sprintf("gang %s runs with %d pods or none, and %s", g.name, g.size, why)}
+			l.held[ci] = Reason{Code: "GangIncomplete", Message: fmt.Sprintf("gang %s runs with all %d or none, and %s", g.name, g.size, why)}
 		}
 	}
 }

@@ -88,7 +88,7 @@ func (cf *claimForms) minValuesText(pool *pool, types []int, sp span) string {
 	var out []string
 	for _, r := range pool.Requirements {
 		if have := cf.distinct(nodematch.NormalKey(r.Key), types, sp); len(have) < int(r.MinValues) {
-			out = append(out, fmt.Sprintf("%s asks for %d values, %d fit", r.Key, r.MinValues, len(have)))
+			out = append(out, fmt.Sprintf("%s asks for %s, %d fit", r.Key, catalog.CountText(int(r.MinValues), "value"), len(have)))
 		}
 	}
 	return strings.Join(out, "; ")

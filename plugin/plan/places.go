@@ -124,7 +124,7 @@ func (d *pricedDomain) join(cost float64, weight int32) {
 	}
 }
 
-// rankDomains returns the domains, the cheapest first, those of the heaviest pools before all others. They are ranked in steps of 2 %.
+// rankDomains returns the domains, the cheapest first, those of the heaviest pools before all others. They are ranked in steps of 2%.
 func rankDomains(found map[string]*pricedDomain) []relations.Domain {
 	var out []relations.Domain
 	least := math.Inf(1)

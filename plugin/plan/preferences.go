@@ -295,7 +295,7 @@ func (r *ranking) ignored(n int, share float64) []IgnoredPreference {
 		case ok && (w.host == nil || got == w.host.MaxSkew):
 			continue
 		case ok:
-			why = fmt.Sprintf("kept as at most %d pods per node: fewer would cost more than %s above what the pods cost without preferences", got, percent(share))
+			why = fmt.Sprintf("kept as at most %s per node: fewer would cost more than %s above what the pods cost without preferences", catalog.CountText(int(got), "pod"), percent(share))
 		case why == "":
 			why = fmt.Sprintf("it would cost more than %s above what the pods cost without preferences", percent(share))
 		}
@@ -304,7 +304,7 @@ func (r *ranking) ignored(n int, share float64) []IgnoredPreference {
 	return append(out, r.omitted...)
 }
 
-func percent(share float64) string { return trimZeros(fmt.Sprintf("%.2f", share*100)) + " %" }
+func percent(share float64) string { return trimZeros(fmt.Sprintf("%.2f", share*100)) + "%" }
 
 // Make plans the pods of the input.
 func (k *Maker) Make(ctx context.Context, in Input) Plan {

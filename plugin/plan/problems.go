@@ -143,7 +143,7 @@ func (ip *inputProblems) requirementProblems(p *pool) {
 			ip.problem(object, field, "%v; the operators are In, NotIn, Exists, DoesNotExist, Gt, Lt, Gte and Lte. The pool is left out", err)
 		}
 		if len(r.Values) > 0 && r.Operator == corev1.NodeSelectorOpIn && int(r.MinValues) > len(r.Values) {
-			ip.problem(object, field+".minValues", "asks for %d values of the %d that are listed: no node can keep it", r.MinValues, len(r.Values))
+			ip.problem(object, field+".minValues", "asks for %s, listed are %d: no node can keep it", catalog.CountText(int(r.MinValues), "value"), len(r.Values))
 		}
 	}
 }

@@ -89,7 +89,7 @@ func (ex *explainer) reason(ci, pi int) Reason {
 		return say("RequirementsConflict", "%v", c.termsErr)
 	}
 	if !p.Ready {
-		if text := ex.market.ownConflict(c, p); text != "" {
+		if text := ownConflict(ex.market, c, p); text != "" {
 			return say("RequirementsConflict", "%s", text)
 		}
 		return say("NotReady", "the pool is not ready: %s", p.NotReadyMessage)
@@ -168,7 +168,7 @@ func (mk *market) conflict(c *class, p *pool) string {
 			if !one.Empty() {
 				continue
 			}
-			all = append(all, mk.conflictText(c, p, k, term[k]))
+			all = append(all, conflictText(c, k, term[k], mk.allows(p, k, term[k])))
 			break
 		}
 	}

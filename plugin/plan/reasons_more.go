@@ -44,9 +44,9 @@ func (mk *market) sold(set bitset.Set) string {
 			again = t
 		}
 	}
-	text := fmt.Sprintf("EC2 refuses the %d offerings that fit: %s", len(refused), ec2error.Summarize(refused))
+	text := fmt.Sprintf("EC2 refuses the %s: %s", thatFit(len(refused)), ec2error.Summarize(refused))
 	if capacity { // The usual case, in short.
-		text = fmt.Sprintf("EC2 has no capacity in the %d offerings that fit: %s", len(refused), firstNames(refused))
+		text = fmt.Sprintf("EC2 has no capacity in the %s: %s", thatFit(len(refused)), firstNames(refused))
 	}
 	if !again.IsZero() {
 		text += "; tried again at " + ec2error.Clock(again)
@@ -121,7 +121,7 @@ func (ex *explainer) relation(ci int) Reason {
 // furtherDomain says why no domain takes one more pod of a spread.
 func furtherDomain(r *relations.Rule) string {
 	if n, least := len(r.Domains()), r.MinDomains(); n < least {
-		return fmt.Sprintf("minDomains is %d and there are %d domains, so none may have more than maxSkew pods", least, n)
+		return fmt.Sprintf("minDomains is %d, more than the %s there, so none may have more than maxSkew pods", least, catalog.CountText(n, "domain"))
 	}
 	return "no further domain can take the pod"
 }
@@ -198,9 +198,17 @@ func valuesOf(p *pool, list []catalog.InstanceType, key string) []string {
 	return values
 }
 
+// thatFit returns a number of offerings that fit, as words.
+func thatFit(n int) string {
+	if n == 1 {
+		return "one offering that fits"
+	}
+	return catalog.CountText(n, "offering") + " that fit"
+}
+
 // ownConflict is conflict for a pool that is not ready: its labels and requirements exclude the class once it is ready, too. It is empty if they do
 // not. Which types and zones it has is not known before.
-func (mk *market) ownConflict(c *class, p *pool) string {
+func ownConflict(mk *market, c *class, p *pool) string {
 	var all []string
 	for _, term := range c.terms {
 		keys := sortedKeys(term)
@@ -208,7 +216,7 @@ func (mk *market) ownConflict(c *class, p *pool) string {
 		if i < 0 {
 			return ""
 		}
-		all = append(all, mk.conflictText(c, p, keys[i], term[keys[i]]))
+		all = append(all, conflictText(c, keys[i], term[keys[i]], mk.allows(p, keys[i], term[keys[i]])))
 	}
 	return alternatives(all)
 }
@@ -224,12 +232,12 @@ func (p *pool) excludes(key string, asked catalog.Set) bool {
 	return asked.Empty() || !wellKnown(key) && key != catalog.LabelPlacementGroupPartition && !asked.Absent
 }
 
-// conflictText says what a class asks for, and why the pool has no value for it.
-func (mk *market) conflictText(c *class, p *pool, key string, asked catalog.Set) string {
+// conflictText says what a class asks for, and why a pool has no value for it.
+func conflictText(c *class, key string, asked catalog.Set, why string) string {
 	if asked.Empty() {
 		return "its node selector, node affinity and volumes together leave no value of " + key
 	}
-	return fmt.Sprintf("requires %s %s%s; %s", key, setText(asked), c.of(key), mk.allows(p, key, asked))
+	return fmt.Sprintf("requires %s %s%s; %s", key, setText(asked), c.of(key), why)
 }
 
 // alternatives returns the conflicts of the alternatives of a class as one text, the first three of more, each once.
@@ -240,8 +248,8 @@ func alternatives(all []string) string {
 			out = append(out, text)
 		}
 	}
-	if len(out) > 3 {
-		out = append(out[:3], fmt.Sprintf("and %d more alternatives", len(out)-3))
+	if n := len(out) - 3; n > 0 {
+		out = append(out[:3], "and "+catalog.CountText(n, "more alternative"))
 	}
 	return strings.Join(out, "; or ")
 }

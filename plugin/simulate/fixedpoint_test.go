@@ -325,7 +325,7 @@ func (h *churn) drift(share float64) {
 
 // Whatever the cluster, consolidation keeps to every rule, and comes to rest: after at most as many moves as there were nodes, with
 // at most three evictions of any pod, and whatever was called off in between. It stays at rest, but for one move at most that has
-// just become worth it, while prices go up and down by 2 %.
+// just become worth it, while prices go up and down by 2%.
 func TestConsolidationComesToRest(t *testing.T) {
 	for seed := range uint64(8) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -343,7 +343,7 @@ func TestConsolidationComesToRest(t *testing.T) {
 				h.settle(0)
 			}
 			if later := h.moves - first; later > 1 {
-				t.Errorf("%d moves while prices drift by 2 %% at a time", later)
+				t.Errorf("%d moves while prices drift by 2%% at a time", later)
 			}
 		})
 	}

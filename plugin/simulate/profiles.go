@@ -11,6 +11,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/validation"
 	frameworkplugins "k8s.io/kubernetes/pkg/scheduler/framework/plugins"
 
+	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/simulate/input"
 )
 
@@ -37,7 +38,7 @@ func ReadScheduler(text []byte) (*Scheduler, error) {
 	}
 	s := &Scheduler{}
 	if n := len(cfg.Extenders); n > 0 {
-		s.Notes = append(s.Notes, fmt.Sprintf("scheduler configuration: its %d extenders are not asked", n))
+		s.Notes = append(s.Notes, "scheduler configuration: not asked: "+catalog.CountText(n, "extender"))
 	}
 	for i := range cfg.Profiles {
 		s.add(&cfg.Profiles[i])

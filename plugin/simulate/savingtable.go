@@ -52,7 +52,7 @@ func (r *SavingResult) bill(w io.Writer) error {
 			fmt.Fprintf(w, ", %s", usd(r.CostPerHourThen, r.Unpriced-r.UnpricedRemoved(), r.NodesThen))
 		}
 		if saving > 0 {
-			fmt.Fprintf(w, ": saves %.4f (%.0f %%), %.0f USD per month of %d hours", saving, 100*saving/r.CostPerHour, saving*catalog.HoursPerMonth, catalog.HoursPerMonth)
+			fmt.Fprintf(w, ": saves %.4f (%.0f%%), %.0f USD per month of %d hours", saving, 100*saving/r.CostPerHour, saving*catalog.HoursPerMonth, catalog.HoursPerMonth)
 		}
 		if n := r.UnpricedRemoved(); n > 0 {
 			joint := ", and"
@@ -173,16 +173,17 @@ func WorkloadNames(pods map[string]int) string {
 		}
 	}
 	if rest > 0 {
-		parts = append(parts, fmt.Sprintf("%d of %d others", rest, len(names)-named))
+		parts = append(parts, fmt.Sprintf("%d of %s", rest, catalog.CountText(len(names)-named, "other")))
 	}
 	return strings.Join(parts, ", ")
 }
 
 func fits(pending int) string {
+	text := catalog.CountText(pending, "pending pod") + " that fit"
 	if pending == 1 {
-		return "1 pending pod that fits"
+		text += "s"
 	}
-	return fmt.Sprintf("%d pending pods that fit", pending)
+	return text
 }
 
 // moves prints the moves of each step. It sums up all but the first steps.

@@ -192,7 +192,7 @@ func unschedulableList(w io.Writer, list []Unschedulable) {
 	classes := ReasonClasses(list)
 	for i, c := range classes {
 		if i == listed {
-			fmt.Fprintf(w, "  ... and %d more reasons: -o json lists all\n", len(classes)-listed)
+			fmt.Fprintf(w, "  ... and %s: -o json lists all\n", catalog.CountText(len(classes)-listed, "more reason"))
 			break
 		}
 		fmt.Fprintf(w, "  %s\n", someOf(c.Pods))

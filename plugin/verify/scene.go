@@ -62,7 +62,7 @@ func newScene(ctx context.Context, view *clusterview.View, classes []plan.Class,
 	var err error
 	for i := range p.Claims {
 		if ctx.Err() != nil {
-			return nil, fmt.Errorf("placing the pods of %d claims: %w", len(p.Claims), ctx.Err())
+			return nil, fmt.Errorf("placing the pods of %s: %w", catalog.CountText(len(p.Claims), "claim"), ctx.Err())
 		}
 		c := &p.Claims[i]
 		ni := framework.NewNodeInfo()

@@ -60,7 +60,7 @@ func TestCommitments(t *testing.T) {
 			[]float64{1, 1},
 		},
 		// Reserved Instances, then the plan of the family, then the compute plan: 0.08 of its 0.15 USD pay for the third, 0.07/0.10 of the r5.large
-		// (0.126 on demand), which saves the smaller share (20.6 %), follow the c5.large (29.4 %), which costs 0.06.
+		// (0.126 on demand), which saves the smaller share (20.6%), follow the c5.large (29.4%), which costs 0.06.
 		"all of them": {
 			[]meter.Instance{
 				of("1", "m5.large", 0.096, hour), of("2", "m5.large", 0.096, hour), of("3", "r5.large", 0.126, hour), of("4", "c5.large", 0.085, hour),

@@ -92,7 +92,7 @@ func TestFirstBoot(t *testing.T) {
 	if config.ProviderID != "aws:///us-east-1a/i-1" || config.MaxPods != 20 || config.ClusterDNS[0] != "10.96.0.10" {
 		t.Errorf("configuration %+v", config)
 	}
-	// The host's two other cores, and what it has beyond 8192 MiB less 3 % less 200 MiB.
+	// The host's two other cores, and what it has beyond 8192 MiB less 3% less 200 MiB.
 	if config.SystemReserved["cpu"] != "2" || config.SystemReserved["memory"] != "16829Mi" {
 		t.Errorf("systemReserved %v", config.SystemReserved)
 	}

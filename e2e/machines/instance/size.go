@@ -7,7 +7,7 @@ const (
 	amiVolumeGiB = 20
 )
 
-// SeenMemory is MemTotal in bytes. Firmware, kernel and crash kernel keep about 3 %, and again as much up to 200 MiB:
+// SeenMemory is MemTotal in bytes. Firmware, kernel and crash kernel keep about 3%, and again as much up to 200 MiB:
 // fits m5 and t3 instances from 2 to 64 GiB to a percent (m5.large reports 7750 MiB of 8192). On Graviton the kernel
 // sets aside 64 MiB more for contiguous allocations.
 func (i Instance) SeenMemory() int64 {
@@ -28,8 +28,8 @@ func (i Instance) SeenRootVolume() int64 {
 	return volume*gib - 76*mib
 }
 
-// ReservedMilliCPU is what the boot agents of EKS's images reserve, in thousandths of a core: 6 % of the first core, 1 % of
-// the second, 0.5 % of the next two and 0.25 % of the others (nodeadm's getCPUMillicoresToReserve).
+// ReservedMilliCPU is what the boot agents of EKS's images reserve, in thousandths of a core: 6% of the first core, 1% of
+// the second, 0.5% of the next two and 0.25% of the others (nodeadm's getCPUMillicoresToReserve).
 func (i Instance) ReservedMilliCPU() int64 {
 	tenths := int64(0) // of a millicore, to stay exact
 	for core := range i.CPUs {

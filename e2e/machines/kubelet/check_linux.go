@@ -61,7 +61,7 @@ func checkDisk(folder string) error {
 		return fmt.Errorf("machines of kind kubelet need a disk: %s: %w", folder, err)
 	}
 	if free := float64(fs.Bavail) / float64(max(fs.Blocks, 1)); free < diskShare {
-		return fmt.Errorf("machines of kind kubelet need %.0f %% of the disk of %s free, and %.0f %% are: their kubelets would evict pods", 100*diskShare, folder, 100*free)
+		return fmt.Errorf("machines of kind kubelet need %.0f%% of the disk of %s free, and %.0f%% are: their kubelets would evict pods", 100*diskShare, folder, 100*free)
 	}
 	return nil
 }

@@ -19,7 +19,7 @@ func TestSize(t *testing.T) {
 		config                                     userdata.Config
 		cpu, memory, storage, pods, capacityMemory string
 	}{
-		// 8192 - 3 % - 200 MiB; less 255 + 29*11 + 100 MiB. 20 GiB - 76 MiB; less 10 % and 1 GiB.
+		// 8192 - 3% - 200 MiB; less 255 + 29*11 + 100 MiB. 20 GiB - 76 MiB; less 10% and 1 GiB.
 		{name: "defaults", machine: large, cpu: "1930m", memory: "7073Mi", storage: "18181888410", pods: "29", capacityMemory: "7747Mi"},
 		{
 			name: "what the user data says replaces", machine: large,

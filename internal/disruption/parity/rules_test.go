@@ -248,14 +248,14 @@ func nodePools() map[string]func(*fleet) {
 			budgets(of("1"))(f)
 			terminating(f.subject.claim, minutes(1))
 		},
-		"a budget of 50 %, one is not initialized: third": func(f *fleet) {
+		"a budget of 50%, one is not initialized: third": func(f *fleet) {
 			budgets(of("50%"))(f)
 			f.subject.claim.Status.Conditions = nil
 		},
 		"a budget of 0 by schedule, active: none":                  budgets(of("100%"), at("30 11 * * *")),
 		"a budget of 0 by schedule, not active: subject and third": budgets(of("100%"), at("30 10 * * *")),
 		"a budget that cannot be read: none":                       budgets(of("100%"), at("whenever")),
-		"no budget, 10 % by default, one is not Ready: none": func(f *fleet) {
+		"no budget, 10% by default, one is not Ready: none": func(f *fleet) {
 			budgets()(f)
 			f.subject.ready(corev1.ConditionFalse)
 		},

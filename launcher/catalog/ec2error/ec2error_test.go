@@ -98,7 +98,7 @@ func TestSummary(t *testing.T) {
 	for i := range 2000 {
 		many = append(many, failure(ec2error.Code(fmt.Sprintf("Code%d", i)), "m7g.large", at, i, strings.Repeat("x", 5000)))
 	}
-	if got := ec2error.Summarize(many).String(); len(got) > 3000 || !strings.Contains(got, "1996 codes more") {
+	if got := ec2error.Summarize(many).String(); len(got) > 3000 || !strings.Contains(got, "and 1996 more") {
 		t.Errorf("%d bytes: %q", len(got), got)
 	}
 }

@@ -113,7 +113,7 @@ func (s Summary) String() string {
 	parts := make([]string, 0, len(s.Codes))
 	for i, b := range s.Codes {
 		if i == mostCodes {
-			parts = append(parts, fmt.Sprintf("%d codes more", len(s.Codes)-i))
+			parts = append(parts, fmt.Sprintf("and %d more", len(s.Codes)-i))
 			break
 		}
 		text := fmt.Sprintf("%s in %d", cmp.Or(string(b.Code), "no capacity"), b.Offerings)

@@ -68,7 +68,7 @@ func SizesOf(class *awsv1.EC2NodeClass) Sizes {
 func (s Sizes) String() string {
 	text, err := json.Marshal(s)
 	if err != nil {
-		return fmt.Sprintf("%d sizes", len(s)) // Strings and quantities always marshal.
+		return fmt.Sprintf("sizes: %d", len(s)) // Strings and quantities always marshal.
 	}
 	return string(text)
 }

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// byDefault is the share of spot instances that are interrupted within a month where nothing is known: "less than 5 % on average across all
+	// byDefault is the share of spot instances that are interrupted within a month where nothing is known: "less than 5% on average across all
 	// Regions and instance types" (AWS, "Spot Instance advisor").
 	byDefault = 0.05
 	// hoursPerMonth is AWS's month.

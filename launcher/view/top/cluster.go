@@ -167,7 +167,7 @@ func (c *cluster) head(s style) []string {
 		first += fmt.Sprintf("  +%d not launched", n)
 	}
 	if o.Others > 0 {
-		first += fmt.Sprintf("  +%d others", o.Others)
+		first += "  +" + catalog.CountText(o.Others, "other")
 	}
 	width := max(min((s.width-70)/2, 20), 5)
 	p := o.Pods

@@ -56,7 +56,7 @@ func (b *Bound) Keep(claims []plan.Claim) string {
 	if len(claims) == 1 && len(b.Going) == 1 && interruptible(claims[0].Expected.CapacityType) && b.allSpot() {
 		types := claims[0].Alternatives
 		if len(types) < spotTypes {
-			return fmt.Sprintf("%d instance types are cheaper, a spot node is replaced by another one only where there are %d", len(types), spotTypes)
+			return fmt.Sprintf("%s would be cheaper, a spot node is replaced by another one only where there are %d", catalog.CountText(len(types), "instance type"), spotTypes)
 		}
 		claims[0].NarrowTypes(func(name string) bool { return slices.Contains(types[:spotTypes], name) })
 	}

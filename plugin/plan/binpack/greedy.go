@@ -41,7 +41,7 @@ const (
 type coverEffort struct {
 	effort
 	// tolerance is how much less value per dollar than the best bound a pattern that is known already may have to be taken
-	// for as good: 0.02 for 2 %.
+	// for as good: 0.02 for 2%.
 	tolerance float64
 }
 

@@ -225,7 +225,7 @@ func (p *Planner) fill(ctx context.Context, n *need, cat *catalog.State) *plan.R
 	if len(n.by) > 0 {
 		return nil
 	}
-	message := fmt.Sprintf("asks for the ResourceClaim %q: none of the %d instance types whose devices are known has devices that satisfy it", n.name, known)
+	message := fmt.Sprintf("asks for the ResourceClaim %q: of %s with known devices, none has devices that satisfy it", n.name, catalog.CountText(known, "instance type"))
 	if known == 0 {
 		message = fmt.Sprintf("asks for the ResourceClaim %q: the devices of no instance type are known; "+
 			"name them in the scheduler's argument deviceTemplates, or start one node whose DRA driver publishes them", n.name)

@@ -186,7 +186,7 @@ func TestRoom(t *testing.T) {
 	o.claim("taken", 1, "A").Status.Allocation = &resourcev1.AllocationResult{}
 	for claim, want := range map[string]string{
 		"one": "large 2, xlarge 4", "two": "large 1, xlarge 2", "three": "xlarge 1", "all": "large 1, xlarge 1",
-		"other":     `asks for the ResourceClaim "gpu": none of the 2 instance types whose devices are known has devices that satisfy it`,
+		"other":     `asks for the ResourceClaim "gpu": of 2 instance types with known devices, none has devices that satisfy it`,
 		"classless": "could not retrieve device class tpu", "wrong": "CEL compile error", "taken": "allocated already", "missing": "not found",
 	} {
 		if got := room(t, o.planner(t, declared()), asks("web", claim, 3, true)); !strings.Contains(got, want) {
@@ -234,7 +234,7 @@ func TestDeclaredWrongly(t *testing.T) {
 	o := newObjects()
 	o.claim("one", 1, "A")
 	o.publish(t, 10, "n1", "large", "B", "B")
-	if got := room(t, o.planner(t, declared()[:1]), asks("web", "one", 1, true)); !strings.Contains(got, "none of the 1 instance types") {
+	if got := room(t, o.planner(t, declared()[:1]), asks("web", "one", 1, true)); !strings.Contains(got, "of 1 instance type with known devices") {
 		t.Errorf("%q", got)
 	}
 }

@@ -190,7 +190,7 @@ func (b *builder) types(name string, class *awsv1.EC2NodeClass) string {
 		types = append(types, t)
 	}
 	if left > 0 {
-		b.market.Notes = append(b.market.Notes, fmt.Sprintf("EC2NodeClass %s: %d instance types do not run its AMI family or settings and are left out", name, left))
+		b.market.Notes = append(b.market.Notes, fmt.Sprintf("EC2NodeClass %s: its AMI family or settings leave out %s", name, catalog.CountText(left, "instance type")))
 	}
 	b.state.InstanceTypes[name] = types
 	if b.unfit == nil {
@@ -242,9 +242,6 @@ func (m *Market) zones(objects *input.Objects) []string {
 	m.Notes = append(m.Notes, "zones: "+strings.Join(out, ", "))
 	return out
 }
-
-// zone is a zone in which a class has subnets.
-type zone struct{ Zone, ID string }
 
 // zonesOf returns the zones of the class's subnets if its status has them, otherwise all.
 func zonesOf(class *awsv1.EC2NodeClass, all []string) []zone {

@@ -40,7 +40,7 @@ type Market struct {
 	// noSpot means that no spot price was given.
 	noSpot bool
 	// refused are the offerings that EC2 refuses.
-	refused map[offer]refusal
+	refused refusals
 }
 
 // Files are the texts of the three files. Empty ones are replaced by the built-in catalog.
@@ -96,7 +96,7 @@ func (m *Market) readInterruptions(text []byte) error {
 // readOffer takes what EC2 described.
 func (m *Market) readOffer(o *catalog.RegionOffer) error {
 	m.RegionOffer, m.Zones = *o, slices.Sorted(maps.Keys(o.Spot))
-	m.Notes = append(m.Notes, fmt.Sprintf("instance types and prices: those of EC2 now, %d types in %d zones", len(m.Types), len(m.Zones)))
+	m.Notes = append(m.Notes, fmt.Sprintf("instance types and prices: those of EC2 now, %s in %s", catalog.CountText(len(m.Types), "type"), catalog.CountText(len(m.Zones), "zone")))
 	return fewZones("EC2", m.Zones)
 }
 
@@ -109,7 +109,7 @@ func (m *Market) readTypes(text []byte) error {
 		for _, t := range types {
 			m.Types = append(m.Types, t.Facts())
 		}
-		m.Notes = append(m.Notes, fmt.Sprintf("instance types: the built-in catalogue, %d types", len(types)))
+		m.Notes = append(m.Notes, fmt.Sprintf("instance types: the built-in catalogue, %s", catalog.CountText(len(types), "type")))
 		return nil
 	}
 	types, faults, err := fromec2.Answer(text)
@@ -149,7 +149,8 @@ func (m *Market) readPrices(text []byte, now time.Time) error {
 		m.Spot[zone] = m.valid("spot."+zone, ofZone)
 	}
 	m.readRates(prices.Usage)
-	m.readRefusals(prices.Refused, now)
+	m.refused = readRefusals(prices.Refused, now)
+	m.Notes = append(m.Notes, m.refused.note()...)
 	var none []string
 	for _, t := range m.Types {
 		if !m.sold(t.Name) {
@@ -289,6 +290,9 @@ func some(list []string, n int) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(list[:n], ", "), len(list)-n)
 }
 
+// zone is a zone in which a class has subnets.
+type zone struct{ Zone, ID string }
+
 // offerings returns those of a type: on-demand in all zones if it has such a price, spot in the zones with a spot price.
 func (m *Market) offerings(facts catalog.Facts, zones []zone) []catalog.Offering {
 	var out []catalog.Offering
@@ -306,5 +310,6 @@ func (m *Market) offerings(facts catalog.Facts, zones []zone) []catalog.Offering
 			out = append(out, catalog.Offering{Zone: z.Zone, ZoneID: z.ID, CapacityType: karpv1.CapacityTypeSpot, Price: price, Available: true})
 		}
 	}
-	return m.withRefusals(name, out)
+	m.refused.mark(name, out)
+	return out
 }

@@ -1,7 +1,6 @@
 package market
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
@@ -22,30 +21,38 @@ type refusal struct {
 // offer identifies an offering.
 type offer struct{ instanceType, zone, capacityType string }
 
-// readRefusals takes what EC2 refuses at a time. What it is tried for again by then is left out.
-func (m *Market) readRefusals(list []refusal, now time.Time) {
-	m.refused = map[offer]refusal{}
+// refusals are the offerings that EC2 refuses.
+type refusals map[offer]refusal
+
+// readRefusals returns what EC2 refuses at a time. What it is tried for again by then is left out.
+func readRefusals(list []refusal, now time.Time) refusals {
+	out := refusals{}
 	for _, r := range list {
 		if !r.Until.After(now) {
 			continue
 		}
 		for _, name := range r.InstanceTypes {
-			m.refused[offer{name, r.Zone, r.CapacityType}] = r
+			out[offer{name, r.Zone, r.CapacityType}] = r
 		}
 	}
-	if n := len(m.refused); n > 0 {
-		m.Notes = append(m.Notes, fmt.Sprintf("%s that EC2 refuses now: nothing is planned there", catalog.CountText(n, "offering")))
-	}
+	return out
 }
 
-// withRefusals returns the offerings of a type with those not available that EC2 refuses.
-func (m *Market) withRefusals(instanceType string, offerings []catalog.Offering) []catalog.Offering {
+// note returns a sentence about them; none for none.
+func (r refusals) note() []string {
+	if len(r) == 0 {
+		return nil
+	}
+	return []string{catalog.CountText(len(r), "offering") + " that EC2 refuses now: nothing is planned there"}
+}
+
+// mark makes those of a type's offerings unavailable that EC2 refuses.
+func (r refusals) mark(instanceType string, offerings []catalog.Offering) {
 	for i := range offerings {
 		o := &offerings[i]
-		if r, ok := m.refused[offer{instanceType, o.Zone, o.CapacityType}]; ok {
-			o.Available, o.UnavailableUntil = false, r.Until
-			o.Refusal = ec2error.Refusal{Code: r.Code, Since: r.Since, Attempts: r.Attempts}
+		if one, ok := r[offer{instanceType, o.Zone, o.CapacityType}]; ok {
+			o.Available, o.UnavailableUntil = false, one.Until
+			o.Refusal = ec2error.Refusal{Code: one.Code, Since: one.Since, Attempts: one.Attempts}
 		}
 	}
-	return offerings
 }

@@ -143,7 +143,7 @@ type use struct {
 	Known bool
 	// Width of the filled part, in percent of the bar.
 	Width string
-	// Percent is the share, such as 88 %.
+	// Percent is the share, such as 88%.
 	Percent string
 	// Of is requested and allocatable, such as 3.5 of 4.
 	Of string

@@ -76,7 +76,7 @@ func planFigures(r simulate.Result, before float64) []figure {
 	}
 	if r.LowerBoundPerHour > 0 {
 		out = append(out, figure{
-			Name: "Above the lower bound", Value: fmt.Sprintf("%.1f %%", 100*(r.CostPerHour/r.LowerBoundPerHour-1)),
+			Name: "Above the lower bound", Value: fmt.Sprintf("%.1f%%", 100*(r.CostPerHour/r.LowerBoundPerHour-1)),
 			Note: fmt.Sprintf("no set of nodes for these pods costs less than %.4f", r.LowerBoundPerHour),
 		})
 	}

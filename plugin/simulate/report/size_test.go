@@ -106,7 +106,7 @@ func TestNodesThatAreAlike(t *testing.T) {
 		t.Fatalf("%d rows, %d left", len(got), r.left)
 	}
 	sum := got[firstNodes]
-	if sum.Name != "and 120 more like it" || sum.Pods != 120 || sum.Price != "60.0000" || sum.CPU.Of != "120 of 240" || sum.CPU.Percent != "50 %" {
+	if sum.Name != "and 120 more like it" || sum.Pods != 120 || sum.Price != "60.0000" || sum.CPU.Of != "120 of 240" || sum.CPU.Percent != "50%" {
 		t.Errorf("the sum is %+v", sum)
 	}
 	nodes[122].Price = 0

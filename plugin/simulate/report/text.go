@@ -92,7 +92,7 @@ func cents(amount float64) string {
 }
 
 // percent writes a share of 0 to 1.
-func percent(share float64) string { return fmt.Sprintf("%.0f %%", 100*share) }
+func percent(share float64) string { return fmt.Sprintf("%.0f%%", 100*share) }
 
 // width writes a coordinate in percent, cut to what a picture has.
 func width(share float64) string {

@@ -6,7 +6,7 @@ import { matches, Cluster } from "../src/cluster";
 import { age, by, clock, count, duration, eta, parts, percent, perMonth, usd } from "../src/format";
 import { link, parse } from "../src/route";
 import { sorted, type Column } from "../src/parts";
-import type { Faults, NodeRow, Nodes } from "../src/api";
+import { fetchAnswer, type Faults, type NodeRow, type Nodes } from "../src/api";
 
 const now = new Date("2026-01-02T12:00:00Z");
 
@@ -96,4 +96,22 @@ test("a cluster without nodes says so, and shows no bill", () => {
 test("names of others are text", () => {
   const html = render(<Cluster now={now} query={new URLSearchParams()} nodes={nodes([node({ instanceType: "<img src=x onerror=alert(1)>" })])} />);
   assert.ok(!html.includes("<img") && html.includes("&lt;img"));
+});
+
+test("what has not changed is not sent again", async () => {
+  const asked: (string | undefined)[] = [];
+  const real = globalThis.fetch;
+  globalThis.fetch = (async (_: string, options: { headers: Record<string, string> }) => {
+    const tag = options.headers["If-None-Match"];
+    asked.push(tag);
+    return tag === '"a"' ? new Response(null, { status: 304 }) : new Response('{"launched":1}', { headers: { ETag: '"a"' } });
+  }) as typeof fetch;
+  try {
+    const first = await fetchAnswer<Nodes>("nodes", "", new AbortController().signal);
+    assert.equal(first?.answer.value?.launched, 1);
+    assert.equal(await fetchAnswer<Nodes>("nodes", first!.tag, new AbortController().signal), undefined);
+    assert.deepEqual(asked, [undefined, '"a"']);
+  } finally {
+    globalThis.fetch = real;
+  }
 });

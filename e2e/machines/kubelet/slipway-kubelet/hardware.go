@@ -63,7 +63,7 @@ func (m machine) ContainerFsInfo(ctx context.Context) (cadvisorv2.FsInfo, error)
 	return m.volume(info), err
 }
 
-// volume returns a file system of the given size of which 20 % are used, as after a boot.
+// volume returns a file system of the given size of which 20% are used, as after a boot.
 func (m machine) volume(info cadvisorv2.FsInfo) cadvisorv2.FsInfo {
 	if m.sizes.volumeBytes > 0 {
 		info.Capacity = m.sizes.volumeBytes
