@@ -168,8 +168,8 @@ func TestExplain(t *testing.T) {
 	}
 	got := explain(failed)
 	for _, want := range []string{
-		"EC2 launched no instance: VcpuLimitExceeded in 5 of 6 offerings (m0.large on-demand in a, m1.large on-demand in a, m2.large on-demand in a, ...) " +
-			"since 18:25:51 UTC, attempt 2: You have requested more vCPU capacity than your limit of 4 allows; InsufficientInstanceCapacity in 1",
+		"EC2 launched no instance: VcpuLimitExceeded in 5 of 6 offerings (m0.large on-demand in a, ...) since 18:25:51 UTC, attempt 2. InsufficientInstanceCapacity in 1 ",
+		". EC2's text: You have requested more vCPU capacity than your limit of 4 allows; We currently do not have sufficient capacity. What to do: ",
 		"request a higher vCPU quota L-1216C47A",
 	} {
 		if !strings.Contains(got, want) {

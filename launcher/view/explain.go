@@ -115,7 +115,11 @@ func explainClaim(w io.Writer, claim *karpv1.NodeClaim, node *corev1.Node, now t
 // writeConditions prints the conditions of a NodeClaim.
 func writeConditions(w io.Writer, claim *karpv1.NodeClaim) {
 	for _, c := range claim.Status.Conditions {
-		fmt.Fprintf(w, "  %-14s %-8s %s %s\n", c.Type, c.Status, c.Reason, c.Message)
+		why := strings.TrimSpace(c.Reason + " " + c.Message)
+		if c.Reason == c.Type { // What is True has its own name as the reason.
+			why = c.Message
+		}
+		fmt.Fprintln(w, strings.TrimRight(fmt.Sprintf("  %-20s %-8s %s", c.Type, c.Status, why), " "))
 	}
 }
 

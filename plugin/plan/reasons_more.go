@@ -56,7 +56,7 @@ func (mk *market) sold(set bitset.Set) string {
 
 // firstNames returns the first three offerings by name.
 func firstNames(list []ec2error.Failure) string {
-	const most = 3
+	const most = 2
 	var names []string
 	for _, f := range list[:min(len(list), most)] {
 		names = append(names, f.Name())

@@ -30,6 +30,7 @@ func (s *Server) lowerBound(ctx context.Context) (Bound, error) {
 		if err != nil {
 			return Bound{}, err
 		}
+		w.Market = w.Market.Open() // The nodes that run were bought before EC2 refused others.
 		pools := map[string]bool{}
 		for _, p := range w.Objects.NodePools {
 			pools[p.Name] = true

@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -54,7 +55,13 @@ func node() *corev1.Node {
 // served returns a server for objects, and how often they were read.
 func served(t *testing.T, objects ...runtime.Object) (http.Handler, *int) {
 	t.Helper()
-	m, err := market.Read(market.Files{})
+	return servedAt(t, market.Files{}, objects...)
+}
+
+// servedAt is served with what can be bought.
+func servedAt(t *testing.T, files market.Files, objects ...runtime.Object) (http.Handler, *int) {
+	t.Helper()
+	m, err := market.Read(files)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,6 +181,24 @@ func TestBound(t *testing.T) {
 	asked(t, h, Path+"bound", "", &got)
 	if got.Least <= 0 || got.Least > got.Planned || got.Planned >= got.Price || got.Unplaced != 0 {
 		t.Errorf("got %+v", got)
+	}
+}
+
+// Nothing is planned on what EC2 refuses. The lower bound is that of a cluster that was bought before.
+func TestRefusedOfferings(t *testing.T) {
+	prices := `{"on-demand": {"m6i.xlarge": 0.2, "m6i.2xlarge": 0.4}, "refused": [{"code": "InsufficientInstanceCapacity", "zone": "us-east-1a",
+		"capacityType": "on-demand", "instanceTypes": ["m6i.xlarge", "m6i.2xlarge"], "until": "2999-01-01T00:00:00Z"}]}`
+	h, _ := servedAt(t, market.Files{Prices: []byte(prices), Zones: []byte(`["us-east-1a"]`), Now: time.Now()}, pool(), pod("waits", "", "3"))
+	var got WhatIf
+	asked(t, h, Path+"whatif", question(t, ""), &got)
+	if got.After.LaunchedCount != 0 || got.After.UnschedulableCount != 1 || !strings.Contains(got.After.Unschedulable[0].Reasons[0].Reason, "EC2 has no capacity in the 2 offerings that fit") {
+		t.Errorf("got %+v", got.After)
+	}
+	h, _ = servedAt(t, market.Files{Prices: []byte(prices), Zones: []byte(`["us-east-1a"]`), Now: time.Now()}, pool(), node(), pod("runs", "a", "3"))
+	var bound Bound
+	asked(t, h, Path+"bound", "", &bound)
+	if bound.Least <= 0 || bound.Unplaced != 0 {
+		t.Errorf("got %+v", bound)
 	}
 }
 

@@ -37,7 +37,7 @@ const (
 	// mostCodes, mostRemedies, mostNames and mostMessage, in bytes, bound the text of a Summary: each watcher of pods receives a condition in full.
 	mostCodes    = 4
 	mostRemedies = 3
-	mostNames    = 3
+	mostNames    = 1
 	mostMessage  = 400
 )
 
@@ -107,13 +107,14 @@ func Summarize(failures []Failure) Summary {
 	return out
 }
 
-// String returns the codes with their numbers, EC2's texts, since when, and the remedies: "VcpuLimitExceeded in 2 of 3 offerings
-// (m7i.large on-demand in a, ...) since 10:00:00 UTC, attempt 4: TEXT; InsufficientInstanceCapacity in 1 (...). What to do: ...".
+// String returns the first code with its number and since when, in a sentence of its own, then the others, EC2's texts and the remedies:
+// "VcpuLimitExceeded in 2 of 3 offerings (m7i.large on-demand in a, ...) since 10:00:00 UTC, attempt 4. InsufficientInstanceCapacity in 1 (...).
+// EC2's text: ... . What to do: ...".
 func (s Summary) String() string {
-	parts := make([]string, 0, len(s.Codes))
+	var parts, texts []string
 	for i, b := range s.Codes {
 		if i == mostCodes {
-			parts = append(parts, fmt.Sprintf("and %d more", len(s.Codes)-i))
+			parts = append(parts, fmt.Sprintf("Other codes: %d", len(s.Codes)-i))
 			break
 		}
 		text := fmt.Sprintf("%s in %d", cmp.Or(string(b.Code), "no capacity"), b.Offerings)
@@ -132,11 +133,14 @@ func (s Summary) String() string {
 			text += fmt.Sprintf(", attempt %d", b.Attempts)
 		}
 		if b.Message != "" {
-			text += ": " + Clip(b.Message)
+			texts = append(texts, Clip(b.Message))
 		}
 		parts = append(parts, text)
 	}
-	out := strings.Join(parts, "; ")
+	out := strings.Join(parts, ". ")
+	if len(texts) > 0 {
+		out += ". EC2's text: " + strings.Join(texts, "; ")
+	}
 	if n := min(len(s.Remedies), mostRemedies); n > 0 {
 		out += ". What to do: " + strings.Join(s.Remedies[:n], "; or ")
 	}

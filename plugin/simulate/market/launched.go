@@ -79,3 +79,12 @@ func priceOf(claim *karpv1.NodeClaim) (launchPrice, bool) {
 		claim.Labels[corev1.LabelOSStable] != string(corev1.Windows) && claim.Labels[catalog.LabelInstanceTenancy] != catalog.TenancyDedicated
 	return out, ok && usual && out.usd > 0 && out.instanceType != "" && out.zone != "" && claim.Status.ProviderID != ""
 }
+
+// Open returns the market as if EC2 refused nothing: what is there now could be had before.
+func (m *Market) Open() *Market {
+	out := *m
+	out.refused = nil
+	note := m.refused.note()
+	out.Notes = slices.DeleteFunc(slices.Clone(m.Notes), func(n string) bool { return slices.Contains(note, n) })
+	return &out
+}

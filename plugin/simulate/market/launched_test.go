@@ -91,6 +91,9 @@ func TestRefusedOfferings(t *testing.T) {
 			}
 		}
 	}
+	if open := m.Open(); len(open.Notes) != len(m.Notes)-1 || !open.offerings(catalog.Facts{Name: "m5.large"}, []zone{{Zone: "us-east-1a"}})[0].Available {
+		t.Errorf("the market without refusals has the notes %v", open.Notes)
+	}
 	if notes := strings.Join(m.Notes, "\n"); !strings.Contains(notes, "1 offering that EC2 refuses now") {
 		t.Errorf("notes: %s", notes)
 	}
