@@ -198,13 +198,22 @@ func (i *injected) awaitSentence(says *regexp.Regexp) *corev1.Pod {
 		}
 		return false, fmt.Sprint(messages(pods))
 	})
-	if n := len(says.FindString(said)); n > catalogue.MostBeforeStop {
-		i.t.Errorf("the sentence has %d characters: %s", n, says.FindString(said))
+	if first := firstSentence(said, says); len(first) > catalogue.MostBeforeStop {
+		i.t.Errorf("the sentence has %d characters: %s", len(first), first)
 	}
 	if regexp.MustCompile(`(?i)request ?id|https response error|operation error`).MatchString(said) {
 		i.t.Errorf("the message has details of the SDK: %s", said)
 	}
 	return pod
+}
+
+// firstSentence returns what a message says from the cause on, up to its first full stop: the reasons of other NodePools follow it.
+func firstSentence(message string, says *regexp.Regexp) string {
+	rest := message[says.FindStringIndex(message)[0]:]
+	for _, end := range []string{". ", "\n", "; NodePool"} {
+		rest, _, _ = strings.Cut(rest, end)
+	}
+	return rest
 }
 
 // claims returns the messages of the conditions of the NodeClaims, one a line.

@@ -38,6 +38,7 @@ func TestPage(t *testing.T) {
 	} {
 		w.run(t, view.name, view.look)
 	}
+	w.run(t, "a crash", w.crash)
 	for _, fault := range w.faults() {
 		w.run(t, fault.name, func() { w.fails(fault) })
 	}
@@ -293,6 +294,8 @@ func (w *world) faults() []fault {
 			name: "AWS throttles", does: []string{"throttle", "--for", "20s"}, pinned: "node.kubernetes.io/instance-type: c6i.4xlarge",
 			cluster: []string{"What fails now", "RequestLimitExceeded", "tried again"},
 		},
+		{name: "launch templates deleted", does: []string{"delete-templates"}, pinned: "node.kubernetes.io/instance-type: c7i.4xlarge"},
+		{name: "tags late", does: []string{"tags-after", "2s"}, pinned: "node.kubernetes.io/instance-type: m7i.4xlarge"},
 		{
 			name: "a quota", does: []string{"quota", "on-demand", "1"}, ends: []string{"quota", "on-demand", "none"}, pinned: "karpenter.sh/capacity-type: on-demand",
 			cluster: []string{"What EC2 refuses now", "VcpuLimitExceeded"}, pending: []string{"quota"},
@@ -341,6 +344,25 @@ spec:
 		p.open("#/pods/shop/" + name)
 		p.sees("Phase Running")
 	}
+}
+
+// crash ends both processes, which the sandbox starts again. The page shows the cluster as before, and what is launched then.
+func (w *world) crash() {
+	p := w.page
+	w.sandbox("kill", "launcher")
+	w.sandbox("kill", "scheduler")
+	w.apply(`
+apiVersion: v1
+kind: Pod
+metadata: {namespace: shop, name: after-crash, labels: {app: after-crash}}
+spec:
+  nodeSelector: {node.kubernetes.io/instance-type: r7i.4xlarge}
+  containers: [{name: main, image: web:1, resources: {requests: {cpu: "9"}}}]
+`)
+	p.open("#/cluster")
+	p.sees("Cost per month", " nodes")
+	p.open("#/pods/shop/after-crash")
+	p.sees("Phase Running", "node planned", "pulling image")
 }
 
 // failJoin has an instance boot that never joins. The launcher gives up after five real minutes.
