@@ -20,19 +20,30 @@ func stages() map[string]string {
 	}
 }
 
-// containerStarted is the moment at which one container has started.
-const containerStarted = "container started"
+// containerStarted is the moment at which one container has started, and fitsNowhere that at which the scheduler found no node.
+const containerStarted, fitsNowhere = "container started", "fits no node"
 
-// Stages returns what the kubelet's Events report of a pod's images and containers, at most 60 moments in no order.
+// Stages returns what Events report of a pod, at most 60 moments in no order: the scheduler's when it first found no node and when one was launched
+// for the pod, the kubelet's about images and containers.
 func Stages(events []corev1.Event) []Moment {
 	known := stages()
 	var out timeline
+	var failed *corev1.Event
 	for i := range events {
 		e := &events[i]
-		what, ok := known[e.Reason]
-		if ok && len(out) < mostStages && cmp.Or(e.ReportingController, e.Source.Component) == "kubelet" {
+		byKubelet := cmp.Or(e.ReportingController, e.Source.Component) == "kubelet"
+		switch what, ok := known[e.Reason]; {
+		case len(out) == mostStages:
+		case ok && byKubelet:
 			out.add(firstTime(e), what, stageDetail(e))
+		case e.Reason == "Nominated" && !byKubelet:
+			out.add(firstTime(e), "promised a node", stageDetail(e))
+		case e.Reason == "FailedScheduling" && !byKubelet && (failed == nil || firstTime(e).Before(firstTime(failed))):
+			failed = e
 		}
+	}
+	if failed != nil {
+		out.add(firstTime(failed), fitsNowhere, stageDetail(failed))
 	}
 	return out
 }

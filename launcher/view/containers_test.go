@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/view"
 )
@@ -24,6 +25,9 @@ func reported() []corev1.Event {
 		event(44, "Created", "Created container: side", ""),
 		event(41, "Pulled", `Container image "side:1" already present on machine and can be accessed by the pod`, "spec.containers{side}"),
 		event(2, "Scheduled", "assigned to n1", ""),
+		{Reason: "FailedScheduling", Message: "0/3 nodes are available, again", EventTime: metav1.NewMicroTime(after(2).Time), ReportingController: "default-scheduler"},
+		{Reason: "FailedScheduling", Message: "0/3 nodes are available", EventTime: metav1.NewMicroTime(after(1).Time), ReportingController: "default-scheduler"},
+		{Reason: "Nominated", Message: "launching m7g.large", EventTime: metav1.NewMicroTime(after(2).Time), ReportingController: "karpenter"},
 		{Reason: "Pulling", Message: "by no kubelet", FirstTimestamp: after(43), Source: corev1.EventSource{Component: "someone"}},
 	}
 	out[0].Count, out[0].LastTimestamp = 3, after(90)
@@ -38,7 +42,7 @@ func TestPodTimelineHasImagesAndContainers(t *testing.T) {
 		got = append(got, strings.TrimSuffix(fmt.Sprintf("%s %s: %s", m.At.Sub(created()), m.What, m.Detail), ": "))
 	}
 	want := []string{
-		"0s created", "3s bound: n1", "40s network ready",
+		"0s created", "1s fits no node: 0/3 nodes are available", "2s promised a node: launching m7g.large", "3s bound: n1", "40s network ready",
 		"41s pulling image: registry.example/web:1", "41s image there: side:1 already present on machine",
 		"44s image there: registry.example/web:1 in 2.1s (2.4s including waiting). Image size: 720 bytes.", "44s container created: side",
 		"45s container started: web, the last of 3 at 2026-01-01T00:01:30Z", "45s containers started", "46s ready",

@@ -89,22 +89,31 @@ func PodTimeline(pod *corev1.Pod, claim *karpv1.NodeClaim, node *corev1.Node, st
 	reached(corev1.PodScheduled, "bound", pod.Spec.NodeName)
 	reached(corev1.PodReadyToStartContainers, "network ready", "")
 	reached(corev1.PodInitialized, "init containers done", "")
-	all := started(pod)
+	all, pending := started(pod), unschedulable(pod)
 	for _, m := range stages {
-		// One container that has started is all of them.
-		if m.What != containerStarted || all.IsZero() || len(pod.Status.ContainerStatuses) > 1 {
+		// One container that has started is all of them, and the condition of a pod that waits has since when it does.
+		one := m.What == containerStarted && !all.IsZero() && len(pod.Status.ContainerStatuses) == 1
+		if !one && (m.What != fitsNowhere || pending == nil) {
 			out = append(out, m)
 		}
 	}
 	out.add(all, "containers started", "")
 	reached(corev1.PodReady, "ready", "")
-	if c := conditions.Pod(pod, corev1.PodScheduled); c != nil && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable {
-		out.add(c.LastTransitionTime.Time, "fits no node", "")
+	if pending != nil {
+		out.add(pending.LastTransitionTime.Time, fitsNowhere, "")
 	}
 	if pod.DeletionTimestamp != nil {
 		out.add(pod.DeletionTimestamp.Time, "to end by", "")
 	}
 	return out.sorted()
+}
+
+// unschedulable returns the condition of a pod that fits no node now; nil for another one.
+func unschedulable(pod *corev1.Pod) *corev1.PodCondition {
+	if c := conditions.Pod(pod, corev1.PodScheduled); c != nil && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable {
+		return c
+	}
+	return nil
 }
 
 // started returns when the last container of the pod started; zero while one has not.

@@ -79,7 +79,7 @@ type Pod struct {
 	Node string `json:"node,omitempty"`
 	// Ready is when the NodeClaim's node will be ready; nil for one that is, and where no node has booted yet.
 	Ready *view.Estimate `json:"ready,omitempty"`
-	// Timeline is what has happened to it and to its node since it was created, by time. Images and containers are those of its kubelet's Events,
+	// Timeline is what has happened to it and to its node since it was created, by time. The scheduler's failure, images and containers are those of Events,
 	// which the API server keeps for an hour.
 	Timeline []view.Moment `json:"timeline"`
 	// Note is why the timeline of a pod that is bound has no images; empty where it has.
