@@ -20,11 +20,11 @@ func TestCredits(t *testing.T) {
 		instance string
 	}{
 		"the balance pays":                             {example, 0, 3 * day, 0, "t3.nano"},
-		"86.4 credits last for 36 hours at 7%":        {example, 3*day + 36*time.Hour, 5 * day, 0, "t3.nano"},
+		"86.4 credits last for 36 hours at 7%":         {example, 3*day + 36*time.Hour, 5 * day, 0, "t3.nano"},
 		"ten hours more are 24 credits":                {example, 3*day + 46*time.Hour, 6 * day, 24, "t3.nano"},
 		"surplus of 24 hours is not charged yet":       {example, 0, 3*day + 46*time.Hour, 0, "t3.nano"},
 		"at the baseline nothing is charged":           {[]meter.Load{{VCPUs: 0.1}}, 2 * day, 3 * day, 0, "t3.nano"},
-		"100% for three hours: 342 credits":           {[]meter.Load{{VCPUs: 2}}, 3 * time.Hour, day, 342, "t3.nano"},
+		"100% for three hours: 342 credits":            {[]meter.Load{{VCPUs: 2}}, 3 * time.Hour, day, 342, "t3.nano"},
 		"while it runs, those beyond 144 by the hour":  {[]meter.Load{{VCPUs: 2}}, 0, 3*time.Hour + 59*time.Minute, 198, "t3.nano"},
 		"what was earned since pays first":             {[]meter.Load{{VCPUs: 2}, {From: at(time.Hour), VCPUs: 0}}, 11 * time.Hour, day, 54, "t3.nano"},
 		"T2 is in standard mode":                       {[]meter.Load{{VCPUs: 1}}, 3 * time.Hour, day, 0, "t2.nano"},
