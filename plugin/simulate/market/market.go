@@ -131,7 +131,7 @@ func (m *Market) readPrices(text []byte, now time.Time) error {
 		OnDemand map[string]json.RawMessage `json:"on-demand"`
 		Spot     map[string]json.RawMessage `json:"spot"`
 		Usage    map[string]json.RawMessage `json:"usage"`
-		Refused  []refusal                  `json:"refused"`
+		Refused  json.RawMessage            `json:"refused"`
 	}
 	if err := json.Unmarshal(text, &prices); err != nil {
 		return fmt.Errorf("prices: %w", err)
@@ -149,7 +149,13 @@ func (m *Market) readPrices(text []byte, now time.Time) error {
 		m.Spot[zone] = m.valid("spot."+zone, ofZone)
 	}
 	m.readRates(prices.Usage)
-	m.refused = readRefusals(prices.Refused, now)
+	var refused []refusal
+	if len(prices.Refused) > 0 {
+		if err := json.Unmarshal(prices.Refused, &refused); err != nil {
+			m.problem("prices", "refused", "offerings with their codes are expected, as the launcher's API has them: nothing is refused")
+		}
+	}
+	m.refused = readRefusals(refused, now)
 	m.Notes = append(m.Notes, m.refused.note()...)
 	var none []string
 	for _, t := range m.Types {
