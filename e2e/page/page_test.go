@@ -104,7 +104,7 @@ func (w *world) pod() {
 	p.click("Find pod")
 	p.sees("none, and none is on its way", "requires example.com/team", "Smallest edit that helps", "Remove node selector", "created")
 	p.axe("a pending pod")
-	p.open("#/pods/shop/" + w.first(pods(), "fleet"))
+	p.open("#/pods/shop/" + w.first(pods(), "web"))
 	p.sees("Phase Running", "What has happened", "created", "node planned", "bound", "pulling image", "image there", "containers started", "ready", "Step took")
 	p.axe("a running pod")
 	p.shot("ui-pod")
@@ -362,7 +362,7 @@ spec:
 	p.open("#/cluster")
 	p.sees("Cost per month", " nodes")
 	p.open("#/pods/shop/after-crash")
-	p.sees("Phase Running", "node planned", "pulling image")
+	p.sees("Phase Running", "node planned")
 }
 
 // failJoin has an instance boot that never joins. The launcher gives up after five real minutes.

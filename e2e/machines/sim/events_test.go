@@ -9,6 +9,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/slipway-k8s/slipway/e2e/machines/sim"
 )
 
 // A kubelet writes when it pulls an image, and when it starts a container, as it happens. A second pod finds the image.
@@ -39,6 +41,13 @@ func TestImagesAndContainersAreReported(t *testing.T) {
 		w.at(60 * time.Second)
 		if got := w.reported("first", w.start); got != "" {
 			t.Errorf("a light machine reports %s", got)
+		}
+		asks := pod("asks", "100m")
+		asks.Annotations[sim.ReportAnnotation] = "true"
+		w.bind(asks)
+		w.at(70 * time.Second)
+		if got := w.reported("asks", w.start.Add(time.Minute)); got != "0s Pulled, 0s Created, 0s Started" {
+			t.Errorf("a light machine reports %s of a pod that asks for it", got)
 		}
 	})
 }

@@ -24,6 +24,8 @@ const (
 	HookTakesAnnotation = "sim.slipway.dev/hook-takes"
 	// ImageSizeAnnotation is small, medium or large: how long the pod's images take to pull.
 	ImageSizeAnnotation = "sim.slipway.dev/image-size"
+	// ReportAnnotation is "true" on pods whose images and containers light machines report in Events, as other machines do for each pod.
+	ReportAnnotation = "sim.slipway.dev/report-events"
 )
 
 const (
