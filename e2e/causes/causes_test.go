@@ -209,7 +209,11 @@ func (i *injected) awaitSentence(says *regexp.Regexp) *corev1.Pod {
 
 // firstSentence returns what a message says from the cause on, up to its first full stop: the reasons of other NodePools follow it.
 func firstSentence(message string, says *regexp.Regexp) string {
-	rest := message[says.FindStringIndex(message)[0]:]
+	at := says.FindStringIndex(message)
+	if at == nil {
+		return "" // No component writes one.
+	}
+	rest := message[at[0]:]
 	for _, end := range []string{". ", "\n", "; NodePool"} {
 		rest, _, _ = strings.Cut(rest, end)
 	}

@@ -39,14 +39,15 @@ func TestPage(t *testing.T) {
 		w.run(t, view.name, view.look)
 	}
 	w.run(t, "a crash", w.crash)
+	if long() { // Before the faults after which nothing is launched for minutes.
+		w.run(t, "nodes that do not join", w.failJoin)
+	}
 	for _, fault := range w.faults() {
 		w.run(t, fault.name, func() { w.fails(fault) })
 	}
-	if !long() {
-		return
+	if long() {
+		w.run(t, "a new AMI", w.release)
 	}
-	w.run(t, "nodes that do not join", w.failJoin)
-	w.run(t, "a new AMI", w.release)
 }
 
 // run runs a part of the test, whose failures are those of the page.
