@@ -64,7 +64,7 @@ func TestWorkloadsOwnOnDemandShare(t *testing.T) {
 		}
 	}
 	if onDemand["steady"] != 2 || onDemand["any"] != 0 {
-		t.Errorf("%d of 3 pods with a share of 60 %% and %d of 3 without one are not on spot, want 2 and 0", onDemand["steady"], onDemand["any"])
+		t.Errorf("%d of 3 pods with a share of 60%% and %d of 3 without one are not on spot, want 2 and 0", onDemand["steady"], onDemand["any"])
 	}
 }
 

@@ -57,6 +57,6 @@ func row(w io.Writer, name string, bounds []float64, hours []Hour) {
 	if bound <= 0 || sum.Paid == 0 {
 		return
 	}
-	fmt.Fprintf(w, "%s\t%.2f\t%.1f %%\t%.1f %%\t%.1f %%\t%.1f %%\n", name, bound, 100*(sum.Paid/bound-1), 100*sum.Idle/bound, 100*sum.Free/bound,
+	fmt.Fprintf(w, "%s\t%.2f\t%.1f%%\t%.1f%%\t%.1f%%\t%.1f%%\n", name, bound, 100*(sum.Paid/bound-1), 100*sum.Idle/bound, 100*sum.Free/bound,
 		100*((sum.Paid-sum.Idle-sum.Free)/bound-1))
 }

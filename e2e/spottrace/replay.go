@@ -20,10 +20,10 @@ import (
 // Minutes: how long a node boots, is paid after its end was decided, and runs after EC2 has announced that it takes it back; how often
 // consolidation decides.
 const (
-	boots    = 1
-	drains   = 2
-	notice   = 2
-	decide   = 5
+	boots  = 1
+	drains = 2
+	notice = 2
+	decide = 5
 	// mostOff bounds how long a node is left alone after its move was called off.
 	mostOff = 15
 	// evicted is what the eviction of a pod counts for in the figures, in USD.

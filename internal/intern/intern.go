@@ -1,5 +1,5 @@
 // Package intern has informers keep once what many pods have in common. The pods of a workload differ in their names and their status; all else is
-// decoded from the API server's answer anew for each, and is most of what a process that keeps all pods weighs.
+// decoded from the API server's answer for each again, and is most of what a process that keeps all pods weighs.
 package intern
 
 import (
@@ -45,8 +45,8 @@ func New() *Pods {
 }
 
 // Transform is a cache.TransformFunc of client-go: it changes the object that was read and returns it. It leaves out managedFields. Of a pod it gives
-// the volume of the service account's token the same name as in all pods, and has equal parts of pods share their memory. So nobody may change a pod
-// of the cache, as ever, nor write one back whole. The error is always nil.
+// the volume of the service account's token the same name as in all pods, and has equal parts of pods share their memory. So a pod of the cache may not be changed,
+// as ever, nor written back whole. The error is always nil.
 func (p *Pods) Transform(obj any) (any, error) {
 	if o, err := meta.Accessor(obj); err == nil && o.GetManagedFields() != nil {
 		o.SetManagedFields(nil)

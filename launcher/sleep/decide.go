@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/slipway-k8s/slipway/internal/disruption"
+	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
 // Why is why a pod stays where it is while its namespace sleeps.
@@ -81,7 +82,7 @@ func stays(f Facts, pod *corev1.Pod) Why {
 
 // String says how many pods are evicted and how many stay, for people.
 func (p Plan) String() string {
-	out := []string{fmt.Sprintf("%d pods are evicted", len(p.Evict))}
+	out := []string{"to evict: " + catalog.CountText(len(p.Evict), "pod")}
 	for _, why := range slices.Sorted(maps.Keys(p.Stay)) {
 		out = append(out, fmt.Sprintf("%d stay: %s", p.Stay[why], why))
 	}

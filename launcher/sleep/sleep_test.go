@@ -136,7 +136,7 @@ func TestWhoSleeps(t *testing.T) {
 	if got := w.pass(at(20, 0, 3), 60); !slices.Equal(got, []string{"stateful", "web"}) {
 		t.Errorf("%v were evicted", got)
 	}
-	want := "NamespaceAsleep: It sleeps until 2026-11-27T06:00:00Z: 2 pods are evicted; 1 stay: created since the sleep began, by another scheduler; " +
+	want := "NamespaceAsleep: It sleeps until 2026-11-27T06:00:00Z: to evict: 2 pods; 1 stay: created since the sleep began, by another scheduler; " +
 		"1 stay: of Jobs, which end by themselves; 1 stay: on nodes that slipway may not disrupt; 1 stay: with do-not-disrupt; " +
 		"1 stay: without a controller that would create it again"
 	if len(w.events) != 1 || w.events[0] != want {
