@@ -55,7 +55,7 @@ spec:
 func TestReasonsNameTheirCause(t *testing.T) {
 	zones := write(t, "zones.json", `["us-east-1a", "us-east-1b", "us-east-1c"]`)
 	for pod, want := range map[string]string{
-		"volume": "(where volume pv-d of claim data is)", "family": "did you mean m7g?", "domains-3": "minDomains is 5, more than the 3 domains there",
+		"volume": "(where volume pv-d of claim data is)", "family": "did you mean m7g?", "domains-3": "minDomains is 5: of 3 domains none may have more",
 	} {
 		out, _, err := slipway(t, mistakes, "explain", "-f", "-", "--zones", zones, "pod", "default/"+pod)
 		if err != nil || !strings.Contains(out, want) {

@@ -243,17 +243,26 @@ func (s Set) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// ListText formats values of a label for people, eight at most.
+// ListText formats values of a label for people, eight at most, fewer of long ones.
 func ListText(values []string) string { return listText(values, 8) }
 
+// mostListed bounds a list of values in bytes, one value apart: a sentence has 200 characters at most.
+const mostListed = 100
+
 func listText(values []string, most int) string {
-	switch n := len(values); {
-	case n == 0:
+	if len(values) == 0 {
 		return "none"
-	case n > most:
-		return fmt.Sprintf("[%s and %d more]", strings.Join(values[:most], " "), n-most)
 	}
-	return "[" + strings.Join(values, " ") + "]"
+	shown := values[:min(len(values), most)]
+	text := strings.Join(shown, " ")
+	for len(text) > mostListed && len(shown) > 1 {
+		shown = shown[:len(shown)-1]
+		text = strings.Join(shown, " ")
+	}
+	if n := len(values) - len(shown); n > 0 {
+		return fmt.Sprintf("[%s and %d more]", text, n)
+	}
+	return "[" + text + "]"
 }
 
 // CountText formats a number of things for people. The plural of the noun has an s.

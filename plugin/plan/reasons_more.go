@@ -121,7 +121,7 @@ func (ex *explainer) relation(ci int) Reason {
 // furtherDomain says why no domain takes one more pod of a spread.
 func furtherDomain(r *relations.Rule) string {
 	if n, least := len(r.Domains()), r.MinDomains(); n < least {
-		return fmt.Sprintf("minDomains is %d, more than the %s there, so none may have more than maxSkew pods", least, catalog.CountText(n, "domain"))
+		return fmt.Sprintf("minDomains is %d: of %s none may have more than maxSkew pods", least, catalog.CountText(n, "domain"))
 	}
 	return "no further domain can take the pod"
 }
