@@ -52,6 +52,8 @@ type life struct {
 	history meter.Instance
 	node    *corev1.Node
 	claim   *karpv1.NodeClaim
+	// peak is the most that its pods requested together, by resource.
+	peak corev1.ResourceList
 	// gone is when slipway has released the NodeClaim; zero while the node stays.
 	gone time.Time
 	// taken means that EC2 terminates the instance.
@@ -167,7 +169,7 @@ func (b *books) observe(now time.Time, in billing.Objects) {
 }
 
 // account returns what AWS meters.
-func (b *books) account() (*meter.Account, error) {
+func (b *books) account() *meter.Account {
 	out := &meter.Account{Prices: map[string][]meter.Rate{}}
 	for _, u := range instancetypes.Usages() {
 		out.Prices[strings.TrimPrefix(u.Type, "USE1-")] = []meter.Rate{{USD: u.USD}}
@@ -186,28 +188,25 @@ func (b *books) account() (*meter.Account, error) {
 	}
 	for i := range b.plans {
 		c := &b.plans[i]
-		if c.Kind != commitment.ComputeSavingsPlan {
-			return nil, fmt.Errorf("metering commitment %s: kind: %s is expected, got %s", c.ID, commitment.ComputeSavingsPlan, c.Kind)
+		if c.Kind == commitment.ReservedInstances {
+			out.Reserved = append(out.Reserved, meter.Reserved{ID: c.ID, Type: c.InstanceType, Zone: c.Zone, Count: c.Count, Hourly: c.USDPerHour})
+			continue
 		}
-		plan := meter.SavingsPlan{ID: c.ID, USDPerHour: c.USDPerHour, Rates: map[string]float64{}}
+		plan := meter.SavingsPlan{ID: c.ID, Family: c.Family, USDPerHour: c.USDPerHour, Rates: map[string]float64{}}
 		for name, usd := range onDemand {
 			plan.Rates[name] = usd * (1 - c.Discount)
 		}
 		out.Plans = append(out.Plans, plan)
 	}
-	return out, nil
+	return out
 }
 
-// close returns both bills of the time until an end, in USD: slipway's, and AWS's.
-func (b *books) close(end time.Time) (recorded, metered float64, err error) {
+// close returns what slipway's record has of the time until an end, in USD, and AWS's bill.
+func (b *books) close(end time.Time) (recorded float64, metered meter.Bill) {
 	b.observe(end, b.last)
 	var records []bill.Record
 	for _, d := range b.ledger.Days {
 		records = append(records, bill.Record{Start: b.ledger.Start, Through: b.ledger.Through, Day: d})
 	}
-	account, err := b.account()
-	if err != nil {
-		return 0, 0, err
-	}
-	return bill.New(records, bill.ByNodePool).Total, account.Bill(b.begin, end).Total(), nil
+	return bill.New(records, bill.ByNodePool).Total, b.account().Bill(b.begin, end)
 }

@@ -8,10 +8,12 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/catalog/commitment"
 	"github.com/slipway-k8s/slipway/plugin/consolidate"
 	"github.com/slipway-k8s/slipway/plugin/plan"
 	"github.com/slipway-k8s/slipway/plugin/simulate"
@@ -52,10 +54,12 @@ type pod struct {
 type cluster struct {
 	now    int
 	market *market.Market
-	pools  []*karpv1.NodePool
-	nodes  map[string]*node
-	pods   map[string]*pod
-	shapes map[string]int
+	// commitments are those of the account; the market has them where slipway knows them.
+	commitments []commitment.Commitment
+	pools       []*karpv1.NodePool
+	nodes       map[string]*node
+	pods        map[string]*pod
+	shapes      map[string]int
 	// budgets are the percentages that the services' PodDisruptionBudgets let be away.
 	budgets map[string]int
 	// avoid are nodes that are no room for the pods that are planned: they go next.
@@ -76,8 +80,11 @@ type cluster struct {
 	known map[string]catalog.NodePool
 }
 
-func newCluster(ctx context.Context, m *market.Market) *cluster {
-	c := &cluster{market: m, pools: pools(len(m.Commitments) > 0), nodes: map[string]*node{}, pods: map[string]*pod{}, shapes: map[string]int{}, budgets: budgets(), calm: calm{}}
+func newCluster(ctx context.Context, m *market.Market, commitments []commitment.Commitment) *cluster {
+	c := &cluster{
+		market: m, commitments: commitments, pools: pools(len(commitments) > 0), nodes: map[string]*node{}, pods: map[string]*pod{}, shapes: map[string]int{},
+		budgets: budgets(), calm: calm{},
+	}
 	c.reprice(ctx)
 	return c
 }
@@ -144,6 +151,22 @@ func (c *cluster) placed() []corev1.Pod {
 			one.Spec.NodeName = p.node
 			out = append(out, one)
 		}
+	}
+	return out
+}
+
+// requests returns what the pods of each node request together.
+func (c *cluster) requests() map[string]corev1.ResourceList {
+	out := map[string]corev1.ResourceList{}
+	for _, p := range c.pods {
+		if p.node == "" {
+			continue
+		}
+		if out[p.node] == nil {
+			out[p.node] = corev1.ResourceList{}
+		}
+		addUp(out[p.node], plan.PodRequests(p.object))
+		addUp(out[p.node], corev1.ResourceList{corev1.ResourcePods: resource.MustParse("1")})
 	}
 	return out
 }

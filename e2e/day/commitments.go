@@ -12,8 +12,8 @@ func (d demand) with(list []commitment.Commitment) float64 {
 	amount, steady, spot, onDemand := 0.0, d.steady, d.spot, d.onDemand
 	for i := range list {
 		c := &list[i]
-		amount += c.Amount()
-		covers := c.Amount() / (1 - c.Discount) // on demand
+		amount += c.Cost()
+		covers := c.Cost() / (1 - c.Discount) // on demand
 		first := min(covers, steady)
 		steady -= first
 		if covers -= first; onDemand > 0 {

@@ -36,6 +36,8 @@ type Config struct {
 	From, Minutes int
 	// Commitments of the account. With them, pods that may be interrupted may run on demand as well.
 	Commitments []commitment.Commitment
+	// Unknown means that slipway does not know them. They still pay.
+	Unknown bool
 }
 
 // Bill is what a policy's day came to.
@@ -46,10 +48,11 @@ type Bill struct {
 	Dollars float64
 	// Recorded is what the record of slipway's bill has of it, Metered what AWS's meter has, both by the second.
 	Recorded, Metered float64
-	// OnDemand is what the instances that run on demand would cost without commitments, in USD per hour, by the minute.
-	OnDemand []float64
 	// Committed is what was paid for commitments, Used how much of it was used, in USD.
 	Committed, Used float64
+	// SameNodes is what a linear program pays that has the nodes of the replay, with their lifetimes and the most that their pods requested, and knows all
+	// commitments and prices: it chooses the offerings of the nodes and what the commitments pay for. Commitments and volumes are included, as in Metered.
+	SameNodes float64
 	// Evictions that the policy made, of Moved different pods, and Interrupted pods that lost their spot node.
 	Evictions, Moved, Interrupted int
 	// Launched and Ended nodes.
@@ -73,8 +76,10 @@ func Replay(ctx context.Context, cfg Config, p Policy) (Bill, error) {
 	if err != nil {
 		return Bill{}, err
 	}
-	m.Commitments = cfg.Commitments
-	c := newCluster(ctx, m)
+	if !cfg.Unknown {
+		m.Commitments = cfg.Commitments
+	}
+	c := newCluster(ctx, m, cfg.Commitments)
 	c.bill.Policy, c.from = p, cfg.From
 	if c.books, err = newBooks(int64(cfg.Seed), c.clock(), cfg.Commitments); err != nil {
 		return Bill{}, err
@@ -89,12 +94,20 @@ func Replay(ctx context.Context, cfg Config, p Policy) (Bill, error) {
 		if err := c.minute(ctx, cfg, p, change); err != nil {
 			return Bill{}, fmt.Errorf("minute %d: %w", minute, err)
 		}
+		c.books.loads(c.requests())
 		c.books.minute(c.clock(), billing.Objects{Pods: c.placed(), Types: c.types})
 	}
-	if c.bill.Recorded, c.bill.Metered, err = c.books.close(c.clock().Add(time.Minute)); err != nil {
-		return Bill{}, err
+	recorded, metered := c.books.close(c.clock().Add(time.Minute))
+	c.bill.Recorded, c.bill.Metered, c.bill.Took = recorded, metered.Total(), time.Since(began)
+	for _, u := range metered.Commitments {
+		c.bill.Committed += u.USD
+		c.bill.Used += u.USD * u.Used
 	}
-	c.bill.Took = time.Since(began)
+	same, err := c.books.sameNodes(c.types[c.known["steady"].TypesKey()], c.known, metered)
+	if err != nil {
+		return Bill{}, fmt.Errorf("bounding the bill of the same nodes: %w", err)
+	}
+	c.bill.SameNodes = same.least(c.bill.Metered, cfg.Commitments)
 	return c.bill, nil
 }
 
@@ -174,7 +187,7 @@ func (c *cluster) pay() {
 	for _, n := range c.nodes {
 		c.bill.Dollars += c.price(n.offer) / 60
 	}
-	c.bill.OnDemand = append(c.bill.OnDemand, c.payCommitments())
+	c.payCommitments()
 	for name, n := range c.nodes {
 		if n.gone != 0 && n.gone <= c.now {
 			delete(c.nodes, name)
@@ -187,45 +200,26 @@ func (c *cluster) pay() {
 	}
 }
 
-// payCommitments pays the commitments of a minute, and takes off the bill what they pay for. It returns what runs on demand, in USD per hour.
-func (c *cluster) payCommitments() float64 {
-	counts, sum := map[catalog.Billed]int{}, 0.0
+// payCommitments pays the commitments of a minute, and takes off the bill what they pay for.
+func (c *cluster) payCommitments() {
+	counts := map[catalog.Billed]int{}
 	for _, n := range c.nodes {
 		if b, ok := catalog.BilledOnDemand(n.object.Labels); ok {
 			counts[b]++
-			sum += c.market.OnDemand[b.InstanceType]
 		}
 	}
 	var uses []commitment.Use
 	for b, n := range counts {
 		uses = append(uses, commitment.Use{Name: b.InstanceType + "/" + b.Zone, Count: n, InstanceType: b.InstanceType, Zone: b.Zone, OnDemand: c.market.OnDemand[b.InstanceType]})
 	}
-	list := c.market.Commitments
+	list := c.commitments
 	paid := commitment.Apply(list, uses)
 	for _, u := range uses {
 		c.bill.Dollars -= paid.Covered[u.Name] * float64(u.Count) * u.OnDemand / 60
 	}
 	for i := range list {
-		amount := list[i].Amount()
-		c.bill.Dollars += amount / 60
-		c.bill.Committed += amount / 60
-		c.bill.Used += (amount - paid.Left[i]) / 60
+		c.bill.Dollars += list[i].Cost() / 60
 	}
-	return sum
-}
-
-// Covered returns what a day that was replayed without commitments would have cost with some, if they had paid for its nodes as they were.
-func (b *Bill) Covered(list []commitment.Commitment) float64 {
-	usd := b.Metered
-	for _, runs := range b.OnDemand {
-		for i := range list {
-			c := &list[i]
-			paid := min(runs, c.Amount()/(1-c.Discount))
-			runs -= paid
-			usd += (c.Amount() - paid) / 60
-		}
-	}
-	return usd
 }
 
 // Lower is what no policy can beat, in USD.
@@ -262,7 +256,7 @@ func (cfg Config) looks(ctx context.Context, look func(*cluster) error) error {
 	if err != nil {
 		return err
 	}
-	c, all := newCluster(ctx, m), cfg.changes()
+	c, all := newCluster(ctx, m, nil), cfg.changes()
 	for minute, change := range all {
 		c.now = minute
 		if minute%priceStep == priceStep-1 {
@@ -324,6 +318,32 @@ func (c *cluster) demand(ctx context.Context) (demand, error) {
 
 // Commit returns a Compute Savings Plan that pays for a share of the least that the day's pods cost on demand at any time.
 func Commit(ctx context.Context, cfg Config, share, discount float64) ([]commitment.Commitment, error) {
+	least, err := cfg.leastOnDemand(ctx)
+	return []commitment.Commitment{{ID: "sp", Kind: commitment.ComputeSavingsPlan, USDPerHour: share * least * (1 - discount), Discount: discount, Share: 1}}, err
+}
+
+// CommitFamilies returns commitments that pay for as much as those of Commit, a third each: a Compute Savings Plan, a Savings Plan for one family and
+// Reserved Instances of another one. Neither family has the cheapest instances on demand.
+func CommitFamilies(ctx context.Context, cfg Config, share, discount float64) ([]commitment.Commitment, error) {
+	least, err := cfg.leastOnDemand(ctx)
+	if err != nil {
+		return nil, err
+	}
+	m, err := newMarket(rand.New(rand.NewPCG(cfg.Seed, 2)))
+	if err != nil {
+		return nil, err
+	}
+	const reserved = "c7i.large"
+	third, usd := share*least/3, m.OnDemand[reserved]
+	return []commitment.Commitment{
+		{ID: "compute", Kind: commitment.ComputeSavingsPlan, USDPerHour: third * (1 - discount), Discount: discount, Share: 1},
+		{ID: "family", Kind: commitment.EC2InstanceSavingsPlan, Family: "m7i", USDPerHour: third * (1 - discount), Discount: discount, Share: 1},
+		{ID: "reserved", Kind: commitment.ReservedInstances, InstanceType: reserved, Count: int(third / usd), USDPerHour: usd * (1 - discount), Discount: discount, Share: 1},
+	}, nil
+}
+
+// leastOnDemand returns the least that the day's pods cost on demand at any time, in USD per hour.
+func (cfg Config) leastOnDemand(ctx context.Context) (float64, error) {
 	least := 0.0
 	err := cfg.looks(ctx, func(c *cluster) error {
 		d, err := c.demand(ctx)
@@ -332,10 +352,7 @@ func Commit(ctx context.Context, cfg Config, share, discount float64) ([]commitm
 		}
 		return err
 	})
-	if err != nil {
-		return nil, err
-	}
-	return []commitment.Commitment{{ID: "sp", Kind: commitment.ComputeSavingsPlan, USDPerHour: share * least * (1 - discount), Discount: discount, Share: 1}}, nil
+	return least, err
 }
 
 // Write prints the bills as a table.

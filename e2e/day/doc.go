@@ -6,7 +6,8 @@
 // The same day is replayed once for each Policy, so that their bills, evictions and waits can be compared; `make day` prints them.
 //
 // Two keep books of each replay: the record of slipway's bill (launcher/billing, every ten seconds), and AWS's meter (e2e/aws/meter), which gets the same
-// histories of instances. With Commit the day has a Savings Plan, and its bill stands beside that of a linear program that knows it.
+// histories of instances. With Commit and CommitFamilies the day has commitments, and its bill stands beside those of two linear programs that know
+// them: one buys other offerings for the nodes that the replay ran, the other one packs all pods from scratch.
 //
 // It has no goroutines of its own.
 package day
