@@ -67,6 +67,9 @@ func trueSum(types []catalog.InstanceType, p *plan.Plan) float64 {
 	return sum
 }
 
+// proofBudget is how much longer than a plan a bound may take, as a multiple.
+const proofBudget = 20
+
 // BenchmarkTrueSum plans the mixes by what nodes cost, and by the list prices of instances alone, on an open NodePool of the built-in catalog. Both plans are
 // priced by what nodes cost.
 func BenchmarkTrueSum(b *testing.B) {
@@ -78,16 +81,27 @@ func BenchmarkTrueSum(b *testing.B) {
 				in.Catalog.InstanceTypes = maps.Clone(in.Catalog.InstanceTypes)
 				in.Catalog.InstanceTypes["default"] = types
 				p := plan.Make(b.Context(), in)
-				bound := plan.LowerBound(b.Context(), in, &p)
+				proof := in
+				proof.Options.Budget = proofBudget
+				bound := plan.LowerBound(b.Context(), proof, &p)
+				kept := bound
+				if x.name == "preferences" {
+					kept = plan.LowerBoundOfKept(b.Context(), proof, &p)
+				}
 				in.Catalog.InstanceTypes["default"] = listPrices(types)
 				naive := plan.Make(b.Context(), in)
 				cost := trueSum(types, &p)
 				b.ReportMetric(cost/bound, "cost/bound")
+				b.ReportMetric(cost/kept, "cost/bound-of-kept")
 				b.ReportMetric(cost, "USD/h")
 				b.ReportMetric(float64(len(p.Claims)), "nodes")
 				b.ReportMetric(trueSum(types, &naive), "list-USD/h")
 				b.ReportMetric(float64(len(naive.Claims)), "list-nodes")
 				b.ReportMetric(float64(len(p.Unplaced)), "unplaced")
+				if 2*len(p.Claims) > len(naive.Claims) {
+					in.Catalog.InstanceTypes["default"] = types
+					b.ReportMetric(float64(fewestNodes(b.Context(), in, &p, 1.03*bound)), "fewest-nodes")
+				}
 			}
 		})
 	}

@@ -37,10 +37,23 @@ func (m *model) prove(pk *packing) proof {
 }
 
 // LowerBound is what no set of nodes can cost less than for the pods that the plan of the input has new nodes for, in USD per
-// hour, with the choice of domains and of leaders left out: those only add to the bill. A spread over hosts limits the pods of a
-// node where one more could be launched whatever the limits of NodePools have room for. Finding it may take as long as the plan did,
-// which does not depend on it.
-func LowerBound(ctx context.Context, in Input, p *Plan) float64 {
+// hour, with preferences and the choice of leaders left out: those only add to the bill. Of the choice of domains it knows how many pods of a class
+// have to be in each zone that they spread over. A spread over hosts limits the pods of a node where one more could be launched whatever the limits
+// of NodePools have room for. Finding it may take as long as the plan did, which does not depend on it; Options.Budget above 1 looks that much longer.
+func LowerBound(ctx context.Context, in Input, p *Plan) float64 { return lowerBound(ctx, in, nil, p) }
+
+// LowerBoundOfKept is what no set of nodes can cost less than that keeps the preferences which the plan keeps, in USD per hour: LowerBound as if
+// these were required.
+func LowerBoundOfKept(ctx context.Context, in Input, p *Plan) float64 {
+	if len(p.kept) == 0 {
+		return LowerBound(ctx, in, p)
+	}
+	ordered := in
+	ordered.Classes, _ = Ordered(in.Classes)
+	return lowerBound(ctx, in, compile(ordered, nil, newLessons()).keptWants(p.kept), p)
+}
+
+func lowerBound(ctx context.Context, in Input, w wants, p *Plan) float64 {
 	in.budget = in.Options.budget(ctx)
 	var was []int
 	in.Classes, was = Ordered(in.Classes)
@@ -48,8 +61,9 @@ func LowerBound(ctx context.Context, in Input, p *Plan) float64 {
 	for i, w := range was {
 		at[w] = i
 	}
-	m := compile(in, nil, newLessons())
-	relaxed := newRelaxation(m).relax(p)
+	m := compile(in, w, newLessons())
+	rx := newRelaxation(m)
+	relaxed, spread := rx.relax(p), rx.spreads(p)
 	sum := 0.0
 	for _, weight := range m.market.weights() {
 		pods, prices := make([]int, len(in.Classes)), []float64(nil)
@@ -67,7 +81,10 @@ func LowerBound(ctx context.Context, in Input, p *Plan) float64 {
 		if relaxed {
 			known.pods, known.bound = nil, 0
 		}
-		sum += m.lowerBound(pods, sorted(prices), known)
+		if !slices.Equal(pods, known.pods) {
+			known.bound = 0
+		}
+		sum += m.lowerBound(m.boundUnits(pods, spread), sorted(prices), known)
 	}
 	return sum
 }
@@ -81,27 +98,14 @@ func (p *Plan) proofOf(weight int32) proof {
 	return proof{weight: weight}
 }
 
-// lowerBound is that of the pods on nodes of one weight, which cost so much in the plan. The values at which they were packed
+// lowerBound is that of the units on nodes of one weight, which cost so much in the plan. The values at which they were packed
 // are where the search starts.
-func (m *model) lowerBound(pods []int, cost float64, known proof) float64 {
-	proven := 0.0
-	if slices.Equal(pods, known.pods) {
-		proven = known.bound
-	}
-	if proven >= cost*(1-provenShare) {
-		return proven
-	}
-	var units []unit
-	for ci, n := range pods {
-		if n > 0 {
-			units = append(units, m.placer.newUnit([]relations.Part{{Class: ci, N: 1}}, n))
-		}
-	}
-	if len(units) == 0 {
-		return 0
+func (m *model) lowerBound(units []unit, cost float64, known proof) float64 {
+	if known.bound >= cost*(1-provenShare) || len(units) == 0 {
+		return known.bound
 	}
 	p := m.newProblem(units, known.weight, newBins(&m.market, true, nil, nil))
-	start := binpack.Known{Bound: proven, Cost: cost}
+	start := binpack.Known{Bound: known.bound, Cost: cost, Effort: m.in.Options.Budget}
 	if known.values != nil {
 		start.Values = make([]float64, len(p.of))
 		for i, of := range p.of {
@@ -112,4 +116,25 @@ func (m *model) lowerBound(pods []int, cost float64, known proof) float64 {
 		}
 	}
 	return binpack.LowerBound(&p.packing, start, m.in.budget)
+}
+
+// boundUnits returns a unit of single pods for each class that has pods, and for each domain that some of them have to be in.
+func (m *model) boundUnits(pods []int, spread map[int]evenSpread) []unit {
+	var out []unit
+	for ci, n := range pods {
+		if n == 0 {
+			continue
+		}
+		rest := m.placer.newUnit([]relations.Part{{Class: ci, N: 1}}, n)
+		if s, ok := spread[ci]; ok && n == len(m.classes[ci].refs) {
+			for _, v := range s.domains {
+				out = append(out, m.placer.pin(&rest, []string{s.key}, map[string]string{s.key: v}, s.least))
+			}
+			rest.count -= s.least * len(s.domains)
+		}
+		if rest.count > 0 {
+			out = append(out, rest)
+		}
+	}
+	return out
 }

@@ -85,6 +85,7 @@ func withPreferences(in Input, plain Plan) Plan {
 			continue
 		}
 		best, lo = p, n
+		best.kept = ranking.kept(n)
 		if plans == preferencePlansMany && ranking.enough(n, p.CostPerHour-plain.CostPerHour, limit-plain.CostPerHour) {
 			break
 		}
@@ -249,6 +250,27 @@ func (pc *preferenceCosts) rank(budget spending) *ranking {
 // enough reports whether the first n preferences, for which so much of what may be spent is, are worth no further plan.
 func (r *ranking) enough(n int, spent, most float64) bool {
 	return spent >= spentShare*most || float64(n) >= keptShare*float64(len(r.preferences))
+}
+
+// kept lists the first n preferences.
+func (r *ranking) kept(n int) []keptPreference {
+	var out []keptPreference
+	for _, w := range r.preferences[:n] {
+		out = append(out, keptPreference{w.id, w.skew})
+	}
+	return out
+}
+
+// keptWants returns what the classes are held to by the preferences that a plan keeps.
+func (m *model) keptWants(kept []keptPreference) wants {
+	r := newPreferenceCosts(m).rank(spending{more: make([]float64, len(m.classes))})
+	r.preferences = nil
+	for _, k := range kept {
+		w := r.all[k.id]
+		w.skew = k.skew
+		r.preferences = append(r.preferences, w)
+	}
+	return r.wants(m, len(r.preferences))
 }
 
 // wants are the first n preferences.

@@ -123,6 +123,58 @@ func (rx *relaxation) beside(pi int, used corev1.ResourceList, bill float64) []f
 	return left
 }
 
+// evenSpread says that any nodes for the pods of a class have so many of them at least in each of the domains.
+type evenSpread struct {
+	key     string
+	domains []string
+	least   int
+}
+
+// spreads returns what spreads over zones, or over other domains that are not single nodes, ask of the classes whose pods they count, and only these. Of n
+// pods in at most d domains, no two of which may differ by more than s, each domain that counts has (n - (d-1) s) / d at least, rounded up: with m in
+// it, the others have m + s at most, and all together m + (d-1) (m+s). Domains count here into which one more node can be launched whatever else is bought,
+// so that no other nodes for the pods do without them.
+func (rx *relaxation) spreads(p *Plan) map[int]evenSpread {
+	out := map[int]evenSpread{}
+	var endless bitset.Set
+	rules := rx.relations.Rules()
+	for i := range rules {
+		r := &rules[i]
+		ci := r.Owner()
+		if _, known := out[ci]; known || r.Kind() != relations.Spread || r.OverHosts() || r.Total() > 0 || !rx.countsOnly(r, ci) {
+			continue
+		}
+		if endless == nil {
+			endless = rx.endless(p)
+		}
+		c, always, all := &rx.classes[ci], map[string]bool{}, map[string]bool{}
+		for _, d := range r.Domains() {
+			all[d.Value] = true
+		}
+		c.fits.Each(func(oi int) {
+			rx.market.addValues(all, c.demands, oi, r.Key())
+			if endless.Has(oi) && !rx.market.offers[oi].Probation {
+				rx.market.addValues(always, c.demands, oi, r.Key())
+			}
+		})
+		least := (len(c.refs) - (len(all)-1)*r.MaxSkew() + len(all) - 1) / max(len(all), 1)
+		if least > 0 && len(always) > 0 && len(always) >= r.MinDomains() {
+			out[ci] = evenSpread{r.Key(), sortedKeys(always), least}
+		}
+	}
+	return out
+}
+
+// countsOnly reports whether the rule counts the pods of the class, and of no other one.
+func (rx *relaxation) countsOnly(r *relations.Rule, ci int) bool {
+	for o := range rx.classes {
+		if r.Counts(o) != (o == ci) && len(rx.classes[o].refs) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
 // relaxation drops what a lower bound does without.
 type relaxation struct {
 	in         *Input

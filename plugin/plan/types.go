@@ -132,7 +132,13 @@ type Plan struct {
 	CutShort bool
 	// proofs are what packing learned for LowerBound.
 	proofs []proof
+	// kept are the preferences that the plan keeps.
+	kept []keptPreference
 }
+
+// keptPreference is a preference that a plan keeps: its place among all preferences of the input, and for one about hosts how many pods a node has at
+// most.
+type keptPreference struct{ id, skew int }
 
 // IgnoredPreference is a preference of a class that the plan does not keep to.
 type IgnoredPreference struct {

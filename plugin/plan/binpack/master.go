@@ -30,6 +30,8 @@ type master struct {
 	inv   [][]float64
 	level []float64
 	pool  []column
+	// most is how many columns are kept.
+	most int
 	// cells is how many values the last solve looked at, cellSpeed of them a step of work; out is the row of the last pivot.
 	cells, out int
 	// partial are columns of the pool that may pay, by index: all are looked at only once none of these pays (partial pricing).
@@ -58,14 +60,14 @@ func (m *master) cost() float64 {
 
 // trim drops the columns with the least value per dollar.
 func (m *master) trim(pi []float64) {
-	if len(m.pool) <= maxColumns {
+	if len(m.pool) <= m.most {
 		return
 	}
 	ratios := make([]float64, len(m.pool))
 	for i := range m.pool {
 		ratios[i] = m.pool[i].valuePerDollar(pi)
 	}
-	limit := slices.Sorted(slices.Values(ratios))[len(ratios)-maxColumns/2]
+	limit := slices.Sorted(slices.Values(ratios))[len(ratios)-m.most/2]
 	out := m.pool[:0]
 	for i, c := range m.pool {
 		if ratios[i] >= limit {
@@ -77,7 +79,7 @@ func (m *master) trim(pi []float64) {
 
 // newMaster starts from the cheapest bin filled with each item type alone.
 func newMaster(k *packer, counts []int) *master {
-	m := &master{work: &k.work, row: make([]int, len(counts))}
+	m := &master{work: &k.work, row: make([]int, len(counts)), most: maxColumns}
 	for ui, n := range counts {
 		m.row[ui] = -1
 		best, bestCost, bestFit := -1, math.Inf(1), 0

@@ -95,6 +95,8 @@ type Known struct {
 	Values []float64
 	// Bound is what was proven, Cost what some packing costs, in USD per hour.
 	Bound, Cost float64
+	// Effort is the multiple of the default work, if that is more.
+	Effort float64
 }
 
 // fewBoxes is how many boxes are tried to be packed into other whole bins.
@@ -110,14 +112,20 @@ func LowerBound(in *Problem, known Known, b *budget.Budget) float64 {
 	if len(k.bins) == 0 {
 		return 0
 	}
-	s := attempt{packer: k, valuesShare: 1, goal: goal{bound: true, proof: true, start: known.Values}}
+	s := attempt{packer: k, valuesShare: max(known.Effort, 1), goal: goal{bound: true, proof: true, start: known.Values}}
 	best := known.Bound
 	first := resourceRows(k, fewAscent)
 	if first != nil {
 		best = max(best, s.program(first).bound)
 		s.goal.start = s.values
 	}
-	if r := newRows(k); first == nil || !r.byResources && best < known.Cost*(1-provenEnough) {
+	r := newRows(k)
+	if r.byResources && known.Effort > 1 {
+		if patterns := patternRows(k); patterns != nil {
+			r = patterns
+		}
+	}
+	if first == nil || !r.byResources && best < known.Cost*(1-provenEnough) {
 		best = max(best, s.program(r).bound)
 	}
 	return atLeast(k, best, known.Cost)

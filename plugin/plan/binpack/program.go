@@ -28,6 +28,10 @@ const (
 	// payingBins is how many bin types with columns that pay are enough for one round: at the next one's values, those of others
 	// may pay no more.
 	payingBins = 12
+	// A program that is solved for its bound alone may have many rows. For each of them it keeps rowColumns columns at least, and a round ends after
+	// one bin type that pays for so many rows.
+	rowColumns = 40
+	payingRows = 5
 )
 
 // goal says what a covering program is solved for.
@@ -68,6 +72,8 @@ type generation struct {
 	// correction is by how much exact pricing last corrected each bin type's ratio; was are the values at which the ratios were
 	// found.
 	correction, was []float64
+	// paying is how many bin types with columns that pay are enough for one round.
+	paying int
 	// costs are what the master program cost in each round.
 	costs []float64
 }
@@ -80,6 +86,10 @@ func solveProgram(k *packer, g goal, work int) coverSolution {
 		pricer: newPricer(k, stock{types: k.all, counts: counts, values: make([]float64, n)}),
 	}
 	s.from, s.add = from, s.column
+	s.paying = payingBins
+	if g.proof {
+		s.paying, s.m.most = max(payingBins, len(s.m.rows)/payingRows), max(maxColumns, rowColumns*len(s.m.rows))
+	}
 	for bi := range s.correction {
 		s.correction[bi] = 1
 	}
@@ -165,7 +175,7 @@ func (s *generation) round() bool {
 			found = true
 			paying++
 		}
-		if paying == payingBins || s.work.spent() {
+		if paying == s.paying || s.work.spent() {
 			break
 		}
 	}

@@ -48,6 +48,19 @@ func newRows(k *packer) *rows {
 	}
 }
 
+// maxProofRows is the most rows for which the covering program is solved over patterns where a bound alone is sought with more work than a plan has.
+const maxProofRows = 400
+
+// patternRows returns rows of equal needs for a program over patterns; nil where there are too many.
+func patternRows(k *packer) *rows {
+	tight := tightCaps(k)
+	of, n := cluster(k, groups{eligibilityClasses(k), tight, 1})
+	if n > maxProofRows {
+		return nil
+	}
+	return rowsOf(k, clustering{of, n, tight}, true)
+}
+
 // coarseRows aggregates rows of equal needs further, until they are few enough for resource prices, which value each item type by its
 // own size still; nil where they are too many whatever counts as similar. The ratio grows by two fifths each time: fourteen
 // tries at most.
