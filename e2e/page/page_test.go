@@ -296,7 +296,7 @@ func (w *world) faults() []fault {
 			cluster: []string{"What fails now", "RequestLimitExceeded", "tried again"},
 		},
 		{name: "launch templates deleted", does: []string{"delete-templates"}, pinned: "node.kubernetes.io/instance-type: c7i.4xlarge"},
-		{name: "tags late", does: []string{"tags-after", "2s"}, pinned: "node.kubernetes.io/instance-type: m7i.4xlarge"},
+		{name: "tags late", does: []string{"tags-after", "2s"}, ends: []string{"tags-after", "0s"}, pinned: "node.kubernetes.io/instance-type: m7i.4xlarge"},
 		{
 			name: "a quota", does: []string{"quota", "on-demand", "1"}, ends: []string{"quota", "on-demand", "none"}, pinned: "karpenter.sh/capacity-type: on-demand",
 			cluster: []string{"What EC2 refuses now", "VcpuLimitExceeded"}, pending: []string{"quota"},
@@ -338,14 +338,13 @@ spec:
 		p.open("#/pending")
 		p.sees(append([]string{"Pod " + name}, f.pending...)...)
 	}
-	if len(f.ends) > 0 {
-		w.aws(f.ends...)
-		return
-	}
 	w.t.Logf("%s", strings.TrimSpace(said))
-	if len(f.pending) == 0 {
+	if len(f.ends) == 0 && len(f.pending) == 0 || len(f.cluster) == 0 {
 		p.open("#/pods/shop/" + name)
 		p.sees("Phase Running")
+	}
+	if len(f.ends) > 0 {
+		w.aws(f.ends...)
 	}
 }
 
