@@ -260,7 +260,7 @@ func (l *Launcher) classes(p parts) error {
 	}
 	pools, err := nodepool.New(nodepool.Config{
 		Client: mgr.GetClient(), Offers: l.config.Cloud, Events: l.recorders.karpenter, Guard: p.leader, Registerer: l.registerer,
-		StaticCapacity: gates.StaticCapacity, Theirs: p.beside.theirs,
+		StaticCapacity: gates.StaticCapacity, Theirs: p.beside.theirs, Overlaid: l.overlaidPool(),
 	})
 	if err != nil {
 		return err

@@ -13,6 +13,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
 // Annotation of a NodePool or a CapacityBuffer holds its windows, as a YAML list.
@@ -97,6 +99,9 @@ func (w *Window) check() (field string, err error) {
 		if n != nil && *n < 0 {
 			return "replicas", errors.New("replicas and percentage are not negative")
 		}
+	}
+	if err := catalog.UnknownLimits(w.Limits); err != nil {
+		return "limits", err
 	}
 	for name, q := range w.Limits {
 		if q.Sign() < 0 {

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/slipway-k8s/slipway/internal/window"
+	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
 func at(t *testing.T, text string) time.Time {
@@ -82,25 +83,38 @@ func TestLastOneHolds(t *testing.T) {
 	}
 }
 
+// A limit in USD is one like any other.
+func TestLimitInUSD(t *testing.T) {
+	text := `- {schedule: "0 20 * * *", duration: 10h, limits: {slipway.dev/usd-per-hour: "0.5"}}`
+	spec := corev1.ResourceList{catalog.LimitUSD: resource.MustParse("12.5"), "cpu": resource.MustParse("100")}
+	for now, want := range map[string]int64{"2026-11-26T19:59:00Z": 12_500_000, "2026-11-26T20:00:00Z": 500_000} {
+		limits := window.Limits(annotated(text), spec, at(t, now))
+		if got := catalog.MicroUSDOf(limits[catalog.LimitUSD]); got != want || limits.Cpu().Value() != 100 {
+			t.Errorf("%s: %d millionths of a USD, want %d; limits %v", now, got, want, limits)
+		}
+	}
+}
+
 // What cannot be read is refused with its field.
 func TestRefused(t *testing.T) {
 	for text, want := range map[string]string{
-		`{schedule: "@daily"}`:                                         "cannot unmarshal",
-		`- {schedule: "@daily"}`:                                       "[0].duration: 0s is not more than 0",
-		`- {schedule: "@daily", duration: -1h}`:                        "[0].duration: -1h0m0s is not more than 0",
-		`- {schedule: "@daily", duration: 99999h}`:                     "[0].duration",
-		`- {schedule: "@daily", duration: 1h, timeZone: Mars/Olympus}`: `[0].timeZone: "Mars/Olympus" is no time zone`,
-		`- {schedule: "@daily", duration: 1h, timeZone: Local}`:        "[0].timeZone",
-		`- {schedule: "TZ=0", duration: 1h}`:                           "[0].schedule: the time zone belongs in timeZone",
-		`- {schedule: "CRON_TZ=UTC", duration: 1h}`:                    "[0].schedule: the time zone belongs in timeZone",
-		`- {schedule: "* * *", duration: 1h}`:                          `[0].schedule: "* * *": expected exactly 5 fields`,
-		`- {schedule: "0 0 30 2 *", duration: 1h}`:                     `[0].schedule: "0 0 30 2 *" never comes`,
-		`- {schedule: "@daily", duration: 1h, replicas: -1}`:           "[0].replicas: replicas and percentage are not negative",
-		`- {schedule: "@daily", duration: 1h, limits: {cpu: "-1"}}`:    "[0].limits[cpu]: -1: a limit is not negative",
-		`- {schedule: "@daily", duration: 1h, limits: {cpu: many}}`:    "quantities must match",
-		`- {schedule: "@daily", duration: 1h, usd: 5}`:                 `unknown field`,
-		strings.Repeat("- {schedule: \"@daily\", duration: 1h}\n", 21): "it has 21 windows",
-		strings.Repeat(" ", 5000) + "x":                                "it has 5001 bytes",
+		`{schedule: "@daily"}`:                                               "cannot unmarshal",
+		`- {schedule: "@daily"}`:                                             "[0].duration: 0s is not more than 0",
+		`- {schedule: "@daily", duration: -1h}`:                              "[0].duration: -1h0m0s is not more than 0",
+		`- {schedule: "@daily", duration: 99999h}`:                           "[0].duration",
+		`- {schedule: "@daily", duration: 1h, timeZone: Mars/Olympus}`:       `[0].timeZone: "Mars/Olympus" is no time zone`,
+		`- {schedule: "@daily", duration: 1h, timeZone: Local}`:              "[0].timeZone",
+		`- {schedule: "TZ=0", duration: 1h}`:                                 "[0].schedule: the time zone belongs in timeZone",
+		`- {schedule: "CRON_TZ=UTC", duration: 1h}`:                          "[0].schedule: the time zone belongs in timeZone",
+		`- {schedule: "* * *", duration: 1h}`:                                `[0].schedule: "* * *": expected exactly 5 fields`,
+		`- {schedule: "0 0 30 2 *", duration: 1h}`:                           `[0].schedule: "0 0 30 2 *" never comes`,
+		`- {schedule: "@daily", duration: 1h, replicas: -1}`:                 "[0].replicas: replicas and percentage are not negative",
+		`- {schedule: "@daily", duration: 1h, limits: {cpu: "-1"}}`:          "[0].limits[cpu]: -1: a limit is not negative",
+		`- {schedule: "@daily", duration: 1h, limits: {cpu: many}}`:          "quantities must match",
+		`- {schedule: "@daily", duration: 1h, limits: {slipway.dev/usd: 1}}`: "[0].limits: slipway.dev/usd: slipway.dev/usd-per-hour is the only limit of slipway's own",
+		`- {schedule: "@daily", duration: 1h, usd: 5}`:                       `unknown field`,
+		strings.Repeat("- {schedule: \"@daily\", duration: 1h}\n", 21):       "it has 21 windows",
+		strings.Repeat(" ", 5000) + "x":                                      "it has 5001 bytes",
 		"- &a [" + strings.Repeat("x,", 100) + "]\n- &b [" + strings.Repeat("*a,", 100) + "]\n- [" + strings.Repeat("*b,", 100) + "]": "metadata.annotations[slipway.dev/windows]: ",
 	} {
 		if _, err := window.Read(annotated(text)); err == nil || !strings.Contains(err.Error(), want) {

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/gauges"
 )
 
@@ -43,7 +44,12 @@ func (m *metrics) set(pool string, usage, limits corev1.ResourceList) {
 	// Kubelets report the resources of nodes, with any number of names.
 	reported := maps.Clone(usage)
 	maps.DeleteFunc(reported, func(name corev1.ResourceName, _ resource.Quantity) bool { return slices.Contains(counted(), name) })
-	for _, name := range append(gauges.Resources(reported), counted()...) {
+	delete(reported, catalog.LimitUSD)
+	names := append(gauges.Resources(reported), counted()...)
+	if _, limited := usage[catalog.LimitUSD]; limited {
+		names = append(names, catalog.LimitUSD)
+	}
+	for _, name := range names {
 		q := usage[name]
 		m.usage.WithLabelValues(string(name), pool).Set(q.AsApproximateFloat64())
 	}

@@ -54,6 +54,8 @@ type Config struct {
 	Registerer prometheus.Registerer
 	// Theirs reports whether a running Karpenter writes the status of the NodePool; nil means that none ever does. Not required.
 	Theirs func(pool *karpv1.NodePool) bool
+	// Overlaid returns the instance types of a NodePool whose prices NodeOverlays change; nil for none. Not required.
+	Overlaid func(ctx context.Context, pool string) ([]catalog.InstanceType, bool)
 	// StaticCapacity allows NodePools with a fixed number of nodes (spec.replicas). Not required.
 	StaticCapacity bool
 }
@@ -265,15 +267,15 @@ func (c *Controller) observe(ctx context.Context, pool *karpv1.NodePool) error {
 			class = nil
 		}
 	}
-	usage := Usage(claims.Items)
-	nodes := int64(len(claims.Items))
-	pool.Status.Resources, pool.Status.Nodes = usage, &nodes
 	facts := Facts{Class: class, Claims: claims.Items, Fixed: c.config.StaticCapacity, Now: time.Now()}
 	if class != nil && class.DeletionTimestamp == nil && class.StatusConditions().Root().IsTrue() {
 		var err error
 		facts.Types, err = c.config.Offers.InstanceTypes(ctx, class)
 		facts.TypesKnown = err == nil // An error is the EC2NodeClass's, and is reported where nodes are planned.
 	}
+	usage := Usage(claims.Items, c.usd(ctx, pool, facts.Types))
+	nodes := int64(len(claims.Items))
+	pool.Status.Resources, pool.Status.Nodes = usage, &nodes
 	SetConditions(ctx, pool, facts)
 	c.metrics.set(pool.Name, usage, window.Limits(pool.Annotations, corev1.ResourceList(pool.Spec.Limits), facts.Now))
 	c.metrics.setPaused(pool.Name, disruption.Paused(pool))

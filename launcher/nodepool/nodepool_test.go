@@ -22,6 +22,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/index"
 	"github.com/slipway-k8s/slipway/launcher/leadership/leadershiptest"
 	"github.com/slipway-k8s/slipway/launcher/nodepool"
@@ -231,10 +232,42 @@ func TestClaimsAreOnlyRead(t *testing.T) {
 	young := karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "young", Annotations: map[string]string{karpv1.NodePoolHashAnnotationKey: pool.Hash()}}}
 	claims := []karpv1.NodeClaim{young}
 	nodepool.SetConditions(t.Context(), pool, nodepool.Facts{Class: nodeClass, Claims: claims})
-	if usage := nodepool.Usage(claims); usage.Cpu().Sign() != 0 {
+	if usage := nodepool.Usage(claims, nil); usage.Cpu().Sign() != 0 {
 		t.Errorf("a claim without an instance uses %v", usage)
 	}
 	if diff := cmp.Diff(young, claims[0]); diff != "" {
 		t.Errorf("a claim was written to (-before +after):\n%s", diff)
+	}
+}
+
+// A NodeClaim with an instance counts its offering, one without it the most that EC2 may choose, and one whose price is not known what it was planned at,
+// without what interruptions are expected to cost.
+func TestUSD(t *testing.T) {
+	prices := catalog.Prices{Declared: catalog.Declared{NodeCost: 0.01}, Types: map[string]catalog.InstanceType{
+		"m5.large": {Offerings: []catalog.Offering{
+			{Zone: "a", CapacityType: "spot", Price: 0.03}, {Zone: "a", CapacityType: "on-demand", Price: 0.096}, {Zone: "b", CapacityType: "spot", Price: 0.04},
+		}},
+	}}
+	labels := map[string]string{corev1.LabelInstanceTypeStable: "m5.large", corev1.LabelTopologyZone: "b", karpv1.CapacityTypeLabelKey: "spot"}
+	running := karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Status: karpv1.NodeClaimStatus{ProviderID: "aws:///b/i-1"}}
+	planned := karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{catalog.InstanceTypesAnnotation: "m5.large"}}}
+	onSpot := *planned.DeepCopy()
+	onSpot.Spec.Requirements = []karpv1.NodeSelectorRequirementWithMinValues{{Key: karpv1.CapacityTypeLabelKey, Operator: corev1.NodeSelectorOpIn, Values: []string{"spot"}}}
+	unknown := karpv1.NodeClaim{
+		ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{catalog.CostAnnotation: `{"instance":0.2,"volumes":0.002,"interruptions":0.1}`}},
+		Status:     karpv1.NodeClaimStatus{ProviderID: "aws:///b/i-2"},
+	}
+	usd := nodepool.USD(prices)
+	for i, tc := range []struct {
+		claim *karpv1.NodeClaim
+		want  int64
+	}{{&running, 50_000}, {&planned, 106_000}, {&onSpot, 50_000}, {&unknown, 202_000}, {&karpv1.NodeClaim{}, 0}} {
+		if got := usd(tc.claim); got != tc.want {
+			t.Errorf("claim %d counts %d millionths, want %d", i, got, tc.want)
+		}
+	}
+	usage := nodepool.Usage([]karpv1.NodeClaim{running, planned}, usd)
+	if got := catalog.MicroUSDOf(usage[catalog.LimitUSD]); got != 156_000 {
+		t.Errorf("together they count %d millionths, want 156000", got)
 	}
 }

@@ -95,6 +95,9 @@ func validateLimits(path *field.Path, limits karpv1.Limits) field.ErrorList {
 			out = append(out, field.Invalid(path.Key(string(name)), q.String(), "a limit is not negative"))
 		}
 	}
+	if err := catalog.UnknownLimits(corev1.ResourceList(limits)); err != nil {
+		out = append(out, field.Invalid(path, len(limits), err.Error()))
+	}
 	return out
 }
 
@@ -121,8 +124,9 @@ func validateBudget(path *field.Path, b karpv1.Budget) field.ErrorList {
 	return out
 }
 
-// Usage adds up the capacity of a pool's NodeClaims; their number is the resource `nodes`.
-func Usage(claims []karpv1.NodeClaim) corev1.ResourceList {
+// Usage adds up the capacity of a pool's NodeClaims; their number is the resource `nodes`. usd returns what each costs, in millionths of USD per hour, for
+// catalog.LimitUSD; nil leaves that out.
+func Usage(claims []karpv1.NodeClaim, usd func(*karpv1.NodeClaim) int64) corev1.ResourceList {
 	out := corev1.ResourceList{}
 	for _, name := range counted() {
 		out[name] = zero(name)
@@ -137,6 +141,13 @@ func Usage(claims []karpv1.NodeClaim) corev1.ResourceList {
 	nodes := out["nodes"]
 	nodes.Set(int64(len(claims)))
 	out["nodes"] = nodes
+	if usd != nil {
+		micro := int64(0)
+		for i := range claims {
+			micro += usd(&claims[i])
+		}
+		out[catalog.LimitUSD] = catalog.USDQuantity(micro)
+	}
 	return out
 }
 

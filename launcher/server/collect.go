@@ -93,7 +93,7 @@ func (s *Server) collect(ctx context.Context, before memory) (sentState, memory,
 		}
 		limits, held := gated(p, byPool[p.Name], s.config.Gate(p))
 		message = cmp.Or(message, notReady(p, o), held)
-		now.pools[p.Name] = nodePool(p, nodepool.Usage(byPool[p.Name]), message, o.partitions)
+		now.pools[p.Name] = nodePool(p, nodepool.Usage(byPool[p.Name], l.lists.usdOf(p, limits)), message, o.partitions)
 		now.pools[p.Name].Limits, now.pools[p.Name].Overlaid = texts(limits), l.lists.keys[p.Name]
 		now.pools[p.Name].HandedOver = foreign[p.Name] == "" && s.config.HandedOver(p)
 	}

@@ -40,8 +40,9 @@ type reservation struct {
 	pool     string
 	capacity corev1.ResourceList
 	until    time.Time
-	// instanceTypes are those that it was admitted with.
+	// instanceTypes are those that it was admitted with; pinned means that it was with the expected zone and capacity type alone.
 	instanceTypes []string
+	pinned        bool
 }
 
 // errSentAgain is the answer for a claim that the cache shows already: it is not created a second time, even if it has ended meanwhile,
@@ -80,8 +81,11 @@ func (s *Server) admit(ctx context.Context, claims []*api.Claim) ([]error, error
 				out[i] = &refusal{"LimitsExceeded", fmt.Sprintf("claim %s: NodePool %s: %s", claims[i].GetName(), name, v.refused)}
 			case v.reserve != nil:
 				claims[i].InstanceTypes = v.instanceTypes
+				if v.pinned {
+					pin(claims[i])
+				}
 				s.ledger.reserved[claims[i].GetName()] = reservation{
-					pool: name, capacity: v.reserve, until: time.Now().Add(keepReserved), instanceTypes: v.instanceTypes,
+					pool: name, capacity: v.reserve, until: time.Now().Add(keepReserved), instanceTypes: v.instanceTypes, pinned: v.pinned,
 				}
 			default:
 				out[i] = s.ledger.again(claims[i])
@@ -100,6 +104,9 @@ func (l *ledger) again(c *api.Claim) error {
 	r.until = time.Now().Add(keepReserved)
 	l.reserved[c.GetName()] = r
 	c.InstanceTypes = r.instanceTypes
+	if r.pinned {
+		pin(c)
+	}
 	return nil
 }
 
@@ -126,13 +133,13 @@ func (s *Server) budgetOf(ctx context.Context, name string) (*budget, error) {
 	}
 	lists := s.types.get()
 	limits, _ := gated(object, list.Items, gate)
-	b := &budget{limits: limits, recorded: map[string]bool{}, types: lists.of(object).byName}
+	b := &budget{limits: limits, recorded: map[string]bool{}, types: lists.of(object).byName, prices: pricesOf(object, lists.of(object))}
 	own := make([]karpv1.NodeClaim, 0, len(list.Items))
 	for i := range list.Items {
 		own = append(own, *estimated(&list.Items[i], lists))
 		b.recorded[list.Items[i].Name] = true
 	}
-	b.usage = nodepool.Usage(own)
+	b.usage = nodepool.Usage(own, lists.usdOf(object, limits))
 	now := time.Now()
 	for claim, r := range s.ledger.reserved {
 		switch {
@@ -152,17 +159,21 @@ type budget struct {
 	// recorded are the names of its NodeClaims: a claim that is sent again counts once.
 	recorded map[string]bool
 	types    map[string]catalog.InstanceType
+	// prices are those of the types.
+	prices catalog.Prices
 }
 
-// admission is the decision about a claim: the reason of its refusal, or the admitted instance types and the maximum usage.
+// admission is the decision about a claim: the reason of its refusal, or the admitted instance types and the maximum usage. A pinned claim is admitted
+// with the expected zone and capacity type alone.
 type admission struct {
 	refused       string
 	instanceTypes []string
+	pinned        bool
 	reserve       corev1.ResourceList
 }
 
 // admit decides about claims together: first each with the instance type that the plan assumes, then, in the remaining room, with all other
-// acceptable types. EC2 may choose any of them.
+// acceptable types and offerings. EC2 may choose any of them.
 func (b *budget) admit(claims []*api.Claim) []admission {
 	out := make([]admission, len(claims))
 	expected := make([]corev1.ResourceList, len(claims))
@@ -186,13 +197,19 @@ func (b *budget) admit(claims []*api.Claim) []admission {
 			continue
 		}
 		names := b.known(c.GetInstanceTypes(), nil)
-		most := one(highest(names, b.types))
+		most := b.mostPriced(one(highest(names, b.types)), c, names)
 		more := sum(b.usage, minus(most, expected[i]))
 		if b.exceeded(more) == "" {
 			b.usage, out[i].reserve, out[i].instanceTypes = more, most, names
 			continue
 		}
-		out[i].reserve, out[i].instanceTypes = expected[i], b.known(names, expected[i])
+		kept, short := b.narrowed(c, names, expected[i])
+		if short != "" {
+			out[i].refused = fmt.Sprintf("%s, unless it has fewer values of %s than minValues asks for", b.exceeded(more), short)
+			b.usage = minus(b.usage, expected[i])
+			continue
+		}
+		out[i].reserve, out[i].instanceTypes, out[i].pinned = expected[i], kept, b.limitsUSD()
 	}
 	return out
 }
@@ -205,9 +222,9 @@ func (b *budget) least(c *api.Claim) (corev1.ResourceList, string) {
 		if len(names) == 0 {
 			return nil, "the capacity of its instance types is unknown, so that spec.limits cannot be kept"
 		}
-		return one(highest(names, b.types)), ""
+		return b.mostPriced(one(highest(names, b.types)), c, names), ""
 	}
-	return one(t.Capacity), ""
+	return b.priced(one(t.Capacity), c), ""
 }
 
 // known returns the instance types whose capacity is known and, if atMost is set, does not exceed it in any limited resource.
@@ -218,7 +235,7 @@ func (b *budget) known(names []string, atMost corev1.ResourceList) []string {
 		fits := known
 		for limited := range b.limits {
 			have, most := t.Capacity[limited], atMost[limited]
-			if atMost != nil && limited != nodesLimit && have.Cmp(most) > 0 {
+			if atMost != nil && limited != nodesLimit && limited != catalog.LimitUSD && have.Cmp(most) > 0 {
 				fits = false
 			}
 		}
@@ -234,7 +251,7 @@ func (b *budget) exceeded(usage corev1.ResourceList) string {
 	for _, name := range slices.Sorted(maps.Keys(b.limits)) {
 		limit, used := b.limits[name], usage[name]
 		if used.Cmp(limit) > 0 {
-			return fmt.Sprintf("spec.limits.%s: %s would be more than %s", name, used.String(), limit.String())
+			return fmt.Sprintf("spec.limits.%s: %s", name, figures(name, usage, b.limits))
 		}
 	}
 	return ""

@@ -258,7 +258,12 @@ func (v *View) Record(c plan.Claim, now time.Time) {
 func (v *View) capacity(c plan.Claim) corev1.ResourceList {
 	for _, t := range v.received.TypesOf(c.NodePool) {
 		if t.Name == c.Expected.InstanceType {
-			return t.Capacity
+			out := t.Capacity
+			if _, limited := v.received.NodePools[c.NodePool].Limits[catalog.LimitUSD]; limited {
+				out = maps.Clone(out)
+				out[catalog.LimitUSD] = c.LimitedUSD(v.received)
+			}
+			return out
 		}
 	}
 	return c.Allocatable

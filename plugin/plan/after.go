@@ -161,7 +161,11 @@ func (s *second) usage(np catalog.NodePool, c *Claim) corev1.ResourceList {
 	}
 	for name := range np.Limits {
 		most := *resource.NewQuantity(1, resource.DecimalSI)
-		if name != "nodes" {
+		switch name {
+		case "nodes":
+		case catalog.LimitUSD:
+			most = c.LimitedUSD(s.in.Catalog)
+		default:
 			most = resource.Quantity{}
 			for _, it := range s.in.Catalog.InstanceTypes[np.TypesKey()] {
 				if q := it.Capacity[name]; slices.Contains(c.Alternatives, it.Name) && q.Cmp(most) > 0 {
@@ -174,6 +178,19 @@ func (s *second) usage(np catalog.NodePool, c *Claim) corev1.ResourceList {
 		out[name] = sum
 	}
 	return out
+}
+
+// LimitedUSD returns what the claim's node counts against a limit in USD: the offering that is expected. The launcher leaves no other one to EC2 for which
+// the limit has no room.
+func (c *Claim) LimitedUSD(cat catalog.State) resource.Quantity {
+	pool, types := cat.NodePools[c.NodePool], map[string]catalog.InstanceType{}
+	for _, it := range cat.TypesOf(c.NodePool) {
+		if it.Name == c.Expected.InstanceType {
+			types[it.Name] = it
+		}
+	}
+	micro, _ := catalog.Prices{Types: types, Declared: pool.Declared}.At(c.Expected.InstanceType, c.Expected.Zone, c.Expected.CapacityType)
+	return catalog.USDQuantity(micro)
 }
 
 // bars are the verdicts of the filters that concern the claim, as if it existed.

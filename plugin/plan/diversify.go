@@ -165,7 +165,7 @@ func (ss *spotSpread) substitutes(p *problem, n *node) []int {
 	var out []int
 	for oi := ss.market.pools[now.pool].offers[0]; oi < ss.market.pools[now.pool].offers[1]; oi++ {
 		o := &ss.market.offers[oi]
-		if o.cost(n.sum) > most || !p.may.Has(oi) || !o.free.holds(n.sum) || !ss.countsNoMore(o.shape, now.shape) {
+		if o.cost(n.sum) > most || !p.may.Has(oi) || !o.free.holds(n.sum) || !ss.countsNoMore(oi, n.offer) {
 			continue
 		}
 		if key, _ := ss.spotKey(oi); key == own {
@@ -181,10 +181,11 @@ func (ss *spotSpread) substitutes(p *problem, n *node) []int {
 	return out
 }
 
-// countsNoMore says that a node of the shape counts no more against the limits than one of the other.
-func (ss *spotSpread) countsNoMore(shape, other int) bool {
-	for i, n := range ss.market.types[shape].usage {
-		if n > ss.market.types[other].usage[i] {
+// countsNoMore says that a node of the offer counts no more against the limits than one of the other.
+func (ss *spotSpread) countsNoMore(offer, other int) bool {
+	than := ss.market.usage(other)
+	for i, n := range ss.market.usage(offer) {
+		if n > than[i] {
 			return false
 		}
 	}

@@ -41,7 +41,7 @@ type shape struct {
 	*catalog.InstanceType
 	pool   int
 	offers [2]int
-	// usage is what one node counts against each of the pool's limits.
+	// usage is what one node counts against each of the pool's limits; nothing against those on which its offers differ.
 	usage []int64
 	// devices are the resources other than a node's own that it has: accelerators and the like.
 	devices []corev1.ResourceName
@@ -53,6 +53,8 @@ type offer struct {
 	shape, pool int
 	region      string
 	free        vec
+	// usage is what one node counts against each of the pool's limits, where that differs between the offers of a shape; nil for the shape's.
+	usage []int64
 	// cpu is what pods and daemon pods may request together, in thousandths.
 	cpu int64
 	// charges are those of the instance type.
@@ -189,10 +191,18 @@ func (mk *market) weights() []int32 {
 	return out
 }
 
+// usage is what a node of the offer counts against each limit of its pool.
+func (mk *market) usage(oi int) []int64 {
+	if own := mk.offers[oi].usage; own != nil {
+		return own
+	}
+	return mk.types[mk.offers[oi].shape].usage
+}
+
 // withinLimits says that the limits have room for a node of the offer.
 func (mk *market) withinLimits(oi int) bool {
 	o := &mk.offers[oi]
-	for i, used := range mk.types[o.shape].usage {
+	for i, used := range mk.usage(oi) {
 		if l := mk.pools[o.pool].limits[i]; l.used+used > l.max {
 			return false
 		}

@@ -83,7 +83,27 @@ func (mb *marketBuilder) addShape(pi int, it *catalog.InstanceType) {
 		}
 		s.usage = append(s.usage, used)
 	}
+	mb.limitUSD(p, &s)
 	mb.market.types = append(mb.market.types, s)
+}
+
+// limitUSD notes what the offers of a shape count against the pool's limit in USD: what each costs, without what interruptions or commitments
+// make of it. Other instance types that a claim names count nothing beyond that here: where the limit leaves no room for them, the launcher takes
+// them out of the claim.
+func (mb *marketBuilder) limitUSD(p *pool, s *shape) {
+	at := slices.IndexFunc(p.limits, func(l limit) bool { return l.name == catalog.LimitUSD })
+	if at < 0 {
+		return
+	}
+	list := 0.0
+	for oi := s.offers[0]; oi < s.offers[1]; oi++ {
+		o := &mb.market.offers[oi]
+		if o.covered == "" { // The offers at the price of commitments follow the one that they stand for.
+			list = o.Price - p.NodeCost
+		}
+		o.usage = slices.Clone(s.usage)
+		o.usage[at] = s.LimitedUSD(list, p.Declared)
+	}
 }
 
 // devices are the names with a domain and a quantity. Elastic Fabric Adapters are none: a node has them only if a pod needs one.

@@ -54,6 +54,7 @@ func (mb *marketBuilder) preparedKey() (string, [][]catalog.InstanceType) {
 		p := &mb.market.pools[i]
 		lists = append(lists, mb.in.Catalog.InstanceTypes[p.TypesKey()])
 		put("pool", p.Name, p.NodeClass, p.Overlaid, strconv.FormatBool(p.broken != nil))
+		put(strconv.FormatFloat(p.NodeCost, 'g', -1, 64), strconv.FormatFloat(p.IdleCPU, 'g', -1, 64))
 		for _, k := range slices.Sorted(maps.Keys(p.reqs)) {
 			put(k, p.reqs[k].String(), strconv.FormatBool(p.reqs[k].Absent))
 		}

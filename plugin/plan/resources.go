@@ -134,6 +134,9 @@ func amount(name corev1.ResourceName, q resource.Quantity) int64 {
 	if q.CmpInt64(-maxAmount) < 0 {
 		return -maxAmount
 	}
+	if name == catalog.LimitUSD {
+		return catalog.MicroUSDOf(q)
+	}
 	if name == corev1.ResourceCPU {
 		if q.CmpInt64(maxAmount/1000+1) > 0 {
 			return maxAmount

@@ -256,10 +256,13 @@ func checkLimits(t *testing.T, in plan.Input, p plan.Plan) {
 	}
 }
 
-// largestUse is the most that any alternative of the claim counts against a limit.
+// largestUse is the most that any alternative of the claim counts against a limit; against one in USD what the expected offering does.
 func largestUse(in plan.Input, np catalog.NodePool, c plan.Claim, name corev1.ResourceName) resource.Quantity {
 	if name == "nodes" {
 		return *quantityOf(1)
+	}
+	if name == catalog.LimitUSD {
+		return c.LimitedUSD(in.Catalog)
 	}
 	var most resource.Quantity
 	for _, it := range in.Catalog.InstanceTypes[np.NodeClass] {

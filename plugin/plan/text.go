@@ -35,6 +35,8 @@ func figure(name corev1.ResourceName, n int64) string {
 		name = corev1.ResourceMemory
 	}
 	switch name {
+	case catalog.LimitUSD:
+		return trimZeros(fmt.Sprintf("%.6f", float64(n)/1e6))
 	case corev1.ResourceCPU:
 		return trimZeros(fmt.Sprintf("%.3f", float64(n)/1000))
 	case corev1.ResourceMemory, corev1.ResourceEphemeralStorage:

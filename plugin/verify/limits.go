@@ -38,6 +38,9 @@ func largest(cat catalog.State, c *plan.Claim, of corev1.ResourceName) resource.
 	if of == clusterview.LimitOfNodes {
 		return *resource.NewQuantity(1, resource.DecimalSI)
 	}
+	if of == catalog.LimitUSD {
+		return c.LimitedUSD(cat)
+	}
 	most := resource.Quantity{}
 	for _, t := range cat.TypesOf(c.NodePool) {
 		if q := t.Capacity[of]; slices.Contains(c.Alternatives, t.Name) && q.Cmp(most) > 0 {

@@ -98,10 +98,10 @@ func (p *problem) openBins(in *Problem, asked []int, classes []bitset.Set) []*bi
 	return all
 }
 
-// alike returns the index of the bin type with as much room as the candidate and the same classes; -1 for none.
+// alike returns the index of the bin type with as much room as the candidate, the same classes and the same usage; -1 for none.
 func (p *Problem) alike(bins []binType, o *Bin, classes bitset.Set) int {
 	return slices.IndexFunc(bins, func(l binType) bool {
-		return slices.Equal(l.classes, classes) && slices.Equal(p.Bins[l.offer].Free, o.Free)
+		return slices.Equal(l.classes, classes) && slices.Equal(l.usage, o.Usage) && slices.Equal(p.Bins[l.offer].Free, o.Free)
 	})
 }
 

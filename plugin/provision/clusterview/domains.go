@@ -26,6 +26,12 @@ func within(t *catalog.InstanceType, left corev1.ResourceList) bool {
 	return true
 }
 
+// affordable reports whether one more node of an offering at this price keeps to what the limit in USD leaves.
+func affordable(t *catalog.InstanceType, price float64, pool catalog.NodePool, left corev1.ResourceList) bool {
+	q, limited := left[catalog.LimitUSD]
+	return !limited || t.LimitedUSD(price, pool.Declared) <= catalog.MicroUSDOf(q)
+}
+
 // Domains returns empty nodes, one for each place where a node could be launched within the limits. PodTopologySpread knows only
 // the domains of nodes that it is given, but a zone that has no node yet is a domain as well.
 func (v *View) Domains(cat catalog.State, left map[string]corev1.ResourceList) []*framework.NodeInfo {
@@ -44,7 +50,7 @@ func (v *View) Domains(cat catalog.State, left map[string]corev1.ResourceList) [
 			}
 			for _, o := range t.Offerings {
 				key := o.Zone + "/" + o.CapacityType + "/" + t.Labels[corev1.LabelArchStable]
-				if !o.Available || seen[key] {
+				if !o.Available || seen[key] || !affordable(&t, o.Price, pool, left[name]) {
 					continue
 				}
 				labels := OfferingLabels(pool, t, o)

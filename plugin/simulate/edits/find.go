@@ -2,6 +2,7 @@ package edits
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -178,7 +179,8 @@ func nodeOf(c *plan.Claim, cat catalog.State) Node {
 	out := Node{NodePool: c.NodePool, InstanceType: c.Expected.InstanceType, Zone: c.Expected.Zone, CapacityType: c.Expected.CapacityType, Labels: c.Labels}
 	types := cat.InstanceTypes[pool.TypesKey()]
 	if i := slices.IndexFunc(types, func(t catalog.InstanceType) bool { return t.Name == c.Expected.InstanceType }); i >= 0 {
-		out.Capacity = types[i].Capacity
+		out.Capacity = maps.Clone(types[i].Capacity)
+		out.Capacity[catalog.LimitUSD] = c.LimitedUSD(cat)
 	}
 	return out
 }

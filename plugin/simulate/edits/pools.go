@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/plan/nodematch"
 )
 
@@ -54,7 +55,7 @@ func higherLimits(pool *karpv1.NodePool, usage corev1.ResourceList) []candidate 
 	return out
 }
 
-// rounded returns an amount as people write it: whole cores, and whole Gi of memory.
+// rounded returns an amount as people write it: whole cores, whole Gi of memory, and whole cents.
 func rounded(name corev1.ResourceName, q resource.Quantity) resource.Quantity {
 	const gi = 1 << 30
 	switch name {
@@ -62,6 +63,9 @@ func rounded(name corev1.ResourceName, q resource.Quantity) resource.Quantity {
 		return *resource.NewQuantity((q.MilliValue()+999)/1000, resource.DecimalSI)
 	case corev1.ResourceMemory, corev1.ResourceEphemeralStorage:
 		return *resource.NewQuantity((q.Value()+gi-1)/gi*gi, resource.BinarySI)
+	case catalog.LimitUSD:
+		const cent = 10_000 // millionths of a USD
+		return *resource.NewScaledQuantity((catalog.MicroUSDOf(q)+cent-1)/cent*10, resource.Milli)
 	default:
 		return *resource.NewQuantity(q.Value(), resource.DecimalSI)
 	}

@@ -274,7 +274,7 @@ func (b *builder) usage(p *karpv1.NodePool, objects *input.Objects, nodes map[st
 	if len(objects.Nodes)+len(objects.NodeClaims) == 0 {
 		return corev1.ResourceList(p.Status.Resources).DeepCopy()
 	}
-	out, count := corev1.ResourceList{}, int64(0)
+	out, count, usd := corev1.ResourceList{}, int64(0), newUSDSum(b.state.NodePools[p.Name], b.state.TypesOf(p.Name))
 	add := func(lists ...corev1.ResourceList) {
 		count++
 		for _, list := range lists {
@@ -291,12 +291,17 @@ func (b *builder) usage(p *karpv1.NodePool, objects *input.Objects, nodes map[st
 	for _, n := range objects.Nodes {
 		if n.Labels[karpv1.NodePoolLabelKey] == p.Name {
 			add(n.Status.Capacity, n.Status.Allocatable)
+			usd.add(n.Labels)
 		}
 	}
 	for _, c := range objects.NodeClaims {
 		if c.Labels[karpv1.NodePoolLabelKey] == p.Name && nodes[c.Status.NodeName] == nil {
 			add(c.Status.Capacity, b.capacity(c))
+			usd.add(b.state.InFlight[c.Name].ExpectedLabels(c.Labels))
 		}
+	}
+	if _, limited := b.state.NodePools[p.Name].Limits[catalog.LimitUSD]; limited {
+		out[catalog.LimitUSD] = catalog.USDQuantity(usd.micro)
 	}
 	out[resourceNodes] = *resource.NewQuantity(count, resource.DecimalSI)
 	return out

@@ -1,0 +1,61 @@
+package e2e_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+)
+
+// A limit in USD per hour has room for two nodes of 0.0982 USD. The pods that wait say so with the figures, the NodePool's status has what is used, no
+// instance more is launched, and a higher limit launches another one.
+func TestLimitInUSDAlone(t *testing.T) {
+	const name = "usd"
+	w := newWorld(t, name)
+	w.pool(name, func(p *karpv1.NodePool) {
+		onlyTypes(p, "m6i.large")
+		require(p, karpv1.CapacityTypeLabelKey, "on-demand")
+		p.Spec.Limits = karpv1.Limits{catalog.LimitUSD: resource.MustParse("0.29")}
+	})
+	for i := range 4 {
+		w.deployment(fmt.Sprintf("web-%d", i), 1, w.podSpec("1", "1Gi", nil))
+	}
+	w.awaitRunning(2)
+	const want = "limit slipway.dev/usd-per-hour of 0.29 reached: 0.196384 in use, the smallest node that fits, m6i.large, adds 0.098192"
+	w.await(t, "a pod that says why it waits", func() bool {
+		return slices.ContainsFunc(w.events("FailedScheduling"), func(e corev1.Event) bool { return strings.Contains(e.Message, want) })
+	})
+	used := func() int64 {
+		pool := &karpv1.NodePool{}
+		if err := w.client.Get(t.Context(), client.ObjectKey{Name: name}, pool); err != nil {
+			t.Fatal(err)
+		}
+		return catalog.MicroUSDOf(pool.Status.Resources[catalog.LimitUSD])
+	}
+	w.await(t, "the NodePool's status to have what two nodes cost", func() bool { return used() == 196_384 })
+	launched := func() int {
+		n := 0
+		for _, i := range shared.AWS().Instances() {
+			if i.Tags[karpv1.NodePoolLabelKey] == name {
+				n++
+			}
+		}
+		return n
+	}
+	if n := launched(); n != 2 {
+		t.Errorf("%d instances were launched, want 2", n)
+	}
+	w.change(func(p *karpv1.NodePool) { p.Spec.Limits[catalog.LimitUSD] = resource.MustParse("0.3") })
+	w.awaitRunning(3)
+	w.await(t, "the NodePool's status to have what three nodes cost", func() bool { return used() == 294_576 })
+	if n := launched(); n != 3 {
+		t.Errorf("%d instances were launched, want 3", n)
+	}
+}
