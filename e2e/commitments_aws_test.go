@@ -34,6 +34,20 @@ func (w *world) allow(read func() ([]byte, error)) {
 	w.t.Cleanup(func() { shared.AWS().SetPolicy(sandbox.LauncherAccessKey, &shipped) })
 }
 
+// simulatesHalf checks that a simulation knows half of the account's commitments: of a plan 0.16 USD per hour.
+func (w *world) simulatesHalf(plan, reserved string) {
+	w.t.Helper()
+	for name, value := range map[string]string{
+		"AWS_ENDPOINT_URL": shared.AWSEndpoint(), "AWS_REGION": w.AWSRegion(), "AWS_ACCESS_KEY_ID": "somebody", "AWS_SECRET_ACCESS_KEY": "secret",
+	} {
+		w.t.Setenv(name, value)
+	}
+	text := w.slipway("simulate", "--from-cluster", "--aws", "--commitments-from-aws", "--commitment-share", "0.5", "-o", "json")
+	if !strings.Contains(text, plan) || !strings.Contains(text, `"amount": 0.16`) || !strings.Contains(text, reserved) {
+		w.t.Errorf("simulate does not know half of what AWS has:\n%s", text)
+	}
+}
+
 // A Savings Plan and Reserved Instances of the account are read from AWS with the rights of the shipped policy, and their nodes are bought on demand
 // before spot ones, each as far as this cluster's share of it goes. The ConfigMap's entry of the same ID is used in place of AWS's. Without the rights, an Event says so.
 func TestCommitmentsFromAWSAlone(t *testing.T) {
@@ -81,15 +95,7 @@ func TestCommitmentsFromAWSAlone(t *testing.T) {
 		return strings.Contains(text, plan+" EC2InstanceSavingsPlan 50% 0.16 USD/h 90%") && strings.Contains(text, reserved+" ReservedInstances 50% 1 instances 100%")
 	})
 
-	for name, value := range map[string]string{
-		"AWS_ENDPOINT_URL": shared.AWSEndpoint(), "AWS_REGION": w.AWSRegion(), "AWS_ACCESS_KEY_ID": "somebody", "AWS_SECRET_ACCESS_KEY": "secret",
-	} {
-		t.Setenv(name, value)
-	}
-	text := w.slipway("simulate", "--from-cluster", "--aws", "--commitments-from-aws", "--commitment-share", "0.5", "-o", "json")
-	if !strings.Contains(text, plan) || !strings.Contains(text, `"amount": 0.16`) || !strings.Contains(text, reserved) {
-		t.Errorf("simulate does not know half of what AWS has:\n%s", text)
-	}
+	w.simulatesHalf(plan, reserved)
 
 	w.commit("- {id: " + plan + ", kind: EC2InstanceSavingsPlan, family: m6i, usdPerHour: 0.64, discountPercent: 25}\n")
 	w.await(t, "the ConfigMap's entry to be used", func() bool { left := w.left(plan); return left > 0.1759 && left < 0.1761 && w.left(reserved) == 0 })

@@ -118,6 +118,19 @@ func restarted(t *testing.T, l *Ledger) *Ledger {
 	return records[len(records)-1].Ledger(records...)
 }
 
+// sharesAndVolumes returns the workloads' shares of what is idle and of what was lost, and what volumes cost.
+func sharesAndVolumes(l *Ledger) (beside, volumes float64) {
+	for _, d := range l.Days {
+		for _, h := range d.hours() {
+			for _, r := range h.Rows {
+				beside += r.Idle + r.Lost
+			}
+			volumes += h.Pools["default"].Total().Volumes
+		}
+	}
+	return beside, volumes
+}
+
 // A restart of the launcher, also one after midnight, loses nothing of what EC2 takes back: neither of the pool nor of the workloads and their shares.
 func TestFirstHourSurvivesARestart(t *testing.T) {
 	midnight := noon().Truncate(24 * time.Hour).Add(24 * time.Hour)
@@ -142,15 +155,7 @@ func TestFirstHourSurvivesARestart(t *testing.T) {
 		n.Ended, n.TakenAway = start.Add(50*time.Minute), true
 		l.Observe(Observation{At: start.Add(51 * time.Minute), Nodes: []Node{n}})
 		instances, rows := instanceCharges(t, l)
-		beside, volumes := 0.0, 0.0
-		for _, d := range l.Days {
-			for _, h := range d.hours() {
-				for _, r := range h.Rows {
-					beside += r.Idle + r.Lost
-				}
-				volumes += h.Pools["default"].Total().Volumes
-			}
-		}
+		beside, volumes := sharesAndVolumes(l)
 		if math.Abs(instances) > 1e-7 || math.Abs(rows) > 1e-7 || beside <= 0 || beside > volumes {
 			t.Errorf("restart after %s: instances cost %v, pods are charged %v, with %v beside; of the volumes' %v", before, instances, rows, beside, volumes)
 		}

@@ -8,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 )
 
 // LimitUSD is the key of spec.limits, and of status.resources, for what the nodes of a NodePool cost, in USD per hour. Karpenter's CRD admits any
@@ -111,9 +110,9 @@ func (p Prices) Most(names []string, reqs Requirements) int64 {
 }
 
 // Admit reports whether the requirements allow the zone and the capacity type of an offering.
-func (r Requirements) Admit(o *Offering) bool {
-	for _, label := range []struct{ key, value string }{{corev1.LabelTopologyZone, o.Zone}, {karpv1.CapacityTypeLabelKey, o.CapacityType}} {
-		if set, restricted := r[label.key]; restricted && !set.Has(label.value) {
+func (rs Requirements) Admit(o *Offering) bool {
+	for _, label := range []struct{ key, value string }{{corev1.LabelTopologyZone, o.Zone}, {labelCapacityType, o.CapacityType}} {
+		if set, restricted := rs[label.key]; restricted && !set.Has(label.value) {
 			return false
 		}
 	}

@@ -133,7 +133,7 @@ func (s *Server) budgetOf(ctx context.Context, name string) (*budget, error) {
 	}
 	lists := s.types.get()
 	limits, _ := gated(object, list.Items, gate)
-	b := &budget{limits: limits, recorded: map[string]bool{}, types: lists.of(object).byName, prices: pricesOf(object, lists.of(object))}
+	b := &budget{limits: limits, recorded: map[string]bool{}, types: lists.of(object).byName, usd: newUSDLimit(object, lists.of(object).byName, limits)}
 	own := make([]karpv1.NodeClaim, 0, len(list.Items))
 	for i := range list.Items {
 		own = append(own, *estimated(&list.Items[i], lists))
@@ -153,14 +153,23 @@ func (s *Server) budgetOf(ctx context.Context, name string) (*budget, error) {
 	return b, nil
 }
 
+// usdOf returns what NodeClaims of the NodePool count against catalog.LimitUSD; nil if it is not among the limits.
+func (l lists) usdOf(pool *karpv1.NodePool, limits corev1.ResourceList) func(*karpv1.NodeClaim) int64 {
+	usd := newUSDLimit(pool, l.of(pool).byName, limits)
+	if !usd.holds {
+		return nil
+	}
+	return nodepool.USD(usd.prices)
+}
+
 // budget is the state of one NodePool's limits.
 type budget struct {
 	limits, usage corev1.ResourceList
 	// recorded are the names of its NodeClaims: a claim that is sent again counts once.
 	recorded map[string]bool
 	types    map[string]catalog.InstanceType
-	// prices are those of the types.
-	prices catalog.Prices
+	// usd is the limit in USD.
+	usd usdLimit
 }
 
 // admission is the decision about a claim: the reason of its refusal, or the admitted instance types and the maximum usage. A pinned claim is admitted
@@ -197,19 +206,19 @@ func (b *budget) admit(claims []*api.Claim) []admission {
 			continue
 		}
 		names := b.known(c.GetInstanceTypes(), nil)
-		most := b.mostPriced(one(highest(names, b.types)), c, names)
+		most := b.usd.most(one(highest(names, b.types)), c, names)
 		more := sum(b.usage, minus(most, expected[i]))
 		if b.exceeded(more) == "" {
 			b.usage, out[i].reserve, out[i].instanceTypes = more, most, names
 			continue
 		}
-		kept, short := b.narrowed(c, names, expected[i])
+		kept, short := b.usd.narrowed(c, b.known(names, expected[i]), expected[i])
 		if short != "" {
 			out[i].refused = fmt.Sprintf("%s, unless it has fewer values of %s than minValues asks for", b.exceeded(more), short)
 			b.usage = minus(b.usage, expected[i])
 			continue
 		}
-		out[i].reserve, out[i].instanceTypes, out[i].pinned = expected[i], kept, b.limitsUSD()
+		out[i].reserve, out[i].instanceTypes, out[i].pinned = expected[i], kept, b.usd.holds
 	}
 	return out
 }
@@ -222,9 +231,9 @@ func (b *budget) least(c *api.Claim) (corev1.ResourceList, string) {
 		if len(names) == 0 {
 			return nil, "the capacity of its instance types is unknown, so that spec.limits cannot be kept"
 		}
-		return b.mostPriced(one(highest(names, b.types)), c, names), ""
+		return b.usd.most(one(highest(names, b.types)), c, names), ""
 	}
-	return b.priced(one(t.Capacity), c), ""
+	return b.usd.expected(one(t.Capacity), c), ""
 }
 
 // known returns the instance types whose capacity is known and, if atMost is set, does not exceed it in any limited resource.

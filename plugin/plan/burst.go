@@ -48,7 +48,7 @@ func newBins(mk *market, bound bool, need vec, units []unit) bins {
 	out := bins{list: make([]binpack.Bin, len(mk.offers))}
 	for oi := range mk.offers {
 		o := &mk.offers[oi]
-		out.list[oi] = binpack.Bin{Pool: o.pool, Group: o.shape, Price: o.Price, Free: binpack.Vec(o.free), Usage: mk.usage(oi)}
+		out.list[oi] = binpack.Bin{Pool: o.pool, Group: o.shape, Price: o.Price, Free: binpack.Vec(o.free), Usage: usageOf(mk, oi)}
 	}
 	s := splittingOf(mk.offers, bound, units)
 	for oi := range mk.offers {

@@ -183,8 +183,8 @@ func (ss *spotSpread) substitutes(p *problem, n *node) []int {
 
 // countsNoMore says that a node of the offer counts no more against the limits than one of the other.
 func (ss *spotSpread) countsNoMore(offer, other int) bool {
-	than := ss.market.usage(other)
-	for i, n := range ss.market.usage(offer) {
+	than := usageOf(ss.market, other)
+	for i, n := range usageOf(ss.market, offer) {
 		if n > than[i] {
 			return false
 		}

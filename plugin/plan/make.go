@@ -105,7 +105,7 @@ func (mk *market) book(nodes []node, times int64) {
 	for _, n := range nodes {
 		o := &mk.offers[n.offer]
 		limits := mk.pools[o.pool].limits
-		for i, used := range mk.usage(n.offer) {
+		for i, used := range usageOf(mk, n.offer) {
 			limits[i].used += times * used
 		}
 	}

@@ -191,8 +191,8 @@ func (mk *market) weights() []int32 {
 	return out
 }
 
-// usage is what a node of the offer counts against each limit of its pool.
-func (mk *market) usage(oi int) []int64 {
+// usageOf is what a node of the offer counts against each limit of its pool.
+func usageOf(mk *market, oi int) []int64 {
 	if own := mk.offers[oi].usage; own != nil {
 		return own
 	}
@@ -202,7 +202,7 @@ func (mk *market) usage(oi int) []int64 {
 // withinLimits says that the limits have room for a node of the offer.
 func (mk *market) withinLimits(oi int) bool {
 	o := &mk.offers[oi]
-	for i, used := range mk.usage(oi) {
+	for i, used := range usageOf(mk, oi) {
 		if l := mk.pools[o.pool].limits[i]; l.used+used > l.max {
 			return false
 		}

@@ -174,7 +174,7 @@ func (m *model) otherwise(p *problem, n node, slack []int64, next []int, kinds b
 
 // reserve takes n nodes of the offer off what the limits of its pool leave.
 func (mk *market) reserve(oi int, n int64, slack []int64) {
-	for i, used := range mk.usage(oi) {
+	for i, used := range usageOf(mk, oi) {
 		slack[i] -= n * used
 	}
 }
@@ -189,7 +189,7 @@ func (cf *claimForms) cheapestShared(p *problem, n node, slack []int64) []int {
 			continue
 		}
 		roomy := true
-		for i, used := range cf.market.usage(oi) {
+		for i, used := range usageOf(cf.market, oi) {
 			roomy = roomy && used <= slack[i]
 		}
 		if roomy {

@@ -81,13 +81,13 @@ func (mk *market) overLimit(p *pool, set bitset.Set) string {
 	}
 	s, l := &mk.types[mk.offers[best].shape], p.limits[over]
 	return fmt.Sprintf("limit %s of %s reached: %s in use, the smallest node that fits, %s, adds %s",
-		l.name, figure(l.name, l.max), figure(l.name, l.used), s.Name, figure(l.name, mk.usage(best)[over]))
+		l.name, figure(l.name, l.max), figure(l.name, l.used), s.Name, figure(l.name, usageOf(mk, best)[over]))
 }
 
 // excess is the limit that a node of the offer exceeds most, and by how much of what it allows.
 func (mk *market) excess(p *pool, oi int) (worst int, share float64) {
 	share = -1
-	for i, used := range mk.usage(oi) {
+	for i, used := range usageOf(mk, oi) {
 		l := &p.limits[i]
 		if x := float64(l.used+used-l.max) / float64(max(l.max, 1)); x > share {
 			worst, share = i, x

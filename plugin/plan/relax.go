@@ -87,7 +87,7 @@ func (rx *relaxation) endless(p *Plan) bitset.Set {
 		left := rx.beside(pi, pools[rx.market.pools[pi].Name].Usage, p.CostPerHour)
 		for oi := rx.market.pools[pi].offers[0]; oi < rx.market.pools[pi].offers[1]; oi++ {
 			room := rx.market.available.Has(oi) && rx.market.offers[oi].supply == ""
-			for i, used := range rx.market.usage(oi) {
+			for i, used := range usageOf(rx.market, oi) {
 				room = room && float64(used) <= left[i]
 			}
 			if room {
@@ -108,7 +108,7 @@ func (rx *relaxation) beside(pi int, used corev1.ResourceList, bill float64) []f
 		perDollar, reserved := 0.0, 0.0
 		for oi := p.offers[0]; oi < p.offers[1]; oi++ {
 			o := &mk.offers[oi]
-			switch one := float64(mk.usage(oi)[i]); {
+			switch one := float64(usageOf(mk, oi)[i]); {
 			case !mk.available.Has(oi) || one == 0:
 			case o.ReservationID != "":
 				reserved += one * float64(o.Remaining)
