@@ -91,7 +91,7 @@ func TestBill(t *testing.T) {
 	for _, usd := range workloads.Unused {
 		sum += usd
 	}
-	if sum += workloads.Idle.Total() + workloads.Interrupted.Total(); math.Abs(sum-workloads.Total) > 1e-6 {
+	if sum += workloads.Idle.Total() + workloads.Interrupted.Total() + workloads.Fee; math.Abs(sum-workloads.Total) > 1e-6 {
 		t.Errorf("the lines add up to %.6f USD, the bill is %.6f", sum, workloads.Total)
 	}
 	web, namespace := lineOf(workloads, w.name+"/Deployment/web"), lineOf(w.bill(bill.ByNamespace), w.name)

@@ -3,9 +3,11 @@ package e2e_test
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -14,15 +16,21 @@ import (
 
 	"github.com/slipway-k8s/slipway/e2e/aws"
 	"github.com/slipway-k8s/slipway/e2e/observe"
+	"github.com/slipway-k8s/slipway/launcher/bill"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/catalog/fromec2"
 )
 
-// A NodePool that requires dedicated tenancy gives dedicated instances, planned, bought and labelled as such.
+// A NodePool that requires dedicated tenancy gives dedicated instances, planned, bought and labelled as such, at their own price, and the bill has the fee
+// that AWS charges for each hour with one of them.
 func TestDedicatedTenancy(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "tenancy")
-	w.pool("tenancy-dedicated", func(p *karpv1.NodePool) { require(p, catalog.LabelInstanceTenancy, catalog.TenancyDedicated) })
+	w.pool("tenancy-dedicated", func(p *karpv1.NodePool) {
+		require(p, catalog.LabelInstanceTenancy, catalog.TenancyDedicated)
+		onlyTypes(p, "m6i.large")
+		require(p, karpv1.CapacityTypeLabelKey, "on-demand")
+	})
 	w.pool("tenancy-default", nil)
 	for _, tenancy := range []string{catalog.TenancyDedicated, catalog.TenancyDefault} {
 		w.deployment(tenancy, 1, w.podSpec("1", "1Gi", func(s *corev1.PodSpec) { s.NodeSelector[catalog.LabelInstanceTenancy] = tenancy }))
@@ -34,6 +42,26 @@ func TestDedicatedTenancy(t *testing.T) {
 		if got := node.Labels[catalog.LabelInstanceTenancy]; got != want || node.Labels[karpv1.NodePoolLabelKey] != "tenancy-"+want {
 			t.Errorf("pod %s is on node %s with labels %v", p.Object.Name, node.Name, node.Labels)
 		}
+	}
+	// m6i.large costs 0.096 with shared tenancy, and a sixteenth more with dedicated one.
+	const price = 0.102
+	claim := w.claimsOf("tenancy-dedicated")[0].Object
+	if cost, _ := catalog.ParseCost(claim.Annotations[catalog.CostAnnotation]); math.Abs(cost.Instance-price) > 1e-9 {
+		t.Errorf("the dedicated node was planned at %v, want %v for its instance", cost, price)
+	}
+	w.await(t, "the bill to have the fee and the price", func() bool {
+		b := w.bill(bill.ByNodePool)
+		l := lineOf(b, "tenancy-dedicated")
+		return b.Fee >= catalog.DedicatedFee && l.NodeHours > 0 && math.Abs(l.Requested.Instance+l.Idle.Instance-price*l.NodeHours) < 1e-6
+	})
+	paid := shared.AWS().Meter.Bill(time.Now())
+	for i, in := range shared.AWS().Instances() {
+		if line := paid.Lines[i]; in.Tags[karpv1.NodePoolLabelKey] == "tenancy-dedicated" && math.Abs(line.Instance-price*line.Hours) > 1e-9 {
+			t.Errorf("AWS charges %v for %v hours, want %v per hour", line.Instance, line.Hours, price)
+		}
+	}
+	if paid.Fees < catalog.DedicatedFee {
+		t.Errorf("AWS charges %v for hours with dedicated instances, want %v for each", paid.Fees, catalog.DedicatedFee)
 	}
 }
 

@@ -57,6 +57,8 @@ type Launcher struct {
 	times      *gauges.Times
 	// overlays is nil without the feature gate NodeOverlay.
 	overlays *nodeoverlay.Controller
+	// own are the lists that NodePools have of their own; nil before wire.
+	own *ownLists
 	// learned are the rates of spot interruptions; nil before wire.
 	learned *interruptions.Recorder
 }
@@ -173,10 +175,10 @@ func (l *Launcher) overlay(guard leadership.Guard) error {
 
 // overlaid is for metrics, which are registered before the controller exists.
 func (l *Launcher) overlaid(ctx context.Context, types map[string][]catalog.InstanceType) (overlay.Result, error) {
-	if l.overlays == nil {
+	if l.own == nil {
 		return overlay.Result{}, nil
 	}
-	return l.overlays.Apply(ctx, types)
+	return l.own.apply(ctx, types)
 }
 
 // types are the cloud's with what is learned of interruptions, for metrics, which are registered before that exists.
@@ -187,18 +189,11 @@ func (l *Launcher) types(ctx context.Context, class *awsv1.EC2NodeClass) ([]cata
 	return l.learned.InstanceTypes(ctx, class)
 }
 
-// overlaidTypes returns the controller's Apply; nil without it.
-func (l *Launcher) overlaidTypes() func(ctx context.Context, types map[string][]catalog.InstanceType) (overlay.Result, error) {
-	if l.overlays == nil {
-		return nil
+// ownLists creates what has the lists of NodePools, once it is known whether there are NodeOverlays.
+func (l *Launcher) ownLists() *ownLists {
+	out := &ownLists{cache: l.manager.GetClient(), types: l.types, made: overlay.Repriced{}}
+	if l.overlays != nil {
+		out.overlay = l.overlays.Apply
 	}
-	return l.overlays.Apply
-}
-
-// overlaidPool returns the controller's Overlaid; nil without it.
-func (l *Launcher) overlaidPool() func(ctx context.Context, pool string) ([]catalog.InstanceType, bool) {
-	if l.overlays == nil {
-		return nil
-	}
-	return l.overlays.Overlaid
+	return out
 }

@@ -92,6 +92,7 @@ func (l *Launcher) parts() (p parts, err error) {
 	if err = l.overlay(p.leader); err != nil {
 		return p, err
 	}
+	l.own = l.ownLists()
 	// The server needs the failed launches and Karpenter's state, and launches need the server.
 	late := &lateServer{}
 	if err = l.records(&p, late); err != nil {
@@ -117,7 +118,7 @@ func (l *Launcher) parts() (p parts, err error) {
 	p.launcher, err = launch.New(launch.Config{
 		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Cloud: l.config.Cloud, Guard: p.leader,
 		Events: l.recorders.karpenter, Failed: late.failed, Registerer: l.registerer,
-		MinValuesBestEffort: settings.MinValuesPolicy == minValuesBestEffort, Overlaid: l.overlaidPool(),
+		MinValuesBestEffort: settings.MinValuesPolicy == minValuesBestEffort, Overlaid: l.own.of,
 	})
 	if err != nil {
 		return p, err
@@ -134,7 +135,7 @@ func (l *Launcher) parts() (p parts, err error) {
 	p.server, err = server.New(server.Config{
 		Socket: settings.Socket, Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Cache: mgr.GetCache(), Offers: p.learned,
 		Leader: p.leader, Launcher: p.launcher, Peer: p.peer, JoinDeadline: settings.JoinDeadline.Duration, Manages: p.beside.manages, Own: p.beside.own, HandedOver: p.beside.handedOver, Gate: p.health.Gate,
-		Commitments: p.commitments.List, Overlay: l.overlaidTypes(), Leaving: leavingSoon(mgr.GetClient(), settings.ExpiryWindow.Duration, late.inMove),
+		Commitments: p.commitments.List, Overlay: l.ownLists().apply, Overlays: l.overlays != nil, Leaving: leavingSoon(mgr.GetClient(), settings.ExpiryWindow.Duration, late.inMove),
 	})
 	late.server = p.server
 	if err != nil {
@@ -218,7 +219,7 @@ func (l *Launcher) billing(p parts) error {
 	}
 	recorder, err := billing.New(billing.Config{
 		Namespace: l.config.Settings.BillNamespace, Cluster: l.config.Settings.ClusterName, Client: l.manager.GetClient(), Reader: l.manager.GetAPIReader(),
-		Informers: l.manager.GetCache(), Leading: l.config.Gate.Open, Types: typesByClass(l.manager.GetClient(), l.config.Cloud), Overlay: l.overlaidTypes(), Commitments: p.commitments.List,
+		Informers: l.manager.GetCache(), Leading: l.config.Gate.Open, Types: typesByClass(l.manager.GetClient(), l.config.Cloud), Overlay: l.ownLists().apply, Commitments: p.commitments.List,
 		Registerer: l.registerer,
 	})
 	if err != nil {
@@ -260,7 +261,7 @@ func (l *Launcher) classes(p parts) error {
 	}
 	pools, err := nodepool.New(nodepool.Config{
 		Client: mgr.GetClient(), Offers: l.config.Cloud, Events: l.recorders.karpenter, Guard: p.leader, Registerer: l.registerer,
-		StaticCapacity: gates.StaticCapacity, Theirs: p.beside.theirs, Overlaid: l.overlaidPool(),
+		StaticCapacity: gates.StaticCapacity, Theirs: p.beside.theirs, Overlaid: l.own.of,
 	})
 	if err != nil {
 		return err

@@ -13,6 +13,8 @@ type lifetime struct {
 	meter.Instance
 	// prepaid means that the instance runs in a Capacity Block, which is paid in advance.
 	prepaid bool
+	// dedicated means that it has the prices of dedicated tenancy.
+	dedicated bool
 }
 
 // Meter keeps the account's bill as AWS counts it, in real time. Its methods may be called concurrently.
@@ -38,6 +40,11 @@ func (b *Meter) Bill(to time.Time) meter.Bill {
 	for _, h := range b.instances() {
 		if !h.prepaid {
 			h.Rates = b.rates(h.Instance, to)
+		}
+		for i := range h.Rates {
+			if h.dedicated {
+				h.Rates[i].USD *= instancetypes.DedicatedFactor
+			}
 		}
 		account.Instances = append(account.Instances, h.Instance)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -257,8 +258,8 @@ const spotTermination = "Server.SpotInstanceTermination"
 func (s *instances) histories() []lifetime {
 	var out []lifetime
 	for _, m := range s.list(func(*machine) bool { return true }) {
-		h := lifetime{prepaid: m.market == marketBlock, Instance: meter.Instance{
-			ID: m.ID, Type: m.Type, Zone: m.Zone, Spot: m.CapacityType == Spot, Interrupted: m.reason.code == spotTermination,
+		h := lifetime{prepaid: m.market == marketBlock, dedicated: m.tenancy == "dedicated" && !strings.Contains(m.Type, ".metal"), Instance: meter.Instance{
+			Dedicated: m.tenancy == "dedicated", ID: m.ID, Type: m.Type, Zone: m.Zone, Spot: m.CapacityType == Spot, Interrupted: m.reason.code == spotTermination,
 			Coverable: m.CapacityType == OnDemand && m.market == "" && m.tenancy == defaultTenancy && !m.Windows,
 			Launched:  m.launchedAt, Running: m.runningAt, Pauses: m.pauses, Ending: m.endingAt, Terminated: m.terminatedAt, CPU: m.cpu,
 		}}

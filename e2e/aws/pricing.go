@@ -29,8 +29,8 @@ type listing struct {
 	about      string
 }
 
-// listings returns the products of a service: for EC2 those of each instance type, Linux on demand with shared tenancy, or dedicated for bare
-// metal; and what instances use beside.
+// listings returns the products of a service: for EC2 those of each instance type, Linux on demand with shared and with dedicated tenancy, which bare
+// metal has alone; and what instances use beside.
 func (s *Server) listings(service string) []listing {
 	var out []listing
 	if service == "AmazonEC2" {
@@ -39,6 +39,15 @@ func (s *Server) listings(service string) []listing {
 			out = append(out, listing{
 				key: t.Name, service: service, attributes: s.productAttributes(t), unit: "Hrs", usd: price,
 				about: fmt.Sprintf("$%g per On Demand Linux %s Instance Hour", price, t.Name),
+			})
+			if t.Metal {
+				continue
+			}
+			attributes := s.productAttributes(t)
+			attributes["tenancy"], attributes["usagetype"] = "Dedicated", "DedicatedUsage:"+t.Name
+			out = append(out, listing{
+				key: t.Name + "/dedicated", service: service, attributes: attributes, unit: "Hrs", usd: price * instancetypes.DedicatedFactor,
+				about: fmt.Sprintf("$%g per Dedicated Usage Linux %s Instance Hour", price*instancetypes.DedicatedFactor, t.Name),
 			})
 		}
 	}

@@ -39,6 +39,20 @@ func (c *Cloud) onDemandPrices(ctx context.Context) (prices onDemandPrices, answ
 	return table, false, err
 }
 
+// dedicatedPrices asks the Price List API for the prices of dedicated tenancy. If it returns none, the last ones stay; without any, such instances count
+// with the price of shared tenancy.
+func dedicatedPrices(ctx context.Context, c *Cloud, last onDemandPrices) onDemandPrices {
+	prices, faults, err := c.prices.Dedicated(ctx)
+	if err != nil {
+		c.cfg.Logger.Info("The Price List API returns no prices of dedicated tenancy: the last ones stay in use, or those of shared tenancy", "known", len(last), "why", err.Error())
+		return last
+	}
+	if len(faults) > 0 {
+		c.cfg.Logger.Info("Some prices of dedicated tenancy cannot be used: those of shared tenancy are", "count", len(faults), "faults", abridged(faults))
+	}
+	return prices
+}
+
 // abridged returns the first of a list, as many as one line of a log should have.
 func abridged(list []string) []string { return list[:min(len(list), 10)] }
 

@@ -17,6 +17,8 @@ type market struct {
 	facts    map[string]catalog.Facts
 	onDemand onDemandPrices
 	spot     spotPrices
+	// dedicated are the prices on demand with dedicated tenancy, read with onDemand; empty if AWS has none.
+	dedicated onDemandPrices
 	// rates are the prices of what nodes use beside their instances; nil for the built-in ones.
 	rates *catalog.Rates
 	// onDemandAt, spotAt and ratesAt are when AWS last returned the prices; zero if it has not. Then the built-in on-demand prices and rates are
@@ -102,7 +104,7 @@ func (c *Cloud) firstMarket(ctx context.Context) (next market, err error) {
 		defer cancel()
 		prices, answered, err := c.onDemandPrices(soon)
 		if next.onDemand = prices; answered {
-			next.onDemandAt = now
+			next.onDemandAt, next.dedicated = now, dedicatedPrices(soon, c, nil)
 		}
 		return c.later(groupCtx, partOnDemand, err)
 	})
@@ -265,8 +267,9 @@ func (c *Cloud) refreshOnDemand(ctx context.Context) error {
 	if !answered {
 		return err // The previous prices stay: AWS's last answer, or the built-in prices.
 	}
-	c.known.update(func(m *market) { m.onDemand, m.onDemandAt = prices, time.Now() })
-	if !maps.Equal(prices, known.onDemand) {
+	dedicated := dedicatedPrices(ctx, c, known.dedicated)
+	c.known.update(func(m *market) { m.onDemand, m.dedicated, m.onDemandAt = prices, dedicated, time.Now() })
+	if !maps.Equal(prices, known.onDemand) || !maps.Equal(dedicated, known.dedicated) {
 		c.changed.fire()
 	}
 	return nil

@@ -28,7 +28,7 @@ func ReadOffer(ctx context.Context, cfg awssdk.Config) (catalog.RegionOffer, err
 	if known.spotAt.IsZero() {
 		return catalog.RegionOffer{}, errors.New("reading what EC2 offers: there are no spot prices (ec2:DescribeSpotPriceHistory)")
 	}
-	out := catalog.RegionOffer{OnDemand: known.onDemand, Spot: map[string]map[string]float64{}, Rates: known.rates}
+	out := catalog.RegionOffer{OnDemand: known.onDemand, Dedicated: known.dedicated, Spot: map[string]map[string]float64{}, Rates: known.rates}
 	for _, name := range slices.Sorted(maps.Keys(known.facts)) {
 		out.Types = append(out.Types, known.facts[name])
 	}

@@ -54,6 +54,7 @@ func (c *Cloud) InstanceTypes(ctx context.Context, class *awsv1.EC2NodeClass) (_
 		}
 		shape.Offerings = offerings(of)
 		shape.Charges.AddTo(shape.Offerings, of.facts, fromec2.Family(class))
+		shape.DedicatedShare = catalog.DedicatedShare(of.onDemand, known.dedicated[shape.Name])
 		if len(shape.Offerings) > 0 {
 			next.types = append(next.types, shape)
 		}

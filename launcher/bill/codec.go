@@ -68,6 +68,7 @@ type encodedHour struct {
 	Pools    map[string]encodedPool `json:"pools"`
 	Rows     []encodedRow           `json:"rows"`
 	Unused   map[string]int64       `json:"unused,omitempty"`
+	Fee      int64                  `json:"fee,omitempty"`
 }
 
 type encodedPool struct {
@@ -143,6 +144,7 @@ func encode(r Record) encoded {
 		for id, usd := range h.Unused {
 			e.Unused[id] = billionths(usd)
 		}
+		e.Fee = billionths(h.Fee)
 		out.Hours = append(out.Hours, e)
 	}
 	out.encodeYoung(r.young[:min(len(r.young), mostYoung)])
@@ -171,8 +173,8 @@ func (out *encoded) encodeYoung(nodes []youngNode) {
 	}
 }
 
-// decodeYoung returns them. A charge that names what is not there is left out.
-func (in *encoded) decodeYoung() []youngNode {
+// decodeYoung returns them again. A charge that names what is not there is left out.
+func decodeYoung(in *encoded) []youngNode {
 	var out []youngNode
 	for _, e := range in.Young {
 		n := youngNode{id: e.ID}
@@ -213,13 +215,13 @@ func Decode(text []byte) (Record, error) {
 	if in.Version != version {
 		return Record{}, fmt.Errorf("reading a day of the record: version %d is expected, got %d", version, in.Version)
 	}
-	out := Record{Cluster: in.Cluster, Start: in.Start, Through: in.Through, Commitments: in.Commitments, Day: &Day{Date: in.Date}, young: in.decodeYoung()}
+	out := Record{Cluster: in.Cluster, Start: in.Start, Through: in.Through, Commitments: in.Commitments, Day: &Day{Date: in.Date}, young: decodeYoung(&in)}
 	for _, e := range in.Hours {
 		if e.Hour < 0 || e.Hour > 23 {
 			return Record{}, fmt.Errorf("reading the record of %s: hours[%d]: an hour from 0 to 23 is expected", in.Date, e.Hour)
 		}
 		h := out.Day.hour(e.Hour)
-		h.Observed = float64(e.Observed) / nano
+		h.Observed, h.Fee = float64(e.Observed)/nano, float64(e.Fee)/nano
 		for name, p := range e.Pools {
 			h.Pools[name] = &Pool{
 				decodeParts(p.Requested), decodeParts(p.Idle), decodeParts(p.Interrupted),

@@ -54,6 +54,8 @@ type Hour struct {
 	Rows map[Key]*Row
 	// Unused is what was paid for commitments that nothing used, by ID.
 	Unused map[string]float64
+	// Fee is what AWS charges once for the hour because nodes of dedicated tenancy ran in it.
+	Fee float64
 }
 
 // Pool is what the nodes of a NodePool cost.

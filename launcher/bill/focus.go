@@ -81,6 +81,7 @@ func (h *Hour) charges(start time.Time) []charge {
 	for _, id := range sortedNames(h.Unused) {
 		out = append(out, charge{description: "Unused commitment", commitment: id, unused: h.Unused[id], nodeHours: 1, start: start})
 	}
+	out = append(out, charge{description: "Fee of the region for dedicated instances", parts: Parts{Instance: h.Fee}, nodeHours: 1, start: start})
 	return slices.DeleteFunc(out, func(c charge) bool { return c.parts.Total() == 0 && c.unused == 0 })
 }
 

@@ -41,6 +41,8 @@ type Node struct {
 	Ended time.Time
 	// Interruptible means that it is a spot node, and TakenAway that EC2 interrupted it and terminated its instance.
 	Interruptible, TakenAway bool
+	// HourFee is what AWS charges for each hour in which such nodes run, once for all of them; 0 for none.
+	HourFee float64
 	// Pods on it that have not ended.
 	Pods []Pod
 }
@@ -105,6 +107,7 @@ func (l *Ledger) Observe(o Observation) {
 		if n.free() {
 			l.young[n.ID].giveBack()
 		}
+		l.fee(n, l.begin(n, from), o.At)
 	}
 	for id, n := range l.seen {
 		if _, there := now[id]; !there {
@@ -121,6 +124,17 @@ func (l *Ledger) Observe(o Observation) {
 			d.Fold(MostKeys)
 		}
 	}
+}
+
+// fee notes the fee of the hours in which the node ran.
+func (l *Ledger) fee(n *Node, begin, end time.Time) {
+	if n.HourFee == 0 {
+		return
+	}
+	if !n.Ended.IsZero() && n.Ended.Before(end) {
+		end = n.Ended
+	}
+	l.split(begin, end, func(h *Hour, _ float64) { h.Fee = max(h.Fee, n.HourFee) })
 }
 
 // begin returns from when on a node is charged that is observed now.

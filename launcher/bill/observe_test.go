@@ -1,6 +1,7 @@
 package bill
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -163,6 +164,33 @@ func TestSharesOfWorkloads(t *testing.T) {
 	}
 	if !near(a.Lost+b.Lost, 2./60) || !near(lost, 2./60) {
 		t.Errorf("lost %v, shares %v and %v", lost, a.Lost, b.Lost)
+	}
+}
+
+// The fee of dedicated instances is charged once for each clock hour in which one of them ran, over restarts as well, and is in no NodePool and no workload.
+func TestFeeOfDedicatedInstances(t *testing.T) {
+	l, start := &Ledger{}, noon()
+	a, b := node("a", start), node("b", start.Add(10*time.Minute))
+	a.HourFee, b.HourFee = catalog.DedicatedFee, catalog.DedicatedFee
+	for after := time.Duration(0); after <= 40*time.Minute; after += time.Minute {
+		o := Observation{At: start.Add(after), Nodes: []Node{a}}
+		if after >= 10*time.Minute {
+			o.Nodes = append(o.Nodes, b)
+		}
+		l.Observe(o)
+		if after == 20*time.Minute {
+			l = restarted(t, l)
+		}
+	}
+	a.Ended, b.Ended = start.Add(40*time.Minute), start.Add(40*time.Minute)
+	l.Observe(Observation{At: start.Add(95 * time.Minute), Nodes: []Node{a, b}}) // 14:05: two hours had one, the third none.
+	bill := New([]Record{l.Record("c", DateOf(start))}, ByNamespace)
+	if !near(bill.Fee, 2*catalog.DedicatedFee) || !near(bill.Total, bill.Requested.Plus(bill.Idle).Total()+bill.Fee) {
+		t.Errorf("fee %v of %v USD", bill.Fee, bill.Total)
+	}
+	out := bytes.Buffer{}
+	if err := Write(&out, []Record{l.Record("c", DateOf(start))}, ByNodePool, FormatFOCUS); err != nil || strings.Count(out.String(), "Fee of the region for dedicated instances") != 2 {
+		t.Errorf("FOCUS, %v:\n%s", err, out.String())
 	}
 }
 

@@ -84,6 +84,8 @@ type Bill struct {
 	Interrupted Parts `json:"interrupted"`
 	// Unused is what was paid for commitments that nothing used, by ID.
 	Unused map[string]float64 `json:"unusedCommitments,omitempty"`
+	// Fee is what AWS charges for the hours in which nodes of dedicated tenancy ran, once for each hour.
+	Fee float64 `json:"dedicatedFeeUSD,omitempty"`
 	// Total is the sum of all of it.
 	Total float64 `json:"totalUSD"`
 }
@@ -105,7 +107,7 @@ func New(records []Record, by By) Bill {
 		}
 	}
 	out.UnobservedHours = max(out.To.Sub(out.From).Hours()-observed/3600, 0)
-	out.Total = out.Requested.Plus(out.Idle).Plus(out.Interrupted).Total()
+	out.Total = out.Requested.Plus(out.Idle).Plus(out.Interrupted).Total() + out.Fee
 	for id, usd := range out.Unused {
 		out.Total += usd
 		out.Unused[id] = round(usd)
@@ -146,6 +148,7 @@ func (b *Bill) add(h *Hour) {
 	for id, usd := range h.Unused {
 		b.Unused[id] += usd
 	}
+	b.Fee += h.Fee
 }
 
 // divide adds an hour to the lines.
@@ -251,6 +254,9 @@ func (b Bill) table(w io.Writer) error {
 	}
 	if unused > 0 {
 		fmt.Fprintf(w, ", %.4f for commitments that nothing used", unused)
+	}
+	if b.Fee > 0 {
+		fmt.Fprintf(w, ", %.4f for hours with dedicated instances in the region", b.Fee)
 	}
 	fmt.Fprintf(w, "\n  of it: %s\n", all)
 	if share := b.UnobservedHours; share >= 0.05 {

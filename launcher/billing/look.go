@@ -82,13 +82,16 @@ func Look(in Objects) bill.Observation {
 			continue
 		}
 		n := nodeOf(claim, nodes[claim.Status.NodeName])
+		if claim.Labels[catalog.LabelInstanceTenancy] == catalog.TenancyDedicated {
+			n.HourFee = catalog.DedicatedFee
+		}
 		n.Pods = pods[claim.Status.NodeName]
 		p := in.priceOf(claim, prices)
 		n.PerHour, n.Burst = p.cost(claim, declared[n.NodePool])
 		n.PerHour.Volumes *= catalog.HoursPerMonth / catalog.HoursOfMonth(in.Now)
 		if record.StandbyOf(claim).Off() {
 			// EC2 bills the volumes of a stopped instance alone, and nothing runs there.
-			n.PerHour, n.Burst, n.Allocatable = bill.Parts{Volumes: n.PerHour.Volumes}, catalog.Charges{}, bill.Amounts{}
+			n.PerHour, n.Burst, n.Allocatable, n.HourFee = bill.Parts{Volumes: n.PerHour.Volumes}, catalog.Charges{}, bill.Amounts{}, 0
 			out.Nodes = append(out.Nodes, n)
 			continue
 		}

@@ -115,6 +115,9 @@ type InstanceType struct {
 	Offerings []Offering
 	// Overlaid means that a NodeOverlay adds to Capacity. The launcher does not send it.
 	Overlaid bool
+	// DedicatedShare is by how much an instance of dedicated tenancy is more expensive, 0.06 for 6 %; 0 where that is not known. The launcher does not send
+	// it: NodePools of dedicated tenancy have lists of their own.
+	DedicatedShare float64
 }
 
 // Offering is one way to buy an instance type.

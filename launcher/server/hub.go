@@ -60,7 +60,7 @@ func (h *hub) next() <-chan struct{} {
 
 // watch notifies the hub of every change that a stream may send.
 func (s *Server) watch(ctx context.Context) error {
-	for _, obj := range watched(s.config.Overlay != nil) {
+	for _, obj := range watched(s.config.Overlays) {
 		informer, err := s.config.Cache.GetInformer(ctx, obj)
 		if err != nil {
 			return err

@@ -86,8 +86,10 @@ type Config struct {
 	Gate func(pool *karpv1.NodePool) health.Gate
 	// Commitments returns the Savings Plans and Reserved Instances, the same list while nothing has changed; nil means none.
 	Commitments func() []commitment.Commitment
-	// Overlay applies NodeOverlays; nil means that there are none.
+	// Overlay returns the lists of instance types that NodePools have of their own, by NodeOverlays and by their tenancy; nil means that there are none.
 	Overlay Overlay
+	// Overlays means that changes of NodeOverlays are followed: the cluster has their CRD, and the feature gate is on.
+	Overlays bool
 	// Leaving returns the nodes that are to be replaced soon: the scheduler plans no room on them for pods that move. Nil means none.
 	Leaving func(ctx context.Context) []string
 }

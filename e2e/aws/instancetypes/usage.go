@@ -13,6 +13,10 @@ type Usage struct {
 	Attributes map[string]string
 }
 
+// DedicatedFactor is how much more instances of dedicated tenancy cost on demand: about as m5 does in us-east-1 (aws.amazon.com/ec2/pricing/dedicated-instances,
+// November 2026).
+const DedicatedFactor = 1.0625
+
 // Usages returns what instances in us-east-1 use beside their compute, as AWS lists it (pages "Amazon EBS pricing", "Amazon VPC
 // pricing" and "Amazon EC2 On-Demand Pricing", November 2026): some products have no family, io2's IOPS have a product per tier, and
 // throughput is listed per GiB/s.

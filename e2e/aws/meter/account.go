@@ -40,6 +40,8 @@ type Instance struct {
 	ID, Type, Zone string
 	// Spot is true for spot instances, Coverable for those that commitments may pay for: Linux on demand with shared tenancy.
 	Spot, Coverable bool
+	// Dedicated means that its tenancy is dedicated.
+	Dedicated bool
 	// Interrupted means that EC2 took the spot instance back.
 	Interrupted bool
 	// Launched, Running, Ending and Terminated are when it became pending, running, shutting-down and terminated; zero for what has not happened.
@@ -134,6 +136,8 @@ type Bill struct {
 	Lines []Line `json:"lines"`
 	// Commitments are the plans, then the Reserved Instances, in the order of the account.
 	Commitments []Use `json:"commitments,omitempty"`
+	// Fees are those of the region for the hours in which dedicated instances ran.
+	Fees float64 `json:"fees,omitempty"`
 }
 
 // Sum returns the sum of all lines.
@@ -156,17 +160,22 @@ func (b Bill) Committed() float64 {
 }
 
 // Total returns what is paid.
-func (b Bill) Total() float64 { return b.Sum().Total() + b.Committed() }
+func (b Bill) Total() float64 { return b.Sum().Total() + b.Committed() + b.Fees }
+
+// regionFee is USD for each hour in which at least one dedicated instance of any type runs in the region.
+const regionFee = 2
 
 // Bill returns what the account pays from a time to another one.
 func (a *Account) Bill(from, to time.Time) Bill {
 	out := Bill{From: from, To: to}
 	var ran []usage
+	dedicated := map[time.Time]bool{}
 	for i := range a.Instances {
 		in := &a.Instances[i]
 		line := Line{ID: in.ID, Volumes: a.volumes(in, from, to), PublicIPv4: a.addresses(in, from, to), Credits: a.credits(in, from, to)}
 		for _, u := range in.usage(from, to) {
 			u.line = i
+			dedicated[u.hour] = dedicated[u.hour] || in.Dedicated
 			line.Hours += u.hours
 			if in.Coverable {
 				ran = append(ran, u)
@@ -175,6 +184,11 @@ func (a *Account) Bill(from, to time.Time) Bill {
 			line.Instance += u.hours * u.usd
 		}
 		out.Lines = append(out.Lines, line)
+	}
+	for _, ran := range dedicated {
+		if ran {
+			out.Fees += regionFee
+		}
 	}
 	out.Commitments = a.apply(ran, from, to)
 	for _, u := range ran {

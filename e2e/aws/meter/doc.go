@@ -8,6 +8,7 @@
 //   - EC2 User Guide, "Amazon EC2 instance state changes": an instance is billed while it is running, not while it is pending or shutting-down.
 //   - EC2 User Guide, "Billing for interrupted Spot Instances": the Spot price in effect is paid; an instance that EC2 interrupts in its first hour is free.
 //   - aws.amazon.com/ebs/pricing: a price per month is divided by the seconds of the month; gp3 includes 3,000 IOPS and 125 MiB/s.
+//   - aws.amazon.com/ec2/pricing/dedicated-instances: 2 USD for each hour in which at least one dedicated instance of any type runs in the region.
 //   - aws.amazon.com/vpc/pricing: public IPv4 addresses are billed in one-second increments, with a minimum of 60 seconds.
 //   - EC2 User Guide, "Unlimited mode concepts": surplus credits beyond what an instance earns in 24 hours are charged at the end of the hour, the rest when it ends.
 //   - EC2 User Guide, "How Reserved Instance discounts are applied" and "How you are billed": zonal ones first, regional ones from the smallest to the largest size,

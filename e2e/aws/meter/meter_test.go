@@ -136,3 +136,30 @@ func TestPartsOfABill(t *testing.T) {
 	}
 	near(t, "sum of hours", sum, a.Bill(at(-time.Hour), at(4*time.Hour)).Total())
 }
+
+// In each clock hour in which at least one dedicated instance runs, the region costs 2 USD more, however many they are and however short they run.
+func TestFeeOfDedicatedInstances(t *testing.T) {
+	dedicated := func(begin, d time.Duration) meter.Instance {
+		in := ran(0.102, d)
+		in.Dedicated, in.Coverable = true, false
+		in.Launched, in.Running, in.Ending, in.Terminated = at(begin), at(begin), at(begin+d), at(begin+d)
+		return in
+	}
+	for name, tc := range map[string]struct {
+		instances []meter.Instance
+		hours     float64
+	}{
+		"none":                        {[]meter.Instance{ran(0.096, time.Hour)}, 0},
+		"one for a minute":            {[]meter.Instance{dedicated(0, time.Minute)}, 1},
+		"two in the same hour":        {[]meter.Instance{dedicated(0, time.Minute), dedicated(30*time.Minute, time.Minute)}, 1},
+		"one over the hour":           {[]meter.Instance{dedicated(50*time.Minute, 20*time.Minute)}, 2},
+		"two with an hour between":    {[]meter.Instance{dedicated(0, time.Minute), dedicated(2*time.Hour, time.Minute)}, 2},
+		"beside one that is not so":   {[]meter.Instance{ran(0.096, 3*time.Hour), dedicated(0, time.Minute)}, 1},
+		"three hours without a break": {[]meter.Instance{dedicated(0, 3*time.Hour)}, 3},
+	} {
+		a := meter.Account{Instances: tc.instances, Prices: prices()}
+		bill := a.Bill(at(0), at(4*time.Hour))
+		near(t, name, bill.Fees, 2*tc.hours)
+		near(t, name+", total", bill.Total(), bill.Sum().Total()+2*tc.hours)
+	}
+}

@@ -56,19 +56,11 @@ func (l *List) OnDemand(ctx context.Context, table map[string]float64) (prices m
 	prices = map[string]float64{}
 	replaced := map[string]float64{}
 	for _, kind := range []struct{ tenancy, family string }{
-		{"Shared", "Compute Instance"},
+		{"Shared", instances},
 		{"Dedicated", "Compute Instance (bare metal)"},
 	} {
-		filters := termMatch(map[string]string{
-			"regionCode": l.region, "serviceCode": "AmazonEC2", "preInstalledSw": "NA",
-			"operatingSystem": "Linux", "capacitystatus": "Used", "marketoption": "OnDemand",
-			"tenancy": kind.tenancy, "productFamily": kind.family,
-		})
-		err := l.products(ctx, "AmazonEC2", filters, func(p product) {
-			name := p.Product.Attributes.InstanceType
-			usd, _, bad := p.price(l.currency)
+		err := l.instances(ctx, kind.tenancy, kind.family, func(name string, usd float64, bad error) {
 			switch {
-			case name == "":
 			case bad != nil:
 				faults = append(faults, name+": "+bad.Error())
 				replaced[name] = table[name]
@@ -89,6 +81,42 @@ func (l *List) OnDemand(ctx context.Context, table map[string]float64) (prices m
 		return nil, nil, fmt.Errorf("the Price List API returned no on-demand price for region %s", l.region)
 	}
 	return prices, faults, nil
+}
+
+// instances is the product family of instances that are no bare metal.
+const instances = "Compute Instance"
+
+// Dedicated returns the Linux prices of the region by instance type, in USD per hour, for dedicated tenancy. A price that cannot be used is left out, and is
+// listed among the faults.
+func (l *List) Dedicated(ctx context.Context) (prices map[string]float64, faults []string, err error) {
+	prices = map[string]float64{}
+	err = l.instances(ctx, "Dedicated", instances, func(name string, usd float64, bad error) {
+		switch {
+		case bad != nil:
+			faults = append(faults, name+": "+bad.Error())
+		case usd > 0:
+			prices[name] = usd
+		}
+	})
+	if err != nil {
+		return nil, nil, fmt.Errorf("reading prices of dedicated tenancy: %w", err)
+	}
+	return prices, faults, nil
+}
+
+// instances calls each with the Linux price on demand of each instance type of a tenancy and product family, or with why it cannot be used.
+func (l *List) instances(ctx context.Context, tenancy, family string, each func(name string, usd float64, bad error)) error {
+	filters := termMatch(map[string]string{
+		"regionCode": l.region, "serviceCode": "AmazonEC2", "preInstalledSw": "NA",
+		"operatingSystem": "Linux", "capacitystatus": "Used", "marketoption": "OnDemand",
+		"tenancy": tenancy, "productFamily": family,
+	})
+	return l.products(ctx, "AmazonEC2", filters, func(p product) {
+		if name := p.Product.Attributes.InstanceType; name != "" {
+			usd, _, bad := p.price(l.currency)
+			each(name, usd, bad)
+		}
+	})
 }
 
 // products calls each with all products of a service that match the filters. A product that cannot be parsed is left out.

@@ -47,7 +47,7 @@ type Market struct {
 type Files struct {
 	// InstanceTypes is the output of `aws ec2 describe-instance-types`.
 	InstanceTypes []byte
-	// Prices is {"on-demand": {TYPE: USD}, "spot": {ZONE: {TYPE: USD}}, "usage": {USAGE TYPE: USD}}, and "refused" as the launcher's API has it.
+	// Prices is {"on-demand": {TYPE: USD}, "dedicated": {TYPE: USD}, "spot": {ZONE: {TYPE: USD}}, "usage": {USAGE TYPE: USD}}, and "refused" as the launcher's API has it.
 	Prices []byte
 	// Zones is a list of names.
 	Zones []byte
@@ -128,10 +128,11 @@ func (m *Market) readPrices(text []byte, now time.Time) error {
 		return m.builtinPrices()
 	}
 	var prices struct {
-		OnDemand map[string]json.RawMessage `json:"on-demand"`
-		Spot     map[string]json.RawMessage `json:"spot"`
-		Usage    map[string]json.RawMessage `json:"usage"`
-		Refused  json.RawMessage            `json:"refused"`
+		OnDemand  map[string]json.RawMessage `json:"on-demand"`
+		Dedicated map[string]json.RawMessage `json:"dedicated"`
+		Spot      map[string]json.RawMessage `json:"spot"`
+		Usage     map[string]json.RawMessage `json:"usage"`
+		Refused   json.RawMessage            `json:"refused"`
 	}
 	if err := json.Unmarshal(text, &prices); err != nil {
 		return fmt.Errorf("prices: %w", err)
@@ -140,6 +141,7 @@ func (m *Market) readPrices(text []byte, now time.Time) error {
 		return errors.New(`prices: neither "on-demand" nor "spot" has an entry`)
 	}
 	m.OnDemand, m.Spot = m.valid("on-demand", prices.OnDemand), map[string]map[string]float64{}
+	m.Dedicated = m.valid("dedicated", prices.Dedicated)
 	for _, zone := range slices.Sorted(maps.Keys(prices.Spot)) {
 		var ofZone map[string]json.RawMessage
 		if err := json.Unmarshal(prices.Spot[zone], &ofZone); err != nil {

@@ -146,3 +146,29 @@ func TestUsagePrices(t *testing.T) {
 		}
 	}
 }
+
+// NodePools of dedicated tenancy are planned at the prices of the file, others at those of shared tenancy.
+func TestDedicatedPrices(t *testing.T) {
+	m, err := Read(Files{InstanceTypes: []byte(types), Prices: []byte(`{"on-demand": {"m5.large": 0.1, "m9.large": 0.1}, "dedicated": {"m5.large": 0.11}}`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects := &input.Objects{}
+	for _, name := range []string{"shared", "dedicated"} {
+		pool := &karpv1.NodePool{}
+		pool.Name = name
+		pool.Spec.Template.Spec.NodeClassRef = &karpv1.NodeClassReference{Name: "default"}
+		pool.Spec.Template.Spec.Requirements = []karpv1.NodeSelectorRequirementWithMinValues{{Key: catalog.LabelInstanceTenancy, Operator: "In", Values: []string{name}}}
+		if name == "shared" {
+			pool.Spec.Template.Spec.Requirements = nil
+		}
+		objects.NodePools = append(objects.NodePools, pool)
+	}
+	state, _ := m.Catalog(t.Context(), objects)
+	for pool, want := range map[string]float64{"shared": 0.1, "dedicated": 0.11} {
+		list := state.TypesOf(pool)
+		if price := list[0].Offerings[0].Price - list[0].Charges.Fixed(); list[0].Name != "m5.large" || price < want-1e-9 || price > want+1e-9 {
+			t.Errorf("NodePool %s buys %s at %v, want %v", pool, list[0].Name, price, want)
+		}
+	}
+}

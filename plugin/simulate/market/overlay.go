@@ -13,7 +13,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/catalog/overlay"
 )
 
-// overlay applies the NodeOverlays. One that the API server returned without a condition is left out: no launcher applies it, since the
+// overlay applies the NodeOverlays, and the prices of dedicated tenancy. One that the API server returned without a condition is left out: no launcher applies it, since the
 // feature gate NodeOverlay is off.
 func (b *builder) overlay(ctx context.Context, overlays []*v1alpha1.NodeOverlay) {
 	in := overlay.Input{Types: b.state.InstanceTypes}
@@ -24,13 +24,14 @@ func (b *builder) overlay(ctx context.Context, overlays []*v1alpha1.NodeOverlay)
 		}
 		in.Overlays = append(in.Overlays, o)
 	}
-	if len(in.Overlays) == 0 {
-		return
-	}
 	for _, p := range b.state.NodePools {
 		in.Pools = append(in.Pools, overlay.Pool{Name: p.Name, NodeClass: p.NodeClass, Labels: p.Labels})
 	}
-	result := overlay.Evaluate(ctx, in)
+	result := overlay.Result{}
+	if len(in.Overlays) > 0 {
+		result = overlay.Evaluate(ctx, in)
+	}
+	result = result.Dedicated(in, overlay.Repriced{})
 	for name, key := range result.Keys {
 		pool := b.state.NodePools[name]
 		pool.Overlaid = key
