@@ -11,7 +11,7 @@ import (
 
 // reportContainers gives the writer the Events of images and containers between the last call and now, in the words of Kubernetes 1.36. It returns now.
 func (k *kubelet) reportContainers(s *podState, now time.Time) time.Time {
-	if s.view.rejected != nil {
+	if s.view.rejected != nil || k.light && s.view.pod.Annotations[ReportAnnotation] != "true" {
 		return now
 	}
 	for _, e := range containerEvents(s.view, k.name()) {

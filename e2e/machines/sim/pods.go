@@ -73,9 +73,7 @@ func (k *kubelet) syncPods(ctx context.Context, now time.Time) time.Time {
 			k.writer.seen(pod)
 			k.stopIfDeleted(state, now)
 			k.report(state, now)
-			if !k.light || pod.Annotations[ReportAnnotation] == "true" {
-				state.reported = k.reportContainers(state, now)
-			}
+			state.reported = k.reportContainers(state, now)
 			state.next = state.view.nextChange(now)
 		}
 		if !state.next.IsZero() && (next.IsZero() || state.next.Before(next)) {
