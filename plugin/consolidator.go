@@ -156,7 +156,7 @@ func (c *consolidator) decide(ctx context.Context, d decision) (*api.Consolidate
 		o.Allowed[a.GetNodePool()] = consolidate.Allowance{Empty: int(a.GetEmpty()), Underutilized: int(a.GetUnderutilized())}
 	}
 	nodes, pods := c.fleet(q.GetNodes(), d)
-	a := &asker{consolidator: c, decision: d, pods: pods, terminating: setOf(d.question.GetConsolidate().GetAvoid())}
+	a := &asker{consolidator: c, decision: d, pods: pods, entries: make(map[string][]intake.Entry, len(pods)), terminating: setOf(d.question.GetConsolidate().GetAvoid())}
 	defer func() { c.rest = time.Now().Add(restAfter * a.worked) }()
 	found, err := consolidate.Decide(ctx, nodes, o, a.ask)
 	if err != nil {
@@ -249,6 +249,10 @@ type asker struct {
 	*consolidator
 	decision
 	pods map[string][]*corev1.Pod
+	// entries are the same pods, as questions ask about them.
+	entries map[string][]intake.Entry
+	// free is a pod as if it was on no node.
+	free corev1.Pod
 	// terminating are nodes that terminate soon: they are no room for pods that move.
 	terminating map[string]bool
 	// worked is how long planning took for the decision's questions.
@@ -261,18 +265,19 @@ func (a *asker) ask(ctx context.Context, gone, avoid []string) (consolidate.Answ
 	began := time.Now()
 	defer func() { a.worked += time.Since(began) }()
 	out := consolidate.Answer{Existing: map[string]string{}, Unplaced: map[string]string{}}
-	var entries []intake.Entry
+	pods := 0
 	for _, name := range gone {
-		for _, pod := range a.pods[name] {
-			free := *pod
-			free.Spec.NodeName = ""
-			entries = append(entries, intake.Entry{Pod: a.queue.profiles.ours(&free)})
-		}
+		pods += len(a.pods[name])
+	}
+	entries := make([]intake.Entry, 0, pods)
+	for _, name := range gone {
+		entries = append(entries, a.entriesOf(name)...)
 	}
 	req, err := a.needs.request(entries, a.catalog)
 	if err != nil {
 		return out, err
 	}
+	onNone(req.Classes)
 	req.Now = time.Now()
 	req.Cluster.Snapshot, req.Cluster.Going, req.Cluster.Kept = a.snapshot.Snapshot, setOf(gone), allOn(a.reserved.On, a.buffers.On)
 	req.Cluster.Room = func(name string) bool { return !a.terminating[name] && !slices.Contains(avoid, name) }
@@ -285,6 +290,34 @@ func (a *asker) ask(ctx context.Context, gone, avoid []string) (consolidate.Answ
 	readPlan(&out, result.Plan)
 	out.CutShort = result.Plan.CutShort && within.Err() != nil
 	return out, ctx.Err()
+}
+
+// entriesOf returns the pods of a node with the classes that they have on none. All questions of the decision share them, and no pod is copied.
+func (a *asker) entriesOf(node string) []intake.Entry {
+	out, ok := a.entries[node]
+	if ok {
+		return out
+	}
+	out = make([]intake.Entry, 0, len(a.pods[node]))
+	for _, pod := range a.pods[node] {
+		ours := a.queue.profiles.ours(pod)
+		a.free = *ours
+		a.free.Spec.NodeName = ""
+		out = append(out, intake.Entry{Pod: ours, Class: plan.ClassKey(&a.free)})
+	}
+	a.entries[node] = out
+	return out
+}
+
+// onNone makes the pods that stand for their classes pods without a node.
+func onNone(classes []plan.Class) {
+	for i := range classes {
+		if p := classes[i].Pod; p.Spec.NodeName != "" {
+			free := *p
+			free.Spec.NodeName = ""
+			classes[i].Pod = &free
+		}
+	}
 }
 
 // giveWay waits while pods wait for a node.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/slipway-k8s/slipway/plugin/consolidate"
@@ -62,6 +63,34 @@ func TestFreshPodsStay(t *testing.T) {
 		}
 		if len(d.Moves) != c.moves || c.kept != "" && !strings.Contains(d.Kept[0].Reason, c.kept) {
 			t.Errorf("a pod that counts %v times: moves %+v, kept %+v", c.fresh, d.Moves, d.Kept)
+		}
+	}
+}
+
+// What a pod requests is what kube-scheduler counts, with and without containers that run first, overhead and requests of the whole pod.
+func TestRequestedCPU(t *testing.T) {
+	containers := func(cpu ...string) (out []corev1.Container) {
+		for _, q := range cpu {
+			out = append(out, corev1.Container{Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(q)}}})
+		}
+		return out
+	}
+	always := corev1.ContainerRestartPolicyAlways
+	sidecar := containers("200m")
+	sidecar[0].RestartPolicy = &always
+	for name, c := range map[string]struct {
+		spec corev1.PodSpec
+		want int64
+	}{
+		"two containers":   {corev1.PodSpec{Containers: containers("1500m", "1")}, 2500},
+		"none":             {corev1.PodSpec{Containers: []corev1.Container{{}}}, 0},
+		"one runs first":   {corev1.PodSpec{Containers: containers("1"), InitContainers: containers("3")}, 3000},
+		"one runs beside":  {corev1.PodSpec{Containers: containers("1"), InitContainers: sidecar}, 1200},
+		"overhead":         {corev1.PodSpec{Containers: containers("1"), Overhead: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m")}}, 1100},
+		"of the whole pod": {corev1.PodSpec{Containers: containers("1"), Resources: &corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4")}}}, 4000},
+	} {
+		if got := consolidate.RequestedCPU(&corev1.Pod{Spec: c.spec}); got != c.want {
+			t.Errorf("%s: %d, want %d", name, got, c.want)
 		}
 	}
 }
