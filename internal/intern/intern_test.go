@@ -84,7 +84,6 @@ func TestPodsOfAWorkloadShare(t *testing.T) {
 	if a.ManagedFields != nil {
 		t.Error("managedFields are kept")
 	}
-
 }
 
 // A StatefulSet's pods have volumes of their own, and a DaemonSet's a node: they share the rest.
