@@ -93,6 +93,7 @@ func prices(t *testing.T, server *aws.Server) (spot, onDemand string) {
 	list, err := pricing.NewFromConfig(config(server)).GetProducts(t.Context(), &pricing.GetProductsInput{
 		ServiceCode: awssdk.String("AmazonEC2"), Filters: []pricingtypes.Filter{
 			{Field: awssdk.String("instanceType"), Value: awssdk.String("m5.large"), Type: pricingtypes.FilterTypeTermMatch},
+			{Field: awssdk.String("tenancy"), Value: awssdk.String("Shared"), Type: pricingtypes.FilterTypeTermMatch},
 		},
 	})
 	if err != nil || len(list.PriceList) != 1 {

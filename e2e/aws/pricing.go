@@ -38,7 +38,7 @@ func (s *Server) listings(service string) []listing {
 			price := s.factor(t.Name) * t.Price
 			out = append(out, listing{
 				key: t.Name, service: service, attributes: s.productAttributes(t), unit: "Hrs", usd: price,
-				about: fmt.Sprintf("$%g per On Demand Linux %s Instance Hour", price, t.Name),
+				about: fmt.Sprintf("$%.10g per On Demand Linux %s Instance Hour", price, t.Name),
 			})
 			if t.Metal {
 				continue
@@ -47,7 +47,7 @@ func (s *Server) listings(service string) []listing {
 			attributes["tenancy"], attributes["usagetype"] = "Dedicated", "DedicatedUsage:"+t.Name
 			out = append(out, listing{
 				key: t.Name + "/dedicated", service: service, attributes: attributes, unit: "Hrs", usd: price * instancetypes.DedicatedFactor,
-				about: fmt.Sprintf("$%g per Dedicated Usage Linux %s Instance Hour", price*instancetypes.DedicatedFactor, t.Name),
+				about: fmt.Sprintf("$%.10g per Dedicated Usage Linux %s Instance Hour", price*instancetypes.DedicatedFactor, t.Name),
 			})
 		}
 	}
@@ -60,7 +60,7 @@ func (s *Server) listings(service string) []listing {
 			"location": "US East (N. Virginia)", "locationType": "AWS Region", "regionCode": s.cfg.Region, "servicecode": service,
 		})
 		out = append(out, listing{
-			key: u.Type, service: service, attributes: u.Attributes, unit: u.Unit, usd: price, about: fmt.Sprintf("$%g per %s of %s", price, u.Unit, u.Type),
+			key: u.Type, service: service, attributes: u.Attributes, unit: u.Unit, usd: price, about: fmt.Sprintf("$%.10g per %s of %s", price, u.Unit, u.Type),
 		})
 	}
 	return out

@@ -180,7 +180,7 @@ func TestPrices(t *testing.T) {
 	if count["shared"] < 350 || count["metal"] < 40 || count["no"] != 0 {
 		t.Errorf("got products %v", count)
 	}
-	out, err := client.GetProducts(t.Context(), &pricing.GetProductsInput{ServiceCode: awssdk.String("AmazonEC2"), Filters: match("instanceType", "m5.large")})
+	out, err := client.GetProducts(t.Context(), &pricing.GetProductsInput{ServiceCode: awssdk.String("AmazonEC2"), Filters: match("instanceType", "m5.large", "tenancy", "Shared")})
 	if err != nil || len(out.PriceList) != 1 {
 		t.Fatalf("got %+v, %v", out, err)
 	}

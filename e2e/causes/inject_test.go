@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -27,7 +26,8 @@ type injected struct {
 
 // the base of each cause: pods of a Deployment that select the cause's NodePool, whose nodes no other pods tolerate.
 const (
-	baseNodePool = `{apiVersion: karpenter.sh/v1, kind: NodePool, metadata: {name: $NAME}, spec: {
+	baseNamespace = `{apiVersion: v1, kind: Namespace, metadata: {name: $NAME}}`
+	baseNodePool  = `{apiVersion: karpenter.sh/v1, kind: NodePool, metadata: {name: $NAME}, spec: {
   disruption: {consolidationPolicy: WhenEmpty, consolidateAfter: Never, budgets: [{nodes: "100%"}]},
   template: {spec: {
     nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: default},
@@ -99,9 +99,9 @@ func (i *injected) create(all ...client.Object) {
 // namespace of the cause, with the ServiceAccount without which no pod is admitted.
 func (i *injected) inject() {
 	i.t.Helper()
-	namespace := &corev1.Namespace{}
-	namespace.Name = i.Name
-	i.create(namespace)
+	for _, o := range i.read(baseNamespace) {
+		i.create(&unstructured.Unstructured{Object: merged(o.Object, i.Namespace)})
+	}
 	if i.NodeClass != nil {
 		fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(sandbox.NodeClass(i.Name))
 		if err != nil {

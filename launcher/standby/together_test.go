@@ -14,8 +14,11 @@ import (
 func TestTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		refused := errors.New("no capacity")
+		var mu sync.Mutex // Two calls may be made beside each other.
 		var calls []int
 		power := &together[string]{id: func(id string) string { return id }, call: func(_ context.Context, ids []string) map[string]error {
+			mu.Lock()
+			defer mu.Unlock()
 			calls = append(calls, len(ids))
 			return map[string]error{"i-7": refused}
 		}}

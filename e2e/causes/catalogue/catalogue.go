@@ -32,7 +32,9 @@ type Cause struct {
 	// Edit is the first of the edits that `slipway explain` proposes; empty where it has none.
 	Edit string `json:"edit,omitempty"`
 
-	// NodePool is merged into the NodePool of the cause, by the rules of a JSON merge patch.
+	// Namespace is merged into the namespace of the cause, by the rules of a JSON merge patch.
+	Namespace map[string]any `json:"namespace,omitempty"`
+	// NodePool is merged into the NodePool of the cause.
 	NodePool map[string]any `json:"nodePool,omitempty"`
 	// NodeClass is merged into an EC2NodeClass; without it the NodePool has one that is as it should be.
 	NodeClass map[string]any `json:"nodeClass,omitempty"`
