@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/plan"
 	"github.com/slipway-k8s/slipway/plugin/plan/nodematch"
 )
@@ -142,10 +143,13 @@ func smallerRequest(class Class, nearest plan.Nearest) []candidate {
 	})}
 }
 
-// plain returns an amount as people write it: 1000 cores, not 1k.
+// plain returns an amount as people write it: 1000 cores, not 1k, and 0.1 USD, not 100m.
 func plain(name corev1.ResourceName, q resource.Quantity) string {
-	if name == corev1.ResourceCPU && q.MilliValue()%1000 == 0 {
+	switch {
+	case name == corev1.ResourceCPU && q.MilliValue()%1000 == 0:
 		return strconv.FormatInt(q.Value(), 10)
+	case name == catalog.LimitUSD:
+		return strconv.FormatFloat(q.AsApproximateFloat64(), 'f', -1, 64)
 	}
 	return q.String()
 }
