@@ -55,6 +55,7 @@ func launcherNeeds() []need {
 		{"pods/status", "patch", "launcher/terminate/cleanup.go", "Status().Patch(ctx, pod"},
 		{"events", "create", "launcher/announce/announce.go", "Sink.Create("},
 		{"events", "patch", "launcher/announce/announce.go", "Sink.Patch("},
+		{"events", "list", "launcher/webapi/source.go", "Events(pod.Namespace).List("},
 		{"persistentvolumes", watched, "launcher/terminate/volumes.go", "corev1.PersistentVolume"},
 		{"persistentvolumeclaims", watched, "launcher/terminate/volumes.go", "corev1.PersistentVolumeClaim"},
 		{"daemonsets", watched, "launcher/join/observe.go", "appsv1.DaemonSet"},
