@@ -47,7 +47,7 @@ func TestGang(t *testing.T) {
 
 	l.Await("the NodeClaims of the gang to come and to be gone", func() bool {
 		all := l.Recorder.Claims()
-		return len(all) >= 2 && len(l.claims()) == 0 && l.says("new", "gang default/g runs with 4 pods or none") && l.says("here-0", "gang default/g")
+		return len(all) >= 2 && len(l.claims()) == 0 && l.says("new", "gang default/g runs with all 4 or none") && l.says("here-0", "gang default/g")
 	})
 	for _, p := range l.gang() {
 		if p.Bound.Seen() {
