@@ -13,6 +13,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	configlatest "k8s.io/kubernetes/pkg/scheduler/apis/config/latest"
 	"k8s.io/kubernetes/pkg/scheduler/profile"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 )
 
 // theirScheduler is the name of the cluster's own scheduler in TestAdopt; the sandbox's NodeLaunch adopts its pods.
@@ -23,7 +24,8 @@ const theirScheduler = "theirs"
 func TestAdopt(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "adopt")
-	w.pool("adopt", nil)
+	// One type that has room for all pods: a second plan finds room on the node of the first one, however the pods came.
+	w.pool("adopt", func(p *karpv1.NodePool) { onlyTypes(p, "m6i.4xlarge") })
 	w.stockScheduler()
 	adopted := func(s *corev1.PodSpec) { s.SchedulerName = theirScheduler }
 	w.deployment("web", 6, w.podSpec("1", "1Gi", adopted))
