@@ -3,6 +3,7 @@ package e2e_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -55,16 +56,23 @@ func (w *world) waited(app string) []time.Duration {
 // standbyBuffer creates a buffer of so many pods of 1.1 CPUs with label app=web: each needs a node of two CPUs for itself.
 func (w *world) standbyBuffer(n int32) *autoscalingv1beta1.CapacityBuffer {
 	w.t.Helper()
-	template := corev1.PodTemplateSpec{Spec: w.podSpec("1100m", "1Gi", nil)}
-	template.Labels = map[string]string{"app": "web"}
-	w.create(&corev1.PodTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "chunk"}, Template: template})
-	buffer := &autoscalingv1beta1.CapacityBuffer{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "spare"}}
+	buffer := w.standbyBufferOf("web", n, w.podSpec("1100m", "1Gi", nil))
+	w.awaitBuffered(buffer)
+	return buffer
+}
+
+// standbyBufferOf creates a buffer of so many pods of an app, by whose name it is called.
+func (w *world) standbyBufferOf(app string, n int32, spec corev1.PodSpec) *autoscalingv1beta1.CapacityBuffer {
+	w.t.Helper()
+	template := corev1.PodTemplateSpec{Spec: spec}
+	template.Labels = map[string]string{"app": app}
+	w.create(&corev1.PodTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: app}, Template: template})
+	buffer := &autoscalingv1beta1.CapacityBuffer{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: app}}
 	// Simulated machines pull an image when a pod comes, and not before.
 	buffer.Annotations = map[string]string{"slipway.dev/standby-prepare": "1s"}
-	buffer.Spec.PodTemplateRef, buffer.Spec.Replicas = &autoscalingv1beta1.LocalObjectRef{Name: "chunk"}, &n
+	buffer.Spec.PodTemplateRef, buffer.Spec.Replicas = &autoscalingv1beta1.LocalObjectRef{Name: app}, &n
 	buffer.Spec.ProvisioningStrategy = new("buffer.slipway.dev/standby")
 	w.create(buffer)
-	w.awaitBuffered(buffer)
 	return buffer
 }
 
@@ -143,6 +151,49 @@ func (w *world) wereWoken(claims map[string]observe.Claim) {
 	if woken[0] >= cold[len(cold)-1] {
 		w.t.Errorf("pods waited %s for woken nodes, others %s for new ones", woken, cold)
 	}
+}
+
+// Where the class wants it, the instance of a standby buffer is hibernated once it is old enough, and goes on from there for the buffer's pod. Where EC2 cannot,
+// as with a root volume that is too small for the memory, the instance is stopped, and the NodeClaim says why.
+func TestHibernatedStandbyBuffer(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "hibernate")
+	class := w.ownClass(newerImages)
+	wants := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"annotations":{"slipway.dev/hibernate":"true"}}}`))
+	if err := w.client.Patch(t.Context(), class, wants); err != nil {
+		t.Fatal(err)
+	}
+	types := map[string]string{"small": "m7i.large", "big": "r7i.large"}
+	w.pool(w.name, func(p *karpv1.NodePool) {
+		p.Spec.Template.Spec.NodeClassRef.Name = class.Name
+		onlyTypes(p, types["small"], types["big"])
+		require(p, karpv1.CapacityTypeLabelKey, "on-demand")
+	})
+	spec := func(app string) corev1.PodSpec {
+		return w.podSpec("1100m", "1Gi", func(s *corev1.PodSpec) { s.NodeSelector[corev1.LabelInstanceTypeStable] = types[app] })
+	}
+	for app := range types {
+		w.awaitBuffered(w.standbyBufferOf(app, 1, spec(app)))
+	}
+	want := map[string]string{"m7i.large": "Hibernated", "r7i.large": "Asleep"}
+	sleepers := w.awaitSleepers(2)
+	for _, c := range sleepers {
+		i, standby := w.instanceOf(c), conditions.Claim(c.Object, "Standby")
+		if hibernated := want[i.Type] == "Hibernated"; standby.Reason != want[i.Type] || i.Hibernated != hibernated || i.State != aws.StateStopped ||
+			strings.Contains(standby.Message, "It is not hibernated: the root volume has 20 GiB") == hibernated {
+			t.Errorf("instance %s of type %s is %s, hibernated %v; its NodeClaim says %s: %s", i.ID, i.Type, i.State, i.Hibernated, standby.Reason, standby.Message)
+		}
+	}
+	for app := range types {
+		w.deployment(app, 1, spec(app))
+	}
+	w.awaitRunning(2)
+	for _, c := range sleepers {
+		if i := w.instanceOf(c); i.Starts != 1 || i.State != aws.StateRunning {
+			t.Errorf("the instance of NodeClaim %s was started %d times and is %s", c.Object.Name, i.Starts, i.State)
+		}
+	}
+	t.Logf("at %d times its speed a pod ran %s after its creation on a node that was hibernated, %s on one that was stopped", speed, w.waited("small"), w.waited("big"))
 }
 
 // A restart of both processes forgets no stopped instance and starts none. One that has drifted is replaced: the next is launched before it terminates. What

@@ -1,11 +1,16 @@
 package launcher
 
 import (
+	"context"
 	"errors"
 
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/buffer"
+	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/prefetch"
 	"github.com/slipway-k8s/slipway/launcher/server"
 	"github.com/slipway-k8s/slipway/launcher/standby"
@@ -41,10 +46,25 @@ func (l *Launcher) disks(p parts) error {
 	}
 	sleepers, err := standby.New(standby.Config{
 		Client: l.manager.GetClient(), Cloud: l.config.Cloud, Ender: p.terminator, Guard: p.leader, Events: l.recorders.slipway, Ours: p.beside.ours,
-		Needed: needed, Disk: p.buffers.Disk, Failed: (&lateServer{server: p.server, decisions: p.decisions}).failed, Registerer: l.registerer,
+		Needed: needed, Disk: p.buffers.Disk, Hibernation: l.hibernation, Failed: (&lateServer{server: p.server, decisions: p.decisions}).failed, Registerer: l.registerer,
 	})
 	if err != nil {
 		return err
 	}
 	return errors.Join(images.SetupWithManager(l.manager), sleepers.SetupWithManager(l.manager))
+}
+
+// hibernation reports whether the class of a claim's node has its instances hibernated, and why EC2 cannot. A class that is gone wants nothing.
+func (l *Launcher) hibernation(ctx context.Context, claim *karpv1.NodeClaim) (wanted bool, cannot string, err error) {
+	if claim.Spec.NodeClassRef == nil {
+		return false, "", nil
+	}
+	class := &awsv1.EC2NodeClass{}
+	if err := l.manager.GetClient().Get(ctx, client.ObjectKey{Name: claim.Spec.NodeClassRef.Name}, class); err != nil {
+		return false, "", client.IgnoreNotFound(err)
+	}
+	if class.Annotations[catalog.HibernateAnnotation] != "true" {
+		return false, "", nil
+	}
+	return true, l.config.Cloud.NoHibernation(class, claim.Labels[corev1.LabelInstanceTypeStable]), nil
 }

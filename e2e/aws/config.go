@@ -47,6 +47,9 @@ type Config struct {
 	RunningAfter time.Duration
 	// StoppedAfter is how long instances are stopping; default 20 s, negative means no time.
 	StoppedAfter time.Duration
+	// HibernatedAfter is the same for one that is hibernated; default 30 s, negative means no time. HibernatesFrom is its least age; default 2 min (EC2
+	// user guide, "Troubleshoot EC2 instance hibernation"), negative means none.
+	HibernatedAfter, HibernatesFrom time.Duration
 	// TerminatedAfter is how long instances shut down; default 20 s, negative means no time.
 	TerminatedAfter time.Duration
 	// ForgottenAfter is how long DescribeInstances lists terminated instances; default 1 h.
@@ -102,6 +105,8 @@ func (c *Config) setDefaults() {
 		{&c.SpotNotice, 2 * time.Minute},
 		{&c.RunningAfter, 4 * time.Second},
 		{&c.StoppedAfter, 20 * time.Second},
+		{&c.HibernatedAfter, 30 * time.Second},
+		{&c.HibernatesFrom, 2 * time.Minute},
 		{&c.TerminatedAfter, 20 * time.Second},
 		{&c.ForgottenAfter, time.Hour},
 		{&c.AnswerAfter, 5 * time.Millisecond},

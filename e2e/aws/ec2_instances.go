@@ -49,6 +49,7 @@ type (
 		ENA         bool                            `xml:"enaSupport"`
 		CPU         cpuXML                          `xml:"cpuOptions"`
 		Metadata    hardware.Metadata               `xml:"metadataOptions"`
+		Hibernates  bool                            `xml:"hibernationOptions>configured"`
 		Platform    string                          `xml:"platformDetails"`
 		PlatformOf  string                          `xml:"platform,omitempty"`
 		Reservation string                          `xml:"capacityReservationId,omitempty"`
@@ -110,7 +111,7 @@ func (s *Server) instanceShape(m machine) instanceXML {
 		Launched: wire.Timestamp(m.LaunchTime), Placement: placementXML{Zone: m.Zone, ZoneID: m.ZoneID, Tenancy: m.tenancy},
 		Monitoring: "disabled", Arch: m.Architecture, RootType: "ebs", RootName: m.rootDevice, Virtual: "hvm",
 		SpotRequest: m.spotRequest, Token: m.token, Tags: tagSet(m.tagsNow(time.Now())), Hypervisor: "xen", EBS: true, ENA: true,
-		CPU: cpuXML{info.Cores, info.VCPUs / max(1, info.Cores)}, Metadata: m.metadata,
+		CPU: cpuXML{info.Cores, info.VCPUs / max(1, info.Cores)}, Metadata: m.metadata, Hibernates: m.Hibernates,
 		Platform: image{Windows: m.Windows}.details(), PlatformOf: image{Windows: m.Windows}.platform(),
 	}
 	if m.monitoring {
@@ -290,14 +291,14 @@ func (p powerCalls) stopInstances(_ context.Context, r request) (any, error) {
 		return nil, err
 	}
 	for _, m := range all {
-		if refused := stoppable(m, r.Params.Bool("Hibernate")); refused != nil {
+		if refused := p.stoppable(m, r.Params.Bool("Hibernate")); refused != nil {
 			return nil, refused
 		}
 	}
 	if err := dryRun(r.Params); err != nil {
 		return nil, err
 	}
-	return p.changed(all, func(m machine) { p.stop(m.ID) }), nil
+	return p.changed(all, func(m machine) { p.stop(m.ID, r.Params.Bool("Hibernate")) }), nil
 }
 
 // startInstances starts stopped instances. One that runs stays so. All must be able to start, or none is started.

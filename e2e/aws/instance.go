@@ -76,6 +76,10 @@ type Instance struct {
 	LaunchTime time.Time
 	// Starts is how often it was started after a stop.
 	Starts int
+	// Hibernates means that it was launched with hibernation configured.
+	Hibernates bool
+	// Hibernated means that its last stop was a hibernation: its next start goes on from there.
+	Hibernated bool
 	// Context is that of the fleet that launched it; empty for none.
 	Context string
 	// Tags are its tags.

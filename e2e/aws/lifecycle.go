@@ -21,6 +21,7 @@ type launch struct {
 	template     string
 	userData     string
 	rootGiB      int64
+	hibernates   bool
 	tags         map[string]string
 	price        float64
 	reservation  string
@@ -61,7 +62,7 @@ func (s *Server) start(l launch) (Instance, error) {
 			MaxENIs: l.info.ENIs(), IPv4PerENI: l.info.Limits.IPv4PerInterface,
 			LocalStorageGiB: int64(l.info.Disks.Count) * int64(l.info.Disks.GB) * 1e9 >> 30, RootVolumeGiB: l.rootGiB,
 			State: StatePending, Context: l.context, FailJoin: !l.visible && s.faults.takeFailJoin(), LaunchTime: now,
-			Tags: maps.Clone(l.tags), Price: l.price,
+			Tags: maps.Clone(l.tags), Price: l.price, Hibernates: l.hibernates,
 		},
 		placement: l.placement, reservation: l.reservation, reserved: l.reserved, market: l.market, launchIndex: l.index,
 		launchedAt: now, visibleAt: now,
@@ -139,28 +140,53 @@ func incorrectState(id, wanted string) *wire.Error {
 }
 
 // stoppable returns why an instance cannot be stopped (API reference, StopInstances).
-func stoppable(m machine, hibernate bool) *wire.Error {
+func (p powerCalls) stoppable(m machine, hibernate bool) *wire.Error {
 	switch {
 	case m.CapacityType == Spot:
 		return wire.Errorf("UnsupportedOperation",
 			"You can't stop the Spot Instance '%s' because it is associated with a one-time Spot Instance request. You can only stop Spot Instances associated with persistent Spot Instance requests.", m.ID)
 	case m.market == marketBlock:
 		return wire.Errorf("UnsupportedOperation", "The instance '%s' runs in a Capacity Block and cannot be stopped.", m.ID)
-	case hibernate:
-		// No launch here enables it: HibernationOptions of launch templates are not simulated.
+	case hibernate && !m.Hibernates:
 		return wire.Errorf("UnsupportedHibernationConfiguration", "The instance '%s' is not configured for hibernation.", m.ID)
+	case hibernate && m.State == StateRunning && time.Since(m.LaunchTime) < p.of.cfg.Clock.Scale(p.of.cfg.HibernatesFrom):
+		return wire.Errorf("IncorrectInstanceState", "The instance '%s' is not ready to hibernate yet. Retry in a few minutes.", m.ID)
 	case m.State != StateRunning && !m.Asleep():
 		return incorrectState(m.ID, "stopped")
 	}
 	return nil
 }
 
-func (p powerCalls) stop(id string) {
-	if !p.of.move(id, StateStopping, userShutdown(), StateRunning) {
+func (p powerCalls) stop(id string, hibernate bool) {
+	reason, takes := userShutdown(), p.of.cfg.StoppedAfter
+	if hibernate {
+		reason = stateReason{"Client.UserInitiatedHibernate", "Client.UserInitiatedHibernate: User initiated hibernate"}
+		takes = p.of.cfg.HibernatedAfter
+	}
+	if !p.of.move(id, StateStopping, reason, StateRunning) {
 		return
 	}
+	p.of.instances.change(id, func(m *machine) { m.Hibernated = hibernate })
 	p.of.reservations.leave(id)
-	p.of.after(p.of.jitter(p.of.cfg.StoppedAfter), func() { p.of.move(id, StateStopped, userShutdown(), StateStopping) })
+	p.of.after(p.of.jitter(takes), func() { p.of.move(id, StateStopped, reason, StateStopping) })
+}
+
+// noHibernation returns why an instance cannot be launched for hibernation (EC2 user guide, "Prerequisites for EC2 instance hibernation").
+func noHibernation(l launch) *wire.Error {
+	root, missing := l.volumes[0], ""
+	switch mib := int64(root.GiB) << 10; {
+	case l.info.Metal:
+		missing = "Hibernation is not supported for the instance type " + l.info.Name
+	case l.info.MemoryMiB >= 150<<10 || l.image.Windows && l.info.MemoryMiB > 16<<10:
+		missing = "The memory of the instance type " + l.info.Name + " is too large for hibernation"
+	case !root.Encrypted:
+		missing = "Hibernation requires an encrypted root volume"
+	case mib <= l.info.MemoryMiB:
+		missing = "The root volume is not large enough to store the contents of the memory"
+	default:
+		return nil
+	}
+	return wire.Errorf("UnsupportedHibernationConfiguration", "%s.", missing)
 }
 
 // startable returns why an instance cannot be started (API reference, StartInstances): its state, its quota, or EC2's capacity.

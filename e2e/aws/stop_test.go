@@ -6,8 +6,10 @@ import (
 
 	awssdk "github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
 	"github.com/slipway-k8s/slipway/e2e/aws"
+	"github.com/slipway-k8s/slipway/e2e/clock"
 )
 
 func inState(t *testing.T, server *aws.Server, id, state string) {
@@ -81,6 +83,55 @@ func TestStopsThatAreRefused(t *testing.T) {
 	wantCode(t, err, "IncorrectInstanceState")
 	_, err = client.StartInstances(t.Context(), &ec2.StartInstancesInput{InstanceIds: ids})
 	wantCode(t, err, "IncorrectInstanceState")
+}
+
+// hibernating adapts a launch template for hibernation, with a root volume of a size.
+func hibernating(t *testing.T, server *aws.Server, name string, gib int32, encrypted bool) {
+	t.Helper()
+	in := templateInput(t, ec2Client(server), name)
+	in.LaunchTemplateData.HibernationOptions = &ec2types.LaunchTemplateHibernationOptionsRequest{Configured: awssdk.Bool(true)}
+	in.LaunchTemplateData.BlockDeviceMappings = []ec2types.LaunchTemplateBlockDeviceMappingRequest{{
+		DeviceName: awssdk.String("/dev/xvda"), Ebs: &ec2types.LaunchTemplateEbsBlockDeviceRequest{VolumeSize: awssdk.Int32(gib), Encrypted: awssdk.Bool(encrypted)},
+	}}
+	if _, err := ec2Client(server).CreateLaunchTemplate(t.Context(), in); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// An instance that was launched for it hibernates, but not at once, and comes back. EC2 launches none that lacks a prerequisite.
+func TestHibernation(t *testing.T) {
+	server := start(t, func(c *aws.Config) { c.Clock = clock.New(10); c.HibernatesFrom = 20 * time.Second })
+	client := ec2Client(server)
+	from := func(template, instanceType string, gib int32, encrypted bool) *ec2.CreateFleetOutput {
+		hibernating(t, server, template, gib, encrypted)
+		in := fleetInput(t, server, 1, instanceType)
+		in.LaunchTemplateConfigs[0].LaunchTemplateSpecification.LaunchTemplateName = &template
+		return createFleet(t, server, in)
+	}
+	id := launched(from("good", "m5.large", 20, true))[0]
+	inState(t, server, id, aws.StateRunning)
+	hibernate := &ec2.StopInstancesInput{InstanceIds: []string{id}, Hibernate: awssdk.Bool(true)}
+	_, err := client.StopInstances(t.Context(), hibernate)
+	wantCode(t, err, "IncorrectInstanceState")
+	eventually(t, "the instance to hibernate", func() bool { _, err := client.StopInstances(t.Context(), hibernate); return err == nil })
+	inState(t, server, id, aws.StateStopped)
+	got := described(t, client, &ec2.DescribeInstancesInput{InstanceIds: []string{id}})[0]
+	if !instance(t, server, id).Hibernated || !awssdk.ToBool(got.HibernationOptions.Configured) || awssdk.ToString(got.StateReason.Code) != "Client.UserInitiatedHibernate" {
+		t.Errorf("a hibernated instance is %+v", got)
+	}
+	if _, err := client.StartInstances(t.Context(), &ec2.StartInstancesInput{InstanceIds: []string{id}}); err != nil {
+		t.Fatal(err)
+	}
+	inState(t, server, id, aws.StateRunning)
+	for name, out := range map[string]*ec2.CreateFleetOutput{
+		"not encrypted":   from("open", "m5.large", 50, false),
+		"a small volume":  from("small", "m5.4xlarge", 50, true),
+		"too much memory": from("much", "r5.8xlarge", 500, true),
+	} {
+		if len(out.Instances) != 0 || len(out.Errors) == 0 || awssdk.ToString(out.Errors[0].ErrorCode) != "UnsupportedHibernationConfiguration" {
+			t.Errorf("%s: %+v, %+v", name, out.Instances, out.Errors)
+		}
+	}
 }
 
 // EC2 promises no capacity to a stopped instance: it stays stopped where there is none.

@@ -74,6 +74,7 @@ func convert(i aws.Instance) instance.Instance {
 		Windows:            i.Windows,
 		Launched:           i.LaunchTime,
 		Starts:             i.Starts,
+		Hibernated:         i.Hibernated,
 		State:              instance.Off,
 		UserData:           i.UserData,
 		NodeGroup:          i.Tags[nodeGroupTag],

@@ -114,7 +114,7 @@ func New(cfg Config) (*Cloud, error) {
 	c.placements = placements{c.ec2, newKept[catalog.PlacementGroup](p.Reservations, partPlacements, m)}
 	c.described = newMerger(gather, c.describeAll)
 	c.tagged = newMerger(gather, c.tagAll)
-	c.power = power{writes: c.writes, measure: m.measure, without: c.without.refused, isUnknown: c.isUnknown}
+	c.power = power{writes: c.writes, measure: m.measure, without: c.without.refused, isUnknown: c.isUnknown, facts: c.known.of, hibernation: newHibernation()}
 	return c, nil
 }
 

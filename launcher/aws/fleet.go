@@ -54,6 +54,12 @@ func (c *Cloud) forgetTemplates(request *launchRequest) {
 // error.
 func (c *Cloud) launchError(request *launchRequest, err error) (cloud.LaunchOutput, error) {
 	v := judge(err)
+	if code(err) == unsupportedHibernation {
+		// Another launch, without it, follows.
+		failures := request.all(code(err), message(err), v)
+		request.noteHibernation(c.hibernation, failures)
+		return cloud.LaunchOutput{Failures: plain(slices.Concat(request.skipped, failures))}, nil
+	}
 	switch v.cause {
 	case cloud.CauseCapacity, cloud.CauseQuota, cloud.CauseSpotRole:
 		failures := c.remember(request.all(code(err), message(err), v))
@@ -93,6 +99,7 @@ func (c *Cloud) launchOutput(request *launchRequest, out *ec2.CreateFleetOutput)
 		}
 	}
 	failures = c.remember(failures)
+	request.noteHibernation(c.hibernation, failures)
 	if len(result.InstanceIDs) == 0 {
 		if f, ok := classFault(failures); ok {
 			return cloud.LaunchOutput{}, &cloud.NodeClassError{Class: request.class, Reason: f.Condition, Message: f.Message, Cause: f.Cause, Code: f.Reason}
@@ -100,6 +107,15 @@ func (c *Cloud) launchOutput(request *launchRequest, out *ec2.CreateFleetOutput)
 	}
 	result.Failures = plain(slices.Concat(request.skipped, failures))
 	return result, nil
+}
+
+// noteHibernation records the failures that are about hibernation.
+func (r *launchRequest) noteHibernation(in *hibernation, failures []fleetFailure) {
+	for _, f := range failures {
+		if f.Reason == unsupportedHibernation {
+			in.note(r.class, f.Option.InstanceType, f.Message, time.Now())
+		}
+	}
 }
 
 // remember counts and records failures, and returns them with since when EC2 has refused their offerings.

@@ -146,6 +146,12 @@ func instanceOf(in ec2types.Instance) cloud.Instance {
 	if in.State != nil {
 		out.State = cloud.InstanceState(in.State.Name)
 	}
+	if in.HibernationOptions != nil {
+		out.Hibernates = awssdk.ToBool(in.HibernationOptions.Configured)
+	}
+	if in.StateReason != nil {
+		out.Hibernated = awssdk.ToString(in.StateReason.Code) == "Client.UserInitiatedHibernate"
+	}
 	if in.Placement != nil {
 		out.Zone, out.ZoneID = awssdk.ToString(in.Placement.AvailabilityZone), awssdk.ToString(in.Placement.AvailabilityZoneId)
 		out.Tenancy = cmp.Or(string(in.Placement.Tenancy), out.Tenancy)

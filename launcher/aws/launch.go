@@ -151,6 +151,7 @@ type group struct {
 	imageID       string
 	maxPods, efas int64
 	reservation   cloud.Reservation
+	hibernates    bool
 }
 
 func (c *Cloud) buildRequest(ctx context.Context, in cloud.LaunchInput, options []cloud.Option, known cluster) (*launchRequest, error) {
@@ -195,7 +196,7 @@ func (c *Cloud) buildRequest(ctx context.Context, in cloud.LaunchInput, options 
 			request.skip(o, "NoSubnet", "no subnet of the class is in this zone")
 		default:
 			request.subnets[subnet.id] = subnet
-			g := group{image, o.MaxPods, o.EFAs, o.Reservation}
+			g := group{image, o.MaxPods, o.EFAs, o.Reservation, in.Hibernate && c.hibernation.why(in.Class, market.facts[o.InstanceType], time.Now()) == ""}
 			if _, there := groups[g]; !there {
 				if len(order) == maxTemplates {
 					continue

@@ -45,6 +45,16 @@ func (m *marketCache) get() *market {
 	return m.current
 }
 
+// of returns what is known of an instance type.
+func (m *marketCache) of(instanceType string) (catalog.Facts, bool) {
+	current := m.get()
+	if current == nil {
+		return catalog.Facts{}, false
+	}
+	facts, ok := current.facts[instanceType]
+	return facts, ok
+}
+
 func (m *marketCache) set(next market) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

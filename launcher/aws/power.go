@@ -4,9 +4,13 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
+	awssdk "github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/catalog/ec2error"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 )
@@ -23,12 +27,29 @@ type power struct {
 	without func(o cloud.Option, code ec2error.Code, text string)
 	// isUnknown reports whether a call was refused because the instance does not exist.
 	isUnknown func(ctx context.Context, id string, refused error) bool
+	// facts returns what is known of an instance type.
+	facts func(instanceType string) (catalog.Facts, bool)
+	// hibernation is what EC2 has refused to launch for hibernation.
+	hibernation *hibernation
+}
+
+// NoHibernation implements cloud.Power.
+func (p *power) NoHibernation(class *awsv1.EC2NodeClass, instanceType string) string {
+	facts, known := p.facts(instanceType)
+	if !known {
+		return "EC2 has not said yet whether instances of the type " + instanceType + " do"
+	}
+	return p.hibernation.why(class, facts, time.Now())
 }
 
 // StopInstances implements cloud.Power.
-func (p *power) StopInstances(ctx context.Context, ids []string) map[string]error {
+func (p *power) StopInstances(ctx context.Context, ids []string, hibernate bool) map[string]error {
 	return p.all(ctx, "Stop", ids, func(ids []string) error {
-		_, err := p.writes.StopInstances(ctx, &ec2.StopInstancesInput{InstanceIds: ids})
+		in := &ec2.StopInstancesInput{InstanceIds: ids}
+		if hibernate {
+			in.Hibernate = awssdk.Bool(true)
+		}
+		_, err := p.writes.StopInstances(ctx, in)
 		return err
 	})
 }
@@ -90,7 +111,7 @@ func (p *power) refused(ctx context.Context, id string, err error) error {
 	switch c := code(err); {
 	case errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded):
 		out.Cause, out.Code = cloud.CauseTransient, ec2error.NoAnswer
-	case c == "UnsupportedOperation" || c == "UnsupportedHibernationConfiguration":
+	case c == "UnsupportedOperation" || c == unsupportedHibernation:
 		out.Cause, out.Reason, out.Message = cloud.CauseInvalid, string(c), withCode(c, message(err))
 	case c == "IncorrectInstanceState":
 		// It is on its way to another state.

@@ -30,7 +30,7 @@ func (r *launchRequest) fill(in cloud.LaunchInput, order []group, groups overrid
 		},
 	}
 	for _, g := range order {
-		spec.imageID, spec.maxPods, spec.efas, spec.reservation = g.imageID, g.maxPods, g.efas, g.reservation
+		spec.imageID, spec.maxPods, spec.efas, spec.reservation, spec.hibernates = g.imageID, g.maxPods, g.efas, g.reservation, g.hibernates
 		t, err := spec.template()
 		if err != nil {
 			return &cloud.NodeClassError{Class: in.Class.Name, Reason: "UserDataInvalid", Message: err.Error()}

@@ -34,8 +34,10 @@ type templateSpec struct {
 	taints       []cloud.Taint
 	tags         map[string]string
 	// efas is the number of EFA interfaces of the instance, one per network card; 0 leaves the network to the class.
-	efas        int64
-	tenancy     string
+	efas    int64
+	tenancy string
+	// hibernates configures the instance for hibernation.
+	hibernates  bool
 	reservation cloud.Reservation
 	// placementGroup is the ID of the placement group, empty for none; partition is the number of its partition, 0 leaves it to EC2.
 	placementGroup string
@@ -64,6 +66,9 @@ func (s templateSpec) template() (*ec2.CreateLaunchTemplateInput, error) {
 		data.IamInstanceProfile = &ec2types.LaunchTemplateIamInstanceProfileSpecificationRequest{
 			Name: awssdk.String(s.class.Status.InstanceProfile),
 		}
+	}
+	if s.hibernates {
+		data.HibernationOptions = &ec2types.LaunchTemplateHibernationOptionsRequest{Configured: awssdk.Bool(true)}
 	}
 	s.setNetwork(data)
 	setReservation(data, s.reservation, len(s.class.Spec.CapacityReservationSelectorTerms) > 0)
@@ -99,7 +104,8 @@ func (s templateSpec) userData() userdata.Input {
 	in := userdata.Input{
 		Family: s.class.AMIFamily(), Cluster: s.cluster.Cluster, Kubelet: s.class.Spec.Kubelet, MaxPods: s.maxPods,
 		Labels: labels, RAID0: raid0(s.class), Custom: awssdk.ToString(s.class.Spec.UserData),
-		Prefetch: s.class.Annotations[catalog.PrefetchAnnotation] != catalog.PrefetchOff,
+		Hibernates: s.hibernates,
+		Prefetch:   s.class.Annotations[catalog.PrefetchAnnotation] != catalog.PrefetchOff,
 	}
 	for _, t := range s.taints {
 		in.Taints = append(in.Taints, corev1.Taint{Key: t.Key, Value: t.Value, Effect: corev1.TaintEffect(t.Effect)})

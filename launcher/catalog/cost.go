@@ -92,16 +92,18 @@ func volumes(class NodeClass) []BlockDevice {
 }
 
 // DefaultVolumes returns the volumes of nodes whose class has no spec.blockDeviceMappings, by AMI family: 20 GiB for the files of kubelet and
-// containerd (50 GiB for Windows), and on Bottlerocket 4 GiB for the system. A custom AMI keeps its own.
+// containerd (50 GiB for Windows), and on Bottlerocket 4 GiB for the system. They are encrypted. A custom AMI keeps its own.
 func DefaultVolumes(family string) []BlockDevice {
 	root := RootDevice(family)
 	switch {
 	case root == "":
 		return nil
 	case family == FamilyBottlerocket:
-		return []BlockDevice{{DeviceName: "/dev/xvda", SizeBytes: 4 << 30}, {DeviceName: root, SizeBytes: DefaultVolumeBytes}}
+		return []BlockDevice{
+			{DeviceName: "/dev/xvda", SizeBytes: 4 << 30, Encrypted: true}, {DeviceName: root, SizeBytes: DefaultVolumeBytes, Encrypted: true},
+		}
 	}
-	return []BlockDevice{{DeviceName: root, SizeBytes: defaultVolumeBytes(family)}}
+	return []BlockDevice{{DeviceName: root, SizeBytes: defaultVolumeBytes(family), Encrypted: true}}
 }
 
 // Cost is what a node costs, in USD per hour and by part.

@@ -15,6 +15,8 @@ type Facts struct {
 	Hypervisor string
 	// BareMetal, Burstable and CurrentGeneration are EC2's flags of the same names.
 	BareMetal, Burstable, CurrentGeneration bool
+	// Hibernation means that EC2 can hibernate instances of the type: its flag hibernationSupported.
+	Hibernation bool
 	// EncryptionInTransit means that traffic between instances is encrypted.
 	EncryptionInTransit bool
 	// NestedVirtualization means that its CPUs can run virtual machines.
@@ -132,6 +134,8 @@ type BlockDevice struct {
 	Root bool
 	// SizeBytes is the volume's size; 0 if not set.
 	SizeBytes int64
+	// Encrypted means that the volume is.
+	Encrypted bool
 	// Type is the EBS volume type; empty for gp3.
 	Type string
 	// IOPS and MiBps are the provisioned operations and MiB per second; 0 if not set.

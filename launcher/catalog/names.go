@@ -33,6 +33,9 @@ const (
 	StandbyStateAnnotation = "slipway.dev/standby-state"
 	// StandbyPrepareAnnotation on a standby CapacityBuffer is how long at most a node that is ready waits for its images before it is stopped.
 	StandbyPrepareAnnotation = "slipway.dev/standby-prepare"
+	// HibernateAnnotation on an EC2NodeClass, with the value "true", hibernates the instances of standby CapacityBuffers where EC2 can, instead of stopping
+	// them.
+	HibernateAnnotation = "slipway.dev/hibernate"
 	// NodeAgeAnnotation on a NodePool is the minimum age of its nodes before consolidation disrupts them. It overrides the launcher's
 	// setting.
 	NodeAgeAnnotation = "slipway.dev/consolidation-node-age"

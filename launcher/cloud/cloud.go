@@ -93,6 +93,8 @@ type LaunchInput struct {
 	Tenancy string
 	// Partition is the number of the partition of the class's placement group; 0 leaves it to EC2.
 	Partition int32
+	// Hibernate configures the instances for hibernation, those of offerings that can (NoHibernation).
+	Hibernate bool
 	// Labels are those that the kubelet registers with, slipway's own included.
 	Labels map[string]string
 	// Taints that the kubelet registers with: permanent, start-up and slipway's own.
@@ -211,6 +213,8 @@ type Instance struct {
 	PrivateDNSName string
 	// PrivateIP is the address of the node: IPv6 in an IPv6 cluster, otherwise the private IPv4 address.
 	PrivateIP string
+	// Hibernates means that it was launched with hibernation configured, Hibernated that its last stop was one.
+	Hibernates, Hibernated bool
 	// LaunchTime by EC2's clock.
 	LaunchTime time.Time
 	// Tags by key.

@@ -5,13 +5,19 @@ import (
 	"errors"
 	"fmt"
 
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+
 	"github.com/slipway-k8s/slipway/launcher/catalog/ec2error"
 )
 
-// Power stops instances and starts them again. Both calls return an error for each instance that was refused, by ID: NotFoundError or PowerError.
+// Power stops instances and starts them again. Its calls return an error for each instance that was refused, by ID: NotFoundError or PowerError.
 type Power interface {
-	// StopInstances stops instances. They keep their volumes and addresses; one that is stopping or stopped stays so. Spot instances cannot stop.
-	StopInstances(ctx context.Context, ids []string) map[string]error
+	// StopInstances stops instances. They keep their volumes and addresses; one that is stopping or stopped stays so. Spot instances cannot stop. With
+	// hibernate their memory is kept as well, for which they must have been launched; EC2 refuses it in the first minutes.
+	StopInstances(ctx context.Context, ids []string, hibernate bool) map[string]error
+
+	// NoHibernation returns why instances of the type that are launched from the class cannot hibernate; empty if they can. It answers from caches.
+	NoHibernation(class *awsv1.EC2NodeClass, instanceType string) string
 
 	// StartInstances starts stopped instances, for which EC2 promises no capacity; one that runs stays so. Of an instance that is refused for want of
 	// capacity or for a quota, the offering is recorded as unavailable. It reads ID, InstanceType, Zone and CapacityType.

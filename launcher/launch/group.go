@@ -341,6 +341,7 @@ func (g *group) choose(ctx context.Context) (in cloud.LaunchInput, done bool, er
 	g.relaxed, g.overlays = choice.Relaxed, overlaysOf(choice.Options, g.offered)
 	in = cloud.LaunchInput{
 		Class: class, Options: choice.Options, Tenancy: choice.Tenancy, Partition: choice.Partition, Labels: kubeletLabels(first.Labels),
+		Hibernate:   class.Annotations[catalog.HibernateAnnotation] == "true" && record.StandbyOf(first).Waits(),
 		Prioritized: class.Annotations[prioritizedAnnotation] == "true" || g.overlays.price || first.Annotations[v1alpha1.PriceOverlayAppliedAnnotationKey] != "",
 	}
 	for _, t := range record.Taints(first) {

@@ -213,8 +213,8 @@ func groupKey(c *karpv1.NodeClaim) string {
 		Labels        map[string]string
 		Spec          *karpv1.NodeClaimSpec
 		Types, Launch string
-		EFA           bool
-	}{c.Labels, spec, c.Annotations[catalog.InstanceTypesAnnotation], c.Annotations[catalog.LaunchAnnotation], efa})
+		EFA, Standby  bool
+	}{c.Labels, spec, c.Annotations[catalog.InstanceTypesAnnotation], c.Annotations[catalog.LaunchAnnotation], efa, record.StandbyOf(c).Waits()})
 	if err != nil {
 		return c.Name // A group of its own; the only loss is a shared call.
 	}

@@ -33,7 +33,7 @@ func (c *Controller) act(ctx context.Context, o Observed, d Decision) (time.Dura
 	case Stop:
 		return c.stop(ctx, o, d.Message)
 	case Sleep:
-		return pollNeed, c.sleep(ctx, o.Claim)
+		return pollNeed, c.sleep(ctx, o)
 	case Start:
 		return c.start(ctx, o)
 	case End:
@@ -83,15 +83,27 @@ func (c *Controller) stop(ctx context.Context, o Observed, missing string) (time
 		klog.FromContext(ctx).Info("Stopping an instance for a standby buffer", "nodeClaim", klog.KObj(o.Claim), "missing", missing)
 	}
 	id := index.InstanceID(o.Claim.Status.ProviderID)
-	err := c.stops.do(ctx, id)
+	hibernate, _, err := c.hibernation(ctx, o.Claim)
+	if err != nil {
+		return 0, err
+	}
+	call := &c.stops
+	if hibernate {
+		call = &c.hibernations
+	}
+	err = call.do(ctx, id)
 	refused, is := cloud.AsPower(err)
 	switch {
-	case err == nil || is && refused.Cause.Passing() || cloud.IsNotFound(err):
+	case err == nil || cloud.IsNotFound(err):
 		return pollStop, nil // An instance that does not exist is collected.
+	case hibernate && is && aboutHibernation(refused):
+		return c.notHibernated(ctx, o, refused)
+	case is && refused.Cause.Passing():
+		return pollStop, nil
 	case !is:
 		return 0, fmt.Errorf("stopping instance %s: %w", id, err)
 	}
-	c.remember(o.Claim.UID, func(r *remembered) { r.refused = time.Now() })
+	c.remember(o.Claim.UID, func(r *remembered) { r.again = time.Now().Add(stopAgain) })
 	c.config.Events.Eventf(o.Claim, corev1.EventTypeWarning, "StandbyNotStopped", "The instance runs on: %s", refused.Message)
 	if err := c.condition(ctx, o.Claim, func() {
 		o.Claim.StatusConditions().SetFalse(record.ConditionStandby, refused.Reason, refused.Message)
@@ -102,13 +114,24 @@ func (c *Controller) stop(ctx context.Context, o Observed, missing string) (time
 }
 
 // sleep deletes the Node of a stopped instance, so that nothing counts it as capacity, and says what the instance is.
-func (c *Controller) sleep(ctx context.Context, claim *karpv1.NodeClaim) error {
+func (c *Controller) sleep(ctx context.Context, o Observed) error {
+	claim := o.Claim
 	if err := c.removeNode(ctx, claim); err != nil {
 		return err
 	}
+	reason, is := asleep, "stopped"
+	_, why, err := c.hibernation(ctx, claim)
+	switch {
+	case err != nil:
+		return err
+	case o.Hibernated:
+		reason, is, why = hibernated, "hibernated", ""
+	case why != "":
+		why = ". It is not hibernated: " + why
+	}
 	if err := c.condition(ctx, claim, func() {
 		set := claim.StatusConditions()
-		set.SetTrueWithReason(record.ConditionStandby, "Asleep", "The instance is stopped until a pod is promised its node")
+		set.SetTrueWithReason(record.ConditionStandby, reason, "The instance is "+is+" until a pod is promised its node"+why)
 		set.SetUnknownWithReason(karpv1.ConditionTypeRegistered, record.ConditionStandby, "The instance is stopped")
 		set.SetUnknownWithReason(karpv1.ConditionTypeInitialized, record.ConditionStandby, "The instance is stopped")
 	}); err != nil {
@@ -118,7 +141,7 @@ func (c *Controller) sleep(ctx context.Context, claim *karpv1.NodeClaim) error {
 		return err
 	}
 	c.metrics.stops.WithLabelValues(claim.Labels[karpv1.NodePoolLabelKey]).Inc()
-	c.config.Events.Eventf(claim, corev1.EventTypeNormal, "StandbyAsleep", "Instance %s is stopped and waits for pods", index.InstanceID(claim.Status.ProviderID))
+	c.config.Events.Eventf(claim, corev1.EventTypeNormal, "StandbyAsleep", "Instance %s is %s and waits for pods%s", index.InstanceID(claim.Status.ProviderID), is, why)
 	return nil
 }
 

@@ -75,8 +75,8 @@ func (c crashingStatus) Patch(ctx context.Context, o client.Object, p client.Pat
 }
 
 // StopInstances stops instances.
-func (c crashing) StopInstances(ctx context.Context, ids []string) map[string]error {
-	return c.power(ids, func() map[string]error { return c.Cloud.StopInstances(ctx, ids) })
+func (c crashing) StopInstances(ctx context.Context, ids []string, hibernate bool) map[string]error {
+	return c.power(ids, func() map[string]error { return c.Cloud.StopInstances(ctx, ids, hibernate) })
 }
 
 // StartInstances starts instances.

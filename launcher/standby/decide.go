@@ -24,6 +24,12 @@ const (
 	pollStop, pollAsleep = 3 * time.Second, 2 * time.Minute
 	// pollNeed is when it is looked again whether the buffer needs the instance.
 	pollNeed = 10 * time.Second
+	// stopAgain is when a stop is tried again that EC2 refused, hibernateAgain when it may have refused it because the instance had just been launched.
+	stopAgain, hibernateAgain = time.Minute, 10 * time.Second
+	// hibernateWithin is the age of an instance up to which that may be so: EC2 hibernates none within some two minutes after its launch.
+	hibernateWithin = 5 * time.Minute
+	// hibernatedFor is how long an instance stays hibernated: EC2 does not support more than 60 days.
+	hibernatedFor = 59 * 24 * time.Hour
 	// startAgain is when a start is repeated.
 	startAgain = 500 * time.Millisecond
 )
@@ -34,7 +40,12 @@ const (
 	Unneeded = "standby_unneeded"
 	// NotStarted means that EC2 did not start the instance: its pods have another node launched.
 	NotStarted = "standby_not_started"
+	// HibernatedLong means that the instance was hibernated for as long as EC2 supports: its buffer has another one launched.
+	HibernatedLong = "standby_hibernated_long"
 )
+
+// The reasons of the condition Standby of an instance that is stopped, by how it was.
+const asleep, hibernated = "Asleep", "Hibernated"
 
 // Action is what is to be done about an instance.
 type Action string
@@ -75,10 +86,12 @@ type Observed struct {
 	Known bool
 	// Within is how long at most a node that is ready waits for its images.
 	Within time.Duration
-	// Refused is when EC2 refused to stop the instance last; zero if it did not.
-	Refused time.Time
+	// StopAfter is when a stop is tried again that EC2 refused; zero if it did not.
+	StopAfter time.Time
 	// Instance is the state that EC2 returned; empty if EC2 was not asked, or did not return the instance.
 	Instance cloud.InstanceState
+	// Hibernated means that its last stop was a hibernation, as EC2 returned it.
+	Hibernated bool
 }
 
 // Decision is what to do now, and when to look again without an event.
@@ -115,6 +128,8 @@ func Decide(o Observed) Decision {
 			return Decision{Do: Start}
 		case o.Instance == cloud.StateRunning || o.Instance == cloud.StatePending:
 			return Decision{Do: Stop} // Another started it.
+		case isHibernated(o.Claim) && o.Now.Sub(s.Since) >= hibernatedFor:
+			return Decision{Do: End, Reason: HibernatedLong, Message: "its instance has been hibernated for " + catalog.CountText(int(hibernatedFor/(24*time.Hour)), "day")}
 		}
 		return Decision{After: pollNeed}
 	case record.StandbyStarting:
@@ -132,7 +147,7 @@ func preparing(o Observed) Decision {
 		return Decision{Do: Keep}
 	case initialized == nil || initialized.Reason != record.ConditionStandby || o.ReadySince.IsZero() || !o.Known:
 		return Decision{After: pollNeed} // Package join says so when only the stop is left.
-	case !o.Refused.IsZero() && o.Now.Sub(o.Refused) < time.Minute:
+	case o.Now.Before(o.StopAfter):
 		return Decision{After: pollNeed}
 	}
 	if left := o.Within - o.Now.Sub(o.ReadySince); left > 0 && len(o.Missing)+o.Starting > 0 {
@@ -163,4 +178,10 @@ func stopping(o Observed, s record.Standby) Decision {
 		return Decision{Do: Stop} // A crash came before EC2 was called, or EC2 shows the stop later.
 	}
 	return Decision{After: pollStop}
+}
+
+// isHibernated reports whether the instance of a claim was hibernated when it was stopped.
+func isHibernated(claim *karpv1.NodeClaim) bool {
+	c := conditions.Claim(claim, record.ConditionStandby)
+	return c.IsTrue() && c.Reason == hibernated
 }

@@ -64,7 +64,7 @@ func (s *scene) claim(d *datadriven.TestData, name string) {
 	if d.HasArg("spot") {
 		kind = "spot"
 	}
-	id := s.ec2.Put(cloud.Instance{ID: "i-" + name, InstanceType: "m7g.large", Zone: "us-east-1a", CapacityType: kind})
+	id := s.ec2.Put(cloud.Instance{ID: "i-" + name, InstanceType: "m7g.large", Zone: "us-east-1a", CapacityType: kind, Hibernates: d.HasArg("hibernates")})
 	claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{
 		Name: name, UID: types.UID(name), CreationTimestamp: metav1.Now(), Annotations: map[string]string{catalog.StandbyAnnotation: "buffer"},
 		Labels: map[string]string{
@@ -130,7 +130,12 @@ func (s *scene) show() {
 				said += fmt.Sprintf(", %s=%s %s", c.Type, c.Status, c.Reason)
 			}
 		}
-		s.Log("%s is %s, its instance %s%s", claim.Name, state, s.instance(claim.Name).State, said)
+		i := s.instance(claim.Name)
+		how := string(i.State)
+		if i.Hibernated {
+			how = "hibernated, " + how
+		}
+		s.Log("%s is %s, its instance %s%s", claim.Name, state, how, said)
 	}
 	nodes := &corev1.NodeList{}
 	s.Must(s.API.List(s.t.Context(), nodes))

@@ -65,6 +65,8 @@ type Config struct {
 	// Disk returns a pod of the standby buffer with that UID, whose images are pulled before a node is stopped, and how long a node that is ready waits for
 	// them at most; nil where there is no such buffer.
 	Disk func(buffer string) (*corev1.Pod, time.Duration)
+	// Hibernation reports whether the class of a claim's node has its instances hibernated, and why EC2 cannot; empty if it can.
+	Hibernation func(ctx context.Context, claim *karpv1.NodeClaim) (wanted bool, cannot string, err error)
 	// Failed is called for each claim whose instance EC2 does not start for want of capacity.
 	Failed func(claim *karpv1.NodeClaim, reason, message string)
 	// Registerer registers the metrics.
@@ -75,9 +77,9 @@ type Config struct {
 type Controller struct {
 	config  Config
 	metrics *metrics
-	// stops and starts are the calls of EC2, many instances in one.
-	stops  together[string]
-	starts together[cloud.Instance]
+	// stops, hibernations and starts are the calls of EC2, many instances in one.
+	stops, hibernations together[string]
+	starts              together[cloud.Instance]
 
 	mu sync.Mutex
 	// claims are what is remembered of each claim.
@@ -86,8 +88,10 @@ type Controller struct {
 
 // remembered is what is known of a claim between two rounds. A restart loses nothing of it that counts.
 type remembered struct {
-	// unneeded is since when its buffer has no room planned on it, refused when EC2 refused to stop it last, checked when EC2 was asked about it last.
-	unneeded, refused, checked time.Time
+	// unneeded is since when its buffer has no room planned on it, again when a stop is tried again that EC2 refused, checked when EC2 was asked about it last.
+	unneeded, again, checked time.Time
+	// awake is why EC2 refused to hibernate it: it is stopped instead.
+	awake string
 	// ended means that its termination has begun: the cache may not show it yet.
 	ended bool
 }
@@ -96,7 +100,7 @@ type remembered struct {
 func New(c Config) (*Controller, error) {
 	given := []bool{
 		c.Client != nil, c.Cloud != nil, c.Ender != nil, c.Guard != nil, c.Events != nil, c.Ours != nil, c.Needed != nil, c.Disk != nil, c.Failed != nil,
-		c.Registerer != nil,
+		c.Hibernation != nil, c.Registerer != nil,
 	}
 	if slices.Contains(given, false) {
 		return nil, errors.New("standby: every field of Config is required")
@@ -104,9 +108,15 @@ func New(c Config) (*Controller, error) {
 	m, err := newMetrics(c.Registerer)
 	return &Controller{
 		config: c, metrics: m, claims: map[types.UID]remembered{},
-		stops:  together[string]{call: c.Cloud.StopInstances, id: func(id string) string { return id }},
-		starts: together[cloud.Instance]{call: c.Cloud.StartInstances, id: func(i cloud.Instance) string { return i.ID }},
+		stops:        together[string]{call: stopCall(c.Cloud, false), id: func(id string) string { return id }},
+		hibernations: together[string]{call: stopCall(c.Cloud, true), id: func(id string) string { return id }},
+		starts:       together[cloud.Instance]{call: c.Cloud.StartInstances, id: func(i cloud.Instance) string { return i.ID }},
 	}, err
+}
+
+// stopCall returns the call that stops instances, or hibernates them.
+func stopCall(of cloud.Power, hibernate bool) func(context.Context, []string) map[string]error {
+	return func(ctx context.Context, ids []string) map[string]error { return of.StopInstances(ctx, ids, hibernate) }
 }
 
 // SetupWithManager adds the reconciler to a manager.
@@ -183,7 +193,7 @@ func (c *Controller) observe(ctx context.Context, claim *karpv1.NodeClaim) (Obse
 			r.unneeded = o.Now
 		}
 	})
-	o.UnneededSince, o.Refused = r.unneeded, r.refused
+	o.UnneededSince, o.StopAfter = r.unneeded, r.again
 	if record.StandbyOf(claim).State == record.StandbyPreparing {
 		return o, c.observeNode(ctx, &o)
 	}
@@ -202,7 +212,7 @@ func (c *Controller) observeInstance(ctx context.Context, o *Observed) error {
 	}
 	c.remember(o.Claim.UID, func(r *remembered) { r.checked = o.Now })
 	if len(found) == 1 {
-		o.Instance = found[0].State
+		o.Instance, o.Hibernated = found[0].State, found[0].Hibernated
 	}
 	return nil
 }

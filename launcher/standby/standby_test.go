@@ -1,6 +1,7 @@
 package standby_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"testing"
@@ -37,11 +38,15 @@ type scene struct {
 	// unneeded are NodeClaims without room of their buffer.
 	unneeded map[string]bool
 	images   []string
+	// hibernate means that the class wants hibernation, cannot is why EC2 does not have it.
+	hibernate bool
+	cannot    string
 }
 
 // TestScenarios runs the files of testdata, each in a bubble of its own time:
 //
-//	claim NAME [spot] [foreign]      an instance was launched for the buffer, which runs
+//	claim NAME [spot] [foreign] [hibernates]
+//	                                 an instance was launched for the buffer, which runs
 //	node NAME [images=IMAGE] [starting=N] [gone]
 //	                                 its node is ready, and only the stop is left; N pods on it have not started
 //	promise NAME | withdraw NAME     a pod is promised the node; the pod is deleted
@@ -50,6 +55,7 @@ type scene struct {
 //	capacity N                       EC2 has capacity for so many starts
 //	fail CALL N                      so many calls fail for a reason that passes
 //	started NAME                     another starts the instance
+//	hibernate [REASON]               the class wants hibernation, which EC2 does not have for a reason
 //	begin N                          so many terminations fail to begin
 //	restart                          the process ends, and another begins
 //	run DURATION                     time goes by
@@ -67,7 +73,7 @@ func TestScenarios(t *testing.T) {
 func newScene(t *testing.T) *scene {
 	t.Helper()
 	s := &scene{
-		Scene: scenariotest.New(t, &karpv1.NodeClaim{}, &corev1.Node{}), t: t, ec2: memory.New(memory.Config{}), unneeded: map[string]bool{},
+		Scene: scenariotest.New(t, &karpv1.NodeClaim{}, &corev1.Node{}), t: t, ec2: memory.New(memory.Config{HibernateAfter: 2 * time.Minute}), unneeded: map[string]bool{},
 		images: []string{"r.io/web:1"},
 	}
 	s.restart()
@@ -94,6 +100,7 @@ func (s *scene) serve(api client.Client, ec2 standby.Cloud) {
 			}
 			return &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Image: s.images[0]}}}}, time.Minute
 		},
+		Hibernation: func(context.Context, *karpv1.NodeClaim) (bool, string, error) { return s.hibernate, s.cannot, nil },
 		Failed: func(c *karpv1.NodeClaim, reason, message string) {
 			s.LogTimed("failed %s %s: %s", c.Name, reason, message)
 		},
@@ -128,6 +135,8 @@ func (s *scene) command(d *datadriven.TestData) string {
 		s.faults(d)
 	case "started":
 		s.ec2.StartInstances(s.t.Context(), []cloud.Instance{{ID: s.instance(name).ID}})
+	case "hibernate":
+		s.hibernate, s.cannot = true, name
 	case "restart":
 		s.restart()
 	case "run":

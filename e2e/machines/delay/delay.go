@@ -37,11 +37,15 @@ type Times struct {
 	Kubelet Distribution
 	// Restart is the same after a stop, from EC2 accepting the start.
 	Restart Distribution
+	// Resume is the same after hibernation: the memory is read, and nothing boots but the kubelet, which is restarted.
+	Resume Distribution
 	// Network is from the start of the kubelet to the network plugin being ready: the CNI's agent is a DaemonSet whose
 	// image must be pulled and which then attaches addresses.
 	Network Distribution
 	// NetworkAgain is the same after a stop: the agent's image is on the disk, and its addresses are attached.
 	NetworkAgain Distribution
+	// NetworkResumed is the same after hibernation: the agent runs.
+	NetworkResumed Distribution
 	// Devices is from the node's readiness to the device plugin's registration, on machines with accelerators.
 	Devices Distribution
 	// PullSmall, PullMedium and PullLarge are image pulls of some 20 MB, 200 MB and 2 GB or more.
@@ -61,19 +65,21 @@ type Times struct {
 // EC2 are delays close to those of an EKS node on EC2: AL2023, VPC CNI, images from ECR.
 func EC2() Times {
 	return Times{
-		Kubelet:      seconds(20, 25, 45),
-		Network:      seconds(5, 8, 13),
-		Restart:      seconds(10, 12, 15),
-		NetworkAgain: seconds(2, 3, 5),
-		Devices:      seconds(5, 10, 25),
-		PullSmall:    seconds(0.5, 0.9, 2),
-		PullMedium:   seconds(2, 3, 7),
-		PullLarge:    seconds(15, 25, 60),
-		Sandbox:      seconds(0.2, 0.4, 1),
-		Resync:       seconds(0.1, 0.5, 1),
-		Container:    seconds(0.3, 0.5, 1.5),
-		Init:         seconds(0.2, 0.5, 2),
-		Stop:         seconds(0.1, 0.3, 2),
+		Kubelet:        seconds(20, 25, 45),
+		Network:        seconds(5, 8, 13),
+		Restart:        seconds(10, 12, 15),
+		Resume:         seconds(6, 8, 11),
+		NetworkAgain:   seconds(2, 3, 5),
+		NetworkResumed: seconds(0.5, 1, 2),
+		Devices:        seconds(5, 10, 25),
+		PullSmall:      seconds(0.5, 0.9, 2),
+		PullMedium:     seconds(2, 3, 7),
+		PullLarge:      seconds(15, 25, 60),
+		Sandbox:        seconds(0.2, 0.4, 1),
+		Resync:         seconds(0.1, 0.5, 1),
+		Container:      seconds(0.3, 0.5, 1.5),
+		Init:           seconds(0.2, 0.5, 2),
+		Stop:           seconds(0.1, 0.3, 2),
 	}
 }
 
@@ -81,6 +87,7 @@ func EC2() Times {
 // for long when the story begins.
 func (t Times) Immediate() Times {
 	t.Kubelet, t.Network, t.Restart, t.NetworkAgain, t.Devices = Distribution{}, Distribution{}, Distribution{}, Distribution{}, Distribution{}
+	t.Resume, t.NetworkResumed = Distribution{}, Distribution{}
 	return t
 }
 

@@ -54,6 +54,8 @@ type Instance struct {
 	Launched time.Time
 	// Starts is how often it was started after a stop. Its disks are as they were then.
 	Starts int
+	// Hibernated means that the last stop was a hibernation: it goes on from there.
+	Hibernated bool
 	// State is the present state.
 	State State
 	// UserData is what the launch template gave it, decoded.

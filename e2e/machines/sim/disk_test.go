@@ -43,3 +43,23 @@ func TestAStoppedMachineComesBack(t *testing.T) {
 		}
 	})
 }
+
+// A machine that was hibernated is back sooner than one that was stopped.
+func TestAHibernatedMachineGoesOn(t *testing.T) {
+	inBoth(t, func(w *world) {
+		m := machine()
+		off := w.boot(m)
+		w.at(40 * time.Second)
+		off()
+		if err := w.client.CoreV1().Nodes().Delete(w.ctx, nodeName, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		w.at(100 * time.Second)
+		m.Launched, m.Starts, m.Hibernated = time.Now(), 1, true
+		w.boot(m)
+		w.at(108*time.Second + 100*time.Millisecond)
+		if _, err := w.client.CoreV1().Nodes().Get(w.ctx, nodeName, metav1.GetOptions{}); err != nil {
+			t.Errorf("8 s after its start: %v", err)
+		}
+	})
+}

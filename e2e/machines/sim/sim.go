@@ -227,8 +227,10 @@ func (s *Sim) kubelet(ctx context.Context, m instance.Instance) (k *kubelet, sta
 	}
 	log := klog.FromContext(ctx).WithValues("node", klog.KRef("", m.PrivateDNSName), "instanceID", m.ID)
 	network, boot := source.Draw(times.Network, "network"), source.Draw(times.Kubelet, "kubelet")
-	if m.Starts > 0 {
-		again := strconv.Itoa(m.Starts)
+	switch again := strconv.Itoa(m.Starts); {
+	case m.Starts > 0 && m.Hibernated:
+		network, boot = source.Draw(times.NetworkResumed, "network", again), source.Draw(times.Resume, "kubelet", again)
+	case m.Starts > 0:
 		network, boot = source.Draw(times.NetworkAgain, "network", again), source.Draw(times.Restart, "kubelet", again)
 	}
 	started = later(m.Launched.Add(boot), time.Now())

@@ -90,7 +90,7 @@ func fixedTimes() delay.Times {
 	s := func(d time.Duration) delay.Distribution { return delay.Distribution{Min: d, Mode: d, Max: d} }
 	return delay.Times{
 		Kubelet: s(30 * time.Second), Network: s(8 * time.Second), Devices: s(12 * time.Second),
-		Restart: s(12 * time.Second), NetworkAgain: s(3 * time.Second),
+		Restart: s(12 * time.Second), NetworkAgain: s(3 * time.Second), Resume: s(8 * time.Second), NetworkResumed: s(time.Second),
 		PullSmall: s(time.Second), PullMedium: s(3 * time.Second), PullLarge: s(30 * time.Second),
 		Sandbox: s(400 * time.Millisecond), Resync: s(600 * time.Millisecond), Container: s(500 * time.Millisecond),
 		Init: s(2 * time.Second), Stop: s(time.Second),

@@ -31,7 +31,7 @@ func bootstrapScript(in Input) (string, error) {
 		args = append(args, "--local-disks raid0")
 	}
 	script := "#!/bin/bash -xe\n/etc/eks/bootstrap.sh " + strings.Join(args, " \\\n  ") + "\n"
-	return archive(append(parts, newPart(shellScriptType, script))), nil
+	return archive(append(in.withResume(parts), newPart(shellScriptType, script))), nil
 }
 
 // quote returns s as one word for the shell.

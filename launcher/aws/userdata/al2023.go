@@ -81,6 +81,7 @@ func nodeadm(in Input) (string, error) {
 		}
 		parts = slices.Insert(parts, 0, first)
 	}
+	parts = in.withResume(parts)
 	if in.Prefetch {
 		parts = withPrefetch(parts)
 	}

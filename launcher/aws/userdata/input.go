@@ -46,6 +46,8 @@ type Input struct {
 	RAID0 bool
 	// Prefetch adds the unit that pulls the images of promised pods while the network starts, on AL2023 only.
 	Prefetch bool
+	// Hibernates adds the unit that registers the node again after hibernation, on AL2023 and AL2: its Node is deleted meanwhile.
+	Hibernates bool
 	// Custom is spec.userData of the EC2NodeClass.
 	Custom string
 	// atOnce raises the kubelet's limit of concurrent image pulls to the node's number of pods.

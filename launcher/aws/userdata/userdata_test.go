@@ -66,6 +66,8 @@ func custom(text string) func(*Input) { return func(in *Input) { in.Custom = tex
 
 func prefetch(in *Input) { in.Prefetch = true }
 
+func hibernates(in *Input) { in.Hibernates = true }
+
 func ipv6(in *Input) {
 	in.Cluster.IPv6, in.Cluster.ServiceCIDR, in.Cluster.DNS = true, "fd30:1c53:5f8a::/108", "fd30:1c53:5f8a::a"
 }
@@ -97,6 +99,8 @@ func TestRender(t *testing.T) {
 	for name, in := range map[string]Input{
 		"al2023":              input(catalog.FamilyAL2023),
 		"al2023-prefetch":     input(catalog.FamilyAL2023, prefetch, custom("#!/bin/bash\necho hello\n")),
+		"al2023-hibernates":   input(catalog.FamilyAL2023, hibernates),
+		"al2-hibernates":      input(catalog.FamilyAL2, hibernates),
 		"al2023-kubelet-raid": input(catalog.FamilyAL2023, kubelet, raid),
 		"al2023-shell":        input(catalog.FamilyAL2023, custom("#!/bin/bash\necho hello\n")),
 		"al2023-yaml":         input(catalog.FamilyAL2023, custom("apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\nspec: {}\n")),

@@ -22,6 +22,7 @@ func Facts(info ec2types.InstanceTypeInfo) (catalog.Facts, bool) {
 		BareMetal:         value(info.BareMetal),
 		Burstable:         value(info.BurstablePerformanceSupported),
 		CurrentGeneration: value(info.CurrentGeneration),
+		Hibernation:       value(info.HibernationSupported),
 	}
 	if info.VCpuInfo != nil {
 		f.VCPUs = int64(value(info.VCpuInfo.DefaultVCpus))

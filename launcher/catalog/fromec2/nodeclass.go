@@ -32,6 +32,7 @@ func NodeClass(class *awsv1.EC2NodeClass) catalog.NodeClass {
 			d.SizeBytes = m.EBS.VolumeSize.Value()
 		}
 		if m.EBS != nil {
+			d.Encrypted = value(m.EBS.Encrypted)
 			d.Type, d.IOPS, d.MiBps = value(m.EBS.VolumeType), value(m.EBS.IOPS), value(m.EBS.Throughput)
 		}
 		out.BlockDevices = append(out.BlockDevices, d)

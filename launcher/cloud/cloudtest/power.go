@@ -37,15 +37,20 @@ func (s suite) powered(call func() map[string]error) map[string]error {
 	}
 }
 
-// testStopAndStart checks that an instance keeps its name through a stop, that both calls may be repeated, and that one instance which does not exist
+// testStopAndStart checks that no instance is hibernated that was not launched for it, that an instance keeps its name through a stop, that both calls may be repeated, and that one instance which does not exist
 // keeps no other from it.
 func (s suite) testStopAndStart() {
 	const unknown = "i-0fffffffffffffff0"
 	s.resolve()
 	ids := s.launch("launch-a", 2, s.options(karpv1.CapacityTypeOnDemand))
 	before := s.inState(ids, cloud.StateRunning)
+	for id, err := range s.Cloud.StopInstances(s.t.Context(), ids, true) {
+		if p, ok := cloud.AsPower(err); !ok || p.Cause != cloud.CauseInvalid || p.Code != "UnsupportedHibernationConfiguration" {
+			s.t.Errorf("hibernating instance %s, which was launched without it: %v", id, err)
+		}
+	}
 	for range 2 {
-		refused := s.Cloud.StopInstances(s.t.Context(), []string{ids[0], unknown, ids[1]})
+		refused := s.Cloud.StopInstances(s.t.Context(), []string{ids[0], unknown, ids[1]}, false)
 		if len(refused) != 1 || !cloud.IsNotFound(refused[unknown]) {
 			s.t.Fatalf("stopping two instances and an unknown one: %v", refused)
 		}
@@ -64,12 +69,12 @@ func (s suite) testStopAndStart() {
 			s.t.Errorf("before the stop %+v, after the start %+v", before[n], i)
 		}
 	}
-	if refused := s.Cloud.StopInstances(s.t.Context(), nil); len(refused) > 0 {
+	if refused := s.Cloud.StopInstances(s.t.Context(), nil, false); len(refused) > 0 {
 		s.t.Errorf("stopping nothing: %v", refused)
 	}
 	spot := s.launch("launch-b", 1, s.options(karpv1.CapacityTypeSpot))
 	s.inState(spot, cloud.StateRunning)
-	refused := s.Cloud.StopInstances(s.t.Context(), spot)
+	refused := s.Cloud.StopInstances(s.t.Context(), spot, false)
 	if p, ok := cloud.AsPower(refused[spot[0]]); !ok || p.Cause != cloud.CauseInvalid {
 		s.t.Errorf("stopping a spot instance: %v", refused)
 	}
@@ -81,7 +86,7 @@ func (s suite) testStartWithoutCapacity() {
 	s.resolve()
 	ids := s.launch("launch-a", 1, s.options(karpv1.CapacityTypeOnDemand))
 	s.inState(ids, cloud.StateRunning)
-	if refused := s.Cloud.StopInstances(s.t.Context(), ids); len(refused) > 0 {
+	if refused := s.Cloud.StopInstances(s.t.Context(), ids, false); len(refused) > 0 {
 		s.t.Fatal(refused)
 	}
 	asleep := s.inState(ids, cloud.StateStopped)

@@ -57,6 +57,10 @@ type Config struct {
 	VisibilityTimeout time.Duration
 	// ICEFor is how long an offering without capacity stays unavailable; zero means 3 minutes.
 	ICEFor time.Duration
+	// NoHibernation is why no instance can hibernate; empty if those that are launched for it can.
+	NoHibernation string
+	// HibernateAfter is the age from which on an instance can hibernate.
+	HibernateAfter time.Duration
 	// IgnoreTokens makes a call that is repeated with its launch ID launch again, as some EC2 stand-ins do.
 	IgnoreTokens bool
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 )
@@ -11,16 +13,26 @@ import (
 // power implements cloud.Power for its Cloud.
 type power struct{ of *Cloud }
 
+// NoHibernation implements cloud.Power.
+func (p power) NoHibernation(*awsv1.EC2NodeClass, string) string { return p.of.config.NoHibernation }
+
 // StopInstances implements cloud.Power: an instance is stopped at once.
-func (p power) StopInstances(ctx context.Context, ids []string) map[string]error {
+func (p power) StopInstances(ctx context.Context, ids []string, hibernate bool) map[string]error {
 	p.of.mu.Lock()
 	defer p.of.mu.Unlock()
 	return p.each(ctx, Stop, ids, func(i *instance, state cloud.InstanceState) error {
 		switch {
 		case catalog.CapacityTypeOf(i.CapacityType).Interruptible:
 			return &cloud.PowerError{InstanceID: i.ID, Cause: cloud.CauseInvalid, Code: "UnsupportedOperation", Reason: "UnsupportedOperation", Message: "a spot instance cannot be stopped"}
+		case hibernate && !i.Hibernates:
+			return &cloud.PowerError{
+				InstanceID: i.ID, Cause: cloud.CauseInvalid, Code: "UnsupportedHibernationConfiguration", Reason: "UnsupportedHibernationConfiguration",
+				Message: "it was launched without hibernation",
+			}
+		case hibernate && time.Since(i.LaunchTime) < p.of.config.HibernateAfter:
+			return incorrect(i.ID, state)
 		case state == cloud.StateRunning:
-			i.stoppedAt = time.Now()
+			i.stoppedAt, i.Hibernated = time.Now(), hibernate
 		case i.stoppedAt.IsZero():
 			return incorrect(i.ID, state)
 		}
