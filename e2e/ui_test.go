@@ -199,6 +199,7 @@ func TestPage(t *testing.T) {
 	}
 	// Its user may pause disruption: which NodePools are is known, and nothing is changed by asking.
 	w.sees(url+"/local/v1/disruption", http.StatusOK, `{"name":"page","paused":false}`, `"mayChange":true`)
+	w.sees(url+"/local/v1/buffers", http.StatusOK, `"since":`, `"answers":[`)
 	w.sees(url+"/local/v1/none", http.StatusNotFound)
 	// The launcher serves the page as well.
 	if status := w.asked(nil, "", "/ui/app.js", nil); status != http.StatusOK {

@@ -1,12 +1,14 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/decisions"
@@ -25,29 +27,32 @@ func (s *simulation) answerBuffers(cmd *cobra.Command, o *options, format string
 	if err != nil {
 		return err
 	}
-	now := time.Now()
-	list, err := decisions.Read(cmd.Context(), c, s.known.namespace, now)
+	report, err := bufferReport(cmd.Context(), c, s.known.namespace)
 	if err != nil {
 		return err
 	}
-	claims := &karpv1.NodeClaimList{}
-	if err := c.List(cmd.Context(), claims); err != nil {
-		return fmt.Errorf("listing NodeClaims: %w", err)
-	}
-	of, since := make([]*karpv1.NodeClaim, len(claims.Items)), now
-	for i := range claims.Items {
-		of[i] = &claims.Items[i]
-	}
-	for _, d := range list {
-		if d.At.Before(since) {
-			since = d.At
-		}
-	}
-	answers := view.BufferAnswers(list, of)
 	if format == "table" {
-		return view.WriteBufferAnswers(cmd.OutOrStdout(), answers, since, now)
+		return view.WriteBufferAnswers(cmd.OutOrStdout(), report.Answers, report.Since, report.Until)
 	}
 	encoder := json.NewEncoder(cmd.OutOrStdout())
 	encoder.SetIndent("", "  ")
-	return encoder.Encode(answers)
+	return encoder.Encode(report.Answers)
+}
+
+// bufferReport returns what buffers would have cost and saved, by the record of the launcher in a namespace.
+func bufferReport(ctx context.Context, c client.Client, namespace string) (view.BufferReport, error) {
+	now := time.Now()
+	list, err := decisions.Read(ctx, c, namespace, now)
+	if err != nil {
+		return view.BufferReport{}, err
+	}
+	claims := &karpv1.NodeClaimList{}
+	if err := c.List(ctx, claims); err != nil {
+		return view.BufferReport{}, fmt.Errorf("listing NodeClaims: %w", err)
+	}
+	of := make([]*karpv1.NodeClaim, len(claims.Items))
+	for i := range claims.Items {
+		of[i] = &claims.Items[i]
+	}
+	return view.ReportBuffers(list, of, now), nil
 }

@@ -15,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/slipway-k8s/slipway/launcher/view"
 	"github.com/slipway-k8s/slipway/plugin/simulate/market"
 	"github.com/slipway-k8s/slipway/ui"
 	"github.com/slipway-k8s/slipway/ui/forward"
@@ -101,11 +102,14 @@ func (o *options) ownAnswers(ctx context.Context, launcher local.Config, f *uiFl
 	if f.plans.fromAWS || f.plans.prices != "" {
 		prices = func(context.Context) (*market.Market, error) { return fixed, nil }
 	}
-	plans, err := planner.New(planner.Config{Objects: o.clusterObjects, Market: prices, Options: f.plans.options})
+	c, _, err := o.client()
 	if err != nil {
 		return nil, err
 	}
-	c, _, err := o.client()
+	plans, err := planner.New(planner.Config{
+		Objects: o.clusterObjects, Market: prices, Options: f.plans.options,
+		Buffers: func(ctx context.Context) (view.BufferReport, error) { return bufferReport(ctx, c, f.namespace) },
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -44,6 +44,27 @@ type BufferAnswer struct {
 	StandbyPerDay float64 `json:"standbyUSDPerDay"`
 }
 
+// BufferReport is what buffers would have cost and saved, and in which time.
+type BufferReport struct {
+	// Since is when the record of decisions begins, a day ago at most; Until when it was read.
+	Since time.Time `json:"since"`
+	// Until is described at Since.
+	Until time.Time `json:"until"`
+	// Answers by NodePool, and by size.
+	Answers []BufferAnswer `json:"answers"`
+}
+
+// ReportBuffers returns the answers of BufferAnswers with the time that the decisions, read now, cover.
+func ReportBuffers(decisions []Decision, claims []*karpv1.NodeClaim, now time.Time) BufferReport {
+	out := BufferReport{Since: now, Until: now, Answers: BufferAnswers(decisions, claims)}
+	for _, d := range decisions {
+		if d.At.Before(out.Since) {
+			out.Since = d.At
+		}
+	}
+	return out
+}
+
 // arrival is a node that was launched for pods that waited.
 type arrival struct {
 	at   time.Time

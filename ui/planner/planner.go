@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/slipway-k8s/slipway/launcher/view"
 	"github.com/slipway-k8s/slipway/plugin/simulate"
 	"github.com/slipway-k8s/slipway/plugin/simulate/edits"
 	"github.com/slipway-k8s/slipway/plugin/simulate/input"
@@ -39,6 +40,8 @@ type Config struct {
 	Objects func(ctx context.Context) ([]runtime.Object, error)
 	// Market returns what can be bought now.
 	Market func(ctx context.Context) (*market.Market, error)
+	// Buffers returns what buffers would have cost and saved in the last day.
+	Buffers func(ctx context.Context) (view.BufferReport, error)
 	// Options of the planner.
 	Options simulate.Options
 }
@@ -53,12 +56,13 @@ type Server struct {
 	market  kept[*market.Market]
 	edits   kept[Edits]
 	bound   kept[Bound]
+	buffers kept[view.BufferReport]
 }
 
 // New returns a Server.
 func New(c Config) (*Server, error) {
-	if c.Objects == nil || c.Market == nil {
-		return nil, errors.New("planner: Objects and Market are required")
+	if c.Objects == nil || c.Market == nil || c.Buffers == nil {
+		return nil, errors.New("planner: Objects, Market and Buffers are required")
 	}
 	return &Server{config: c, running: semaphore.NewWeighted(1)}, nil
 }
@@ -67,6 +71,7 @@ func New(c Config) (*Server, error) {
 func (s *Server) Register(mux *http.ServeMux) {
 	mux.Handle("GET "+Path+"edits", s.answering(func(ctx context.Context, _ *http.Request) (any, error) { return s.findEdits(ctx) }))
 	mux.Handle("GET "+Path+"bound", s.answering(func(ctx context.Context, _ *http.Request) (any, error) { return s.lowerBound(ctx) }))
+	mux.Handle("GET "+Path+"buffers", s.answering(s.bufferReport))
 	mux.Handle("GET "+Path+"object", s.answering(s.object))
 	mux.Handle("POST "+Path+"whatif", s.answering(s.whatIf))
 }
@@ -142,6 +147,11 @@ func (s *Server) world(ctx context.Context, text string) (edits.World, error) {
 	m := *prices.AtLaunch(out.Objects, out.Options.Now) // A simulation notes what it assumes.
 	out.Market = &m
 	return out, nil
+}
+
+// bufferReport returns what buffers would have cost and saved.
+func (s *Server) bufferReport(ctx context.Context, _ *http.Request) (any, error) {
+	return s.buffers.get(fresh, rests, func() (view.BufferReport, error) { return s.config.Buffers(ctx) })
 }
 
 // Edits is the answer of /local/v1/edits.

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/launcher/view"
 	"github.com/slipway-k8s/slipway/plugin/simulate/market"
 )
 
@@ -66,7 +67,7 @@ func servedAt(t *testing.T, files market.Files, objects ...runtime.Object) (http
 		t.Fatal(err)
 	}
 	reads := 0
-	s, err := New(Config{Market: func(context.Context) (*market.Market, error) { return m, nil }, Objects: func(context.Context) ([]runtime.Object, error) { reads++; return objects, nil }})
+	s, err := New(Config{Market: func(context.Context) (*market.Market, error) { return m, nil }, Objects: func(context.Context) ([]runtime.Object, error) { reads++; return objects, nil }, Buffers: buffered})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,6 +175,28 @@ func TestWhatIfNodesWereGone(t *testing.T) {
 	}
 }
 
+// buffered is what two nodes for three pods give, one of them a minute after the other.
+func buffered(context.Context) (view.BufferReport, error) {
+	now := time.Now()
+	return view.ReportBuffers([]view.Decision{
+		{At: now.Add(-time.Hour), What: view.Launched, NodePool: "default", Pods: 2, Price: 0.1},
+		{At: now.Add(-time.Hour + time.Second), What: view.Launched, NodePool: "default", Pods: 1, Price: 0.1},
+	}, nil, now), nil
+}
+
+// What buffers would have cost and saved is answered by size: two nodes save the wait of all three pods, one that of two.
+func TestBuffers(t *testing.T) {
+	h, _ := served(t, pool())
+	var got view.BufferReport
+	asked(t, h, Path+"buffers", "", &got)
+	if len(got.Answers) != 2 || got.Answers[0].Had != 1 || got.Answers[1].Had != 2 || got.Until.Sub(got.Since) != time.Hour {
+		t.Fatalf("got %+v", got)
+	}
+	if one, two := got.Answers[0], got.Answers[1]; one.SavedSeconds*3 != two.SavedSeconds*2 || two.StandbySavedSeconds >= two.SavedSeconds || one.PerDay*2 != two.PerDay || one.StandbyPerDay >= one.PerDay {
+		t.Errorf("got %+v", got.Answers)
+	}
+}
+
 // The lower bound is below what the nodes cost, and below what a plan from scratch costs.
 func TestBound(t *testing.T) {
 	h, _ := served(t, pool(), node(), pod("runs", "a", "3"), pod("waits", "", "15"))
@@ -209,13 +232,13 @@ func TestRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", errors.New("no"))
-	s, err := New(Config{Market: func(context.Context) (*market.Market, error) { return m, nil }, Objects: func(context.Context) ([]runtime.Object, error) { return nil, forbidden }})
+	s, err := New(Config{Market: func(context.Context) (*market.Market, error) { return m, nil }, Objects: func(context.Context) ([]runtime.Object, error) { return nil, forbidden }, Buffers: func(context.Context) (view.BufferReport, error) { return view.BufferReport{}, forbidden }})
 	if err != nil {
 		t.Fatal(err)
 	}
 	mux := http.NewServeMux()
 	s.Register(mux)
-	for _, path := range []string{"edits", "bound", "object"} {
+	for _, path := range []string{"edits", "bound", "object", "buffers"} {
 		if w := asked(t, mux, Path+path, "", nil); w.Code != http.StatusForbidden {
 			t.Errorf("%s: %d %s", path, w.Code, w.Body)
 		}

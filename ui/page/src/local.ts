@@ -14,6 +14,11 @@ export type Side = {
 };
 export type WhatIf = { before: Side; after: Side; removed: string[]; problems: string[]; notes: string[] };
 
+export type BufferAnswer = {
+  nodePool: string; nodes: number; arrivals: number; had: number; savedPodSeconds: number; standbySavedPodSeconds: number; usdPerDay: number; standbyUSDPerDay: number;
+};
+export type BufferReport = { since: string; until: string; answers: BufferAnswer[] };
+
 export type Disruption = { nodePools: { name: string; paused: boolean }[]; mayChange: boolean };
 
 /** editsOf returns the class of a pod, or of its owner's pods; undefined where the planner would place it. Pure. */

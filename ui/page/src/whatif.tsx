@@ -1,5 +1,6 @@
 // The view that plans what is not there: other objects, fewer nodes. Nothing in the cluster changes.
 import { useEffect, useRef, useState } from "preact/hooks";
+import { Buffers } from "./buffers";
 import { fetchAnswer, post, type Answer } from "./api";
 import { count, usd } from "./format";
 import type { NewNode, Side, WhatIf } from "./local";
@@ -80,6 +81,7 @@ export function WhatIfView({ route }: { route: Route }) {
       </form>
       {answer.absent ? <p>Only the command slipway ui answers this: it plans on your machine, with your kubeconfig.</p> : <Problem answer={answer} what="The answer" />}
       {answer.value && <Outcome of={answer.value} />}
+      <Buffers />
     </>
   );
 }

@@ -13,6 +13,7 @@ import { gets } from "../src/edits";
 import { editsOf, type Edit, type Edits, type Side } from "../src/local";
 import { Controls, standing } from "../src/pause";
 import { PodFacts, steps } from "../src/pod";
+import { BufferFigures } from "../src/buffers";
 import { Outcome, change, joined, names } from "../src/whatif";
 
 const now = new Date("2026-01-02T12:00:00Z");
@@ -109,6 +110,16 @@ test("what if shows both plans", () => {
   has(render(<Outcome of={{ before, after, removed: ["ip-1"], problems: ["NodePool x: spec.y: unknown field"], notes: ["prices: built-in"] }} />),
     "$1.5000", "+$0.5000", "default-1", "m7g.large spot in us-east-1a", "Removed: ip-1.", "2 pods would be placed", "and 6 more", "NodePool default: limit cpu of 4 reached", "unknown field", "built-in");
   assert.deepEqual([change(1, 1), change(1, 0.5), joined("", "a"), joined("a\n", "b"), names(" a, b c ")], ["the same", "−$0.5000", "a", "a\n---\nb", ["a", "b", "c"]]);
+});
+
+test("what buffers would have done is asked for, and shown by size", () => {
+  const none = () => {};
+  has(render(<BufferFigures want={none} />), "What would a buffer have done?");
+  const answers = [{ nodePool: "web", nodes: 2, arrivals: 4, had: 3, savedPodSeconds: 1350.4, standbySavedPodSeconds: 210, usdPerDay: 4.8, standbyUSDPerDay: 0.24 }];
+  has(render(<BufferFigures want={none} report={{ value: { since: "2026-01-01T12:00:00Z", until: "2026-01-02T12:00:00Z", answers } }} />),
+    "2 nodes", "3 of 4 nodes", "$4.80", "1,350", "$0.24", "210", "the last 1d");
+  has(render(<BufferFigures want={none} report={{ value: { since: "2026-01-02T12:00:00Z", until: "2026-01-02T12:00:00Z", answers: [] } }} />), "No node was launched");
+  assert.equal(render(<BufferFigures want={none} report={{ absent: true }} />), "");
 });
 
 test("the cluster shows how far its cost is from the lower bound", () => {
