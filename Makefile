@@ -20,7 +20,7 @@ KIND := ./e2e/kind
 KARPENTER := ./e2e/karpenter
 # What needs a browser has a target of its own: make ui-browser.
 BROWSER := ./e2e/page
-PURE += ./e2e/spottrace ./launcher/catalog/interruption ./launcher/finalizer ./plugin/ondemand
+PURE += ./e2e/karpenter/beside ./e2e/spottrace ./launcher/catalog/interruption ./launcher/finalizer ./plugin/ondemand
 # All others are tested with the race detector.
 OTHERS = $(filter-out $(patsubst ./%,github.com/slipway-k8s/slipway/%,$(APISERVER) $(PURE) $(KUBELETS) $(KIND) $(KARPENTER) $(BROWSER)),$(shell go list ./...))
 
@@ -136,8 +136,14 @@ karpenter-on-sandbox: build karpenter ## Run Karpenter's own controller, unchang
 	SLIPWAY_BIN_DIR=$(CURDIR)/bin go test -count 1 -timeout 30m -v -run '^(TestKarpenter|TestHandover)$$' $(KARPENTER) -karpenter.pods=$(or $(PODS),300) -karpenter.speed=$(or $(SPEED),4)
 
 .PHONY: beside-karpenter
-beside-karpenter: build karpenter ## Measure slipway and Karpenter with a stock kube-scheduler one after the other, each alone on a sandbox at EC2's speed; PODS=300 ROUNDS=1
-	SLIPWAY_BIN_DIR=$(CURDIR)/bin go test -count 1 -timeout 0 -v -run '^$$' -bench Beside -benchtime 1x $(KARPENTER) -karpenter.pods=$(or $(PODS),300) -karpenter.rounds=$(or $(ROUNDS),1)
+beside-karpenter: build karpenter ## Measure slipway and Karpenter with a stock kube-scheduler one after the other, each alone on a sandbox: scale-out, constraints, scale-in, drift, a spot reclaim, stock-outs, as tables of medians (an hour and a half a round); PODS=300 ROUNDS=1 PHASES=regexp SPEED=1 (EC2's) MINUTES=10 (watched after a scale-in); light machines from 1,000 pods
+	SLIPWAY_BIN_DIR=$(CURDIR)/bin go test -count 1 -timeout 0 -v -run '^$$' -bench Beside -benchtime 1x $(KARPENTER) -karpenter.pods=$(or $(PODS),300) \
+		-karpenter.rounds=$(or $(ROUNDS),1) -karpenter.phases='$(PHASES)' -karpenter.speed=$(or $(SPEED),1) -karpenter.minutes=$(or $(MINUTES),10)
+
+.PHONY: beside-karpenter-smoke
+beside-karpenter-smoke: build karpenter ## Run the phases of beside-karpenter with few pods and fast machines, and fail where slipway is later, more expensive or has fewer pods Ready (eight minutes); PODS=30 SPEED=20 PHASES=regexp
+	SLIPWAY_BIN_DIR=$(CURDIR)/bin go test -count 1 -timeout 30m -v -run '^TestBeside$$' $(KARPENTER) -karpenter.pods=$(or $(PODS),30) \
+		-karpenter.phases='$(PHASES)' -karpenter.speed=$(or $(SPEED),20) -karpenter.minutes=2
 
 .PHONY: scale
 scale: build ## Run many nodes and pods on light machines through scale out, rest, drift with an end of both processes, consolidation and scale in, as tables of what it cost (hours); NODES=5000 PODS=50000 SPEED=1 (EC2's) REST=60s SETTLE=5m PATIENCE=2h UNTIL=stage (the last) PROFILES=folder LOG=file (a new one, for the audit log)

@@ -105,8 +105,11 @@ func (c *cluster) refused() []string {
 // pool creates the EC2NodeClass and the NodePool of the samples, which consolidates after 30 s.
 func (c *cluster) pool() { c.pools("default") }
 
-// pools creates the EC2NodeClass and NodePools of these names.
-func (c *cluster) pools(names ...string) {
+// pools creates the EC2NodeClass and NodePools of these names, with budgets that are open.
+func (c *cluster) pools(names ...string) { c.poolsWithin("100%", names...) }
+
+// poolsWithin does so with a budget.
+func (c *cluster) poolsWithin(budget string, names ...string) {
 	c.t.Helper()
 	class := sandbox.NodeClass("default")
 	pool := &karpv1.NodePool{}
@@ -121,7 +124,7 @@ func (c *cluster) pools(names ...string) {
 	}
 	pool.Spec.Disruption.ConsolidationPolicy = karpv1.ConsolidationPolicyWhenEmptyOrUnderutilized
 	pool.Spec.Disruption.ConsolidateAfter = karpv1.MustParseNillableDuration("30s")
-	pool.Spec.Disruption.Budgets = []karpv1.Budget{{Nodes: "100%"}}
+	pool.Spec.Disruption.Budgets = []karpv1.Budget{{Nodes: budget}}
 	objects := []client.Object{class}
 	for _, name := range names {
 		named := pool.DeepCopy()

@@ -55,9 +55,16 @@ type cluster struct {
 // start brings a sandbox up whose nodes Karpenter launches, or slipway, or both.
 func start(tb testing.TB, autoscaler string) *cluster {
 	tb.Helper()
+	return startOn(tb, autoscaler, sandbox.Simulated)
+}
+
+// startOn does so with machines of a kind.
+func startOn(tb testing.TB, autoscaler, machines string) *cluster {
+	tb.Helper()
 	tell := func(text string) { fmt.Fprintln(os.Stderr, text) }
 	config := sandbox.Config{
-		Speed: number(tb, "speed"), BinDir: testbed.BinDir("../.."), WithoutSlipway: autoscaler == karpenter, ManagedNodes: 1, Progress: tell, Notice: tell,
+		Speed: number(tb, "speed"), BinDir: testbed.BinDir("../.."), WithoutSlipway: autoscaler == karpenter, ManagedNodes: 1, Machines: machines,
+		Progress: tell, Notice: tell,
 	}
 	if autoscaler == both {
 		config.StockProfile = stockProfile
@@ -98,6 +105,12 @@ func start(tb testing.TB, autoscaler string) *cluster {
 
 // await waits until done says so, asking at every change of the cluster, and ends the test after patience with what there is then.
 func (c *cluster) await(what string, done func() bool) {
+	c.t.Helper()
+	c.awaitWithin(patience, what, done)
+}
+
+// awaitWithin is await with another patience.
+func (c *cluster) awaitWithin(patience time.Duration, what string, done func() bool) {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(c.t.Context(), patience)
 	defer cancel()

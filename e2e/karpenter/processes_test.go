@@ -64,8 +64,12 @@ func (c *cluster) account() string {
 	return path
 }
 
-// startKarpenter runs Karpenter's controller with the defaults of its chart until ctx ends. It has the administrator's rights: the rules of
-// Karpenter's chart are no part of the sandbox.
+// startKarpenter runs Karpenter's controller until ctx ends, as its guide "Getting Started with Karpenter"
+// (https://karpenter.sh/docs/getting-started/getting-started-with-karpenter/) installs it: settings.clusterName and settings.interruptionQueue
+// of the chart are set, and all other settings have their defaults. Those of the chart are those of the binary
+// (https://karpenter.sh/docs/reference/settings/): pods are batched for 1 s to 10 s, 200 requests a second to kube-apiserver, no gate for
+// consolidation from spot to spot. The guide's limit of one CPU is not set, and one replica runs of two: the other would wait for the lease.
+// It has the administrator's rights: the rules of Karpenter's chart are no part of the sandbox.
 func (c *cluster) startKarpenter(ctx context.Context, kubeconfig string) {
 	c.t.Helper()
 	c.run(ctx, karpenter, append(c.AWSEnviron(), "KUBECONFIG="+kubeconfig),
