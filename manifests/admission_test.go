@@ -22,7 +22,7 @@ func TestPoliciesOfTheLauncher(t *testing.T) {
 	for _, b := range got.Bindings {
 		bound[b.Spec.PolicyName] = true
 	}
-	if len(got.Policies) != 5 || len(bound) != 5 {
+	if len(got.Policies) != 6 || len(bound) != 6 {
 		t.Errorf("%d policies, %d of them in force", len(got.Policies), len(bound))
 	}
 	for _, p := range got.Policies {

@@ -49,6 +49,7 @@ func launcherNeeds() []need {
 		{"nodes", "delete", "launcher/terminate/claim.go", "Client.Delete(ctx, node"},
 		{"pods", watched, "launcher/terminate/drain.go", "corev1.Pod"},
 		{"pods", "delete", "launcher/terminate/drain.go", "Client.Delete(ctx, pod"},
+		{"pods", "patch", "launcher/surge/surge.go", "Client.Patch(ctx, pod"},
 		{"pods/binding", "create", "launcher/bind/binder.go", `SubResource("binding").Create(`},
 		{"pods/eviction", "create", "launcher/terminate/drain.go", `SubResource("eviction").Create(`},
 		{"namespaces", watched, "launcher/sleep/keeper.go", "corev1.NamespaceList"},

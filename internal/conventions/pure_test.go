@@ -13,7 +13,7 @@ func TestRulesOfDisruptionImportPlainDataAlone(t *testing.T) {
 	allowed := []string{
 		"cmp", "errors", "fmt", "maps", "math", "slices", "strconv", "strings", "time",
 		"k8s.io/api/", "k8s.io/apimachinery/pkg/apis/meta/v1", "k8s.io/apimachinery/pkg/labels", "k8s.io/apimachinery/pkg/types",
-		"k8s.io/apimachinery/pkg/util/intstr", "sigs.k8s.io/karpenter/pkg/apis/v1", "github.com/awslabs/operatorpkg/status",
+		"k8s.io/apimachinery/pkg/util/intstr", "k8s.io/apimachinery/pkg/util/resourceversion", "sigs.k8s.io/karpenter/pkg/apis/v1", "github.com/awslabs/operatorpkg/status",
 		"github.com/robfig/cron/v3", module + "/internal/disruption/", module + "/launcher/catalog",
 	}
 	_, files := tree(t)

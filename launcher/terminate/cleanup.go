@@ -61,7 +61,7 @@ func (t *Terminator) evictUnstarted(ctx context.Context, s *scope) (time.Duratio
 			continue
 		}
 		// The instance is terminated whatever the result.
-		if err := t.evictor.evict(ctx, s, pod, reasonOf(s.claim)); err != nil {
+		if err := t.evictor.evict(ctx, s, pod, ""); err != nil {
 			klog.FromContext(ctx).Error(err, "Evicting a pod of a node that never joined failed", "pod", klog.KObj(pod))
 		}
 	}

@@ -20,6 +20,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/internal/disruption"
+	"github.com/slipway-k8s/slipway/launcher/drain"
 	"github.com/slipway-k8s/slipway/launcher/index"
 )
 
@@ -91,9 +92,19 @@ func (e *evictor) carryOut(ctx context.Context, s *scope, plan disruption.DrainP
 		errs = append(errs, e.delete(ctx, s, d, reason))
 	}
 	for _, pod := range plan.Evict {
-		if e.backoff.due(pod.UID, s.now) {
-			errs = append(errs, e.evict(ctx, s, pod, reason))
+		if !e.backoff.due(pod.UID, s.now) {
+			continue
 		}
+		waits, refusal := false, ""
+		var err error
+		// Where EC2 takes the instance away, the pod's own graceful end comes first.
+		if drain.Spare(s.now, s.ends(reason), longestGrace([]*corev1.Pod{pod})) > 0 {
+			waits, refusal, err = e.surger.Ahead(ctx, pod, s.now)
+		}
+		if err == nil && !waits {
+			err = e.evict(ctx, s, pod, refusal)
+		}
+		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }
@@ -116,8 +127,10 @@ func (e *evictor) delete(ctx context.Context, s *scope, d disruption.Deletion, r
 	return nil
 }
 
-// evict asks the API server to evict one pod. A refusal is not an error: the eviction is tried again later.
-func (e *evictor) evict(ctx context.Context, s *scope, pod *corev1.Pod, reason string) error {
+// evict asks the API server to evict one pod. A refusal is not an error: the eviction is tried again later. unserved is why nothing serves in
+// the pod's place until its replacement does; empty if that is not so.
+func (e *evictor) evict(ctx context.Context, s *scope, pod *corev1.Pod, unserved string) error {
+	reason := reasonOf(s.claim)
 	eviction := &policyv1.Eviction{
 		ObjectMeta:    metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
 		DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &pod.UID}},
@@ -128,7 +141,11 @@ func (e *evictor) evict(ctx context.Context, s *scope, pod *corev1.Pod, reason s
 	case err == nil:
 		e.backoff.forget(pod.UID)
 		klog.FromContext(ctx).V(2).Info("Evicted pod", "pod", klog.KObj(pod), "node", pod.Spec.NodeName)
-		e.config.Events.Eventf(pod, corev1.EventTypeNormal, "Evicted", "Evicted pod: %s", reason)
+		message := "Evicted pod: " + reason
+		if unserved != "" {
+			message += "; no other pod of its ReplicaSet serves until its replacement is Ready: " + unserved
+		}
+		e.config.Events.Eventf(pod, corev1.EventTypeNormal, "Evicted", "%s", message)
 		e.metrics.podsDrained.WithLabelValues(reason).Inc()
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err): // Deleted, or another pod of that name.
 		e.backoff.forget(pod.UID)

@@ -37,9 +37,10 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 //	orphan                                           the NodeClaim vanishes, finalizer and all
 //	foreground                                       somebody deletes the NodeClaim in the foreground
 //	strip                                            somebody removes our finalizer from the NodeClaim
-//	pod NAME [daemonset] [critical] [tolerates] [protected[=VALUE]] [owned] [pending] [exit=DURATION] [refuse=N] [ending] [ready] [grace=DURATION]
+//	pod NAME [daemonset] [critical] [tolerates] [protected[=VALUE]] [owned] [pending] [exit=DURATION] [refuse=N] [ending] [ready] [grace=DURATION] [sole]
 //	scheduler silent | scheduler NODECLAIM...         what it launches when it is asked for room; without this: nothing
 //	replacement NODECLAIM launching|launched|ready|gone    how far such a NodeClaim is
+//	set releases | set ready | set gone              what the ReplicaSet controller does about the pod that is sole
 //	volume NAME pod=POD detach=SECONDS               a VolumeAttachment of the pod's volume
 //	node notready | node delete                      the kubelet dies; somebody deletes the Node
 //	node keep | node free                            somebody adds a finalizer to the Node, and removes it
@@ -74,6 +75,8 @@ func (w *world) command(ctx context.Context, d *datadriven.TestData) {
 		w.addClaim(ctx, d)
 	case "pod":
 		w.addPod(ctx, d)
+	case "set":
+		w.changeSet(ctx, arg)
 	case "volume":
 		w.addVolume(ctx, d)
 	case "node":
@@ -261,6 +264,8 @@ func (w *world) addPod(ctx context.Context, d *datadriven.TestData) {
 			}
 		case arg.Key == "owned":
 			pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "r", UID: "r", Controller: new(true)}}
+		case arg.Key == "sole":
+			w.addSet(ctx, pod)
 		case arg.Key == "pending":
 			pod.Status.Phase = corev1.PodPending
 		case arg.Key == "exit":

@@ -13,6 +13,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/announce"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 	"github.com/slipway-k8s/slipway/launcher/leadership"
+	"github.com/slipway-k8s/slipway/launcher/surge"
 )
 
 // Instances is the part of cloud.Cloud that terminations need.
@@ -80,8 +81,13 @@ func New(c Config) (*Terminator, error) {
 	if err != nil {
 		return nil, err
 	}
+	surger, err := surge.New(surge.Config{Client: c.Client, Reader: c.Reader, Events: c.Events, Registerer: c.Registerer})
+	if err != nil {
+		return nil, err
+	}
+	evictor := &evictor{config: c, metrics: m, surger: surger, backoff: &backoff{pods: map[types.UID]attempt{}}}
 	return &Terminator{
-		config: c, metrics: m, ends: newEnds(c.Cloud, c.Guard), evictor: newEvictor(c, m),
+		config: c, metrics: m, ends: newEnds(c.Cloud, c.Guard), evictor: evictor,
 		ahead: &replacements{byClaim: map[types.UID]*replacement{}}, released: &released{claims: map[string]types.UID{}},
 	}, nil
 }
@@ -89,13 +95,10 @@ func New(c Config) (*Terminator, error) {
 // Run asks EC2 about all terminating instances at once until ctx ends. SetupWithManager has the manager call it.
 func (t *Terminator) Run(ctx context.Context) error { return t.ends.run(ctx) }
 
-// evictor records when each pod's eviction may be tried again.
+// evictor evicts and deletes pods. It records when each pod's eviction may be tried again.
 type evictor struct {
 	config  Config
 	metrics *metrics
+	surger  *surge.Surger
 	backoff *backoff
-}
-
-func newEvictor(c Config, m *metrics) *evictor {
-	return &evictor{config: c, metrics: m, backoff: &backoff{pods: map[types.UID]attempt{}}}
 }

@@ -174,8 +174,9 @@ func TestPoliciesAreTheSandboxs(t *testing.T) {
 		}
 	}
 	shared, bindings := policies(t, minimal())
-	if len(shared) != 2 || bindings != 2 || shared["slipway-launcher-nodes"] == nil || shared["slipway-launcher-leases"] == nil {
-		t.Errorf("with one identity %d bindings of %v", bindings, slices.Sorted(maps.Keys(shared)))
+	names := slices.Sorted(maps.Keys(shared))
+	if bindings != 3 || !slices.Equal(names, []string{"slipway-launcher-leases", "slipway-launcher-nodes", "slipway-launcher-releases"}) {
+		t.Errorf("with one identity %d bindings of %v", bindings, names)
 	}
 	replacing := separate(map[string]any{})
 	replacing["scheduler"].(map[string]any)["mode"] = "replace"

@@ -1,0 +1,134 @@
+package disruption_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/slipway-k8s/slipway/internal/disruption"
+)
+
+// surging is a Deployment of one replica, its ReplicaSet and its pod, which may run beside its replacement.
+type surging struct {
+	deployment *appsv1.Deployment
+	set        *appsv1.ReplicaSet
+	pod        *corev1.Pod
+}
+
+func newSurging() surging {
+	const hash = "5d9c"
+	labels := map[string]string{"app": "web", appsv1.DefaultDeploymentUniqueLabelKey: hash}
+	s := surging{
+		deployment: &appsv1.Deployment{},
+		set:        &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Name: "web-" + hash, UID: "set", ResourceVersion: "100"}},
+		pod: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+			Labels: labels, OwnerReferences: []metav1.OwnerReference{{Kind: "ReplicaSet", Name: "web-" + hash, UID: "set", Controller: new(true)}},
+		}},
+	}
+	s.deployment.Spec.Strategy.Type = appsv1.RollingUpdateDeploymentStrategyType
+	s.set.Spec.Replicas = new(int32(1))
+	s.set.Spec.Selector = &metav1.LabelSelector{MatchLabels: labels}
+	s.pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+	return s
+}
+
+func TestSole(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(*surging)
+		want   bool
+	}{
+		"the only one":       {func(*surging) {}, true},
+		"one of two":         {func(s *surging) { s.set.Spec.Replicas = new(int32(2)) }, false},
+		"not Ready":          {func(s *surging) { s.pod.Status.Conditions[0].Status = corev1.ConditionFalse }, false},
+		"terminating":        {func(s *surging) { s.pod.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} }, false},
+		"of another set":     {func(s *surging) { s.set.UID = "other" }, false},
+		"released by a user": {func(s *surging) { s.pod.OwnerReferences = nil }, false},
+	} {
+		s := newSurging()
+		tc.change(&s)
+		if got := disruption.Sole(s.pod, s.set); got != tc.want {
+			t.Errorf("%s: %v, want %v", name, got, tc.want)
+		}
+	}
+}
+
+func TestSurgeRefusal(t *testing.T) {
+	surge := func(v intstr.IntOrString) func(*surging) {
+		return func(s *surging) {
+			s.deployment.Spec.Strategy.RollingUpdate = &appsv1.RollingUpdateDeployment{MaxSurge: &v}
+		}
+	}
+	for name, tc := range map[string]struct {
+		change func(*surging)
+		want   string
+	}{
+		"default":         {func(*surging) {}, ""},
+		"one":             {surge(intstr.FromInt32(1)), ""},
+		"a hundredth":     {surge(intstr.FromString("1%")), ""},
+		"none":            {surge(intstr.FromInt32(0)), "maxSurge 0"},
+		"unreadable":      {surge(intstr.FromString("many")), "maxSurge 0"},
+		"recreate":        {func(s *surging) { s.deployment.Spec.Strategy.Type = appsv1.RecreateDeploymentStrategyType }, "strategy Recreate"},
+		"no Deployment":   {func(s *surging) { s.deployment = nil }, "of no Deployment"},
+		"hash is not its": {func(s *surging) { delete(s.set.Spec.Selector.MatchLabels, appsv1.DefaultDeploymentUniqueLabelKey) }, "of no Deployment"},
+		"the user's wish": {func(s *surging) { s.pod.Annotations = map[string]string{disruption.SurgeAnnotation: "false"} }, disruption.SurgeAnnotation},
+		"a volume": {func(s *surging) {
+			claim := &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}
+			s.pod.Spec.Volumes = []corev1.Volume{{VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: claim}}}
+		}, "PersistentVolumeClaim data"},
+		"a device": {func(s *surging) { s.pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{ResourceClaimName: new("gpu")}} }, "ResourceClaim gpu"},
+	} {
+		s := newSurging()
+		tc.change(&s)
+		if got := disruption.SurgeRefusal(s.pod, s.set, s.deployment); got != tc.want && (tc.want == "" || !strings.Contains(got, tc.want)) {
+			t.Errorf("%s: %q, want %q", name, got, tc.want)
+		}
+	}
+}
+
+func TestReplaced(t *testing.T) {
+	now := time.Date(2026, 11, 26, 11, 0, 0, 0, time.UTC)
+	for name, tc := range map[string]struct {
+		change func(*surging)
+		since  time.Duration
+		want   bool
+	}{
+		"the replacement is Ready":  {func(*surging) {}, time.Minute, true},
+		"it is not":                 {func(s *surging) { s.set.Status.ReadyReplicas = 0 }, time.Minute, false},
+		"not for five minutes":      {func(s *surging) { s.set.Status.ReadyReplicas = 0 }, disruption.SurgePatience, true},
+		"released in the future":    {func(s *surging) { s.set.Status.ReadyReplicas = 0 }, -time.Minute, true},
+		"the status is an old one":  {func(s *surging) { s.set.ResourceVersion = "99" }, time.Minute, false},
+		"the set still controls it": {func(s *surging) { s.pod.OwnerReferences = newSurging().pod.OwnerReferences }, time.Minute, false},
+		"the set is gone":           {func(s *surging) { s.set = nil }, time.Minute, true},
+		"the set has no replica":    {func(s *surging) { s.set.Spec.Replicas = new(int32(0)) }, time.Minute, true},
+	} {
+		s := newSurging()
+		s.pod.OwnerReferences, s.set.Status.ReadyReplicas = nil, 1
+		tc.change(&s)
+		from := disruption.Released{Set: "web-5d9c", Version: "99", At: now.Add(-tc.since)}
+		s.pod.Annotations = map[string]string{disruption.ReleasedAnnotation: from.String()}
+		read, ok := disruption.ReleasedFrom(s.pod)
+		if !ok || read != from {
+			t.Fatalf("%s: the annotation %s reads as %v", name, from, read)
+		}
+		if got := disruption.Replaced(s.pod, read, s.set, now); got != tc.want {
+			t.Errorf("%s: %v, want %v", name, got, tc.want)
+		}
+	}
+}
+
+// A pod's annotations are its owner's to write: nonsense there delays no drain.
+func TestUnreadableReleaseDelaysNothing(t *testing.T) {
+	for _, text := range []string{"", "web", "web 1 yesterday", "a b c d"} {
+		s := newSurging()
+		s.pod.Annotations = map[string]string{disruption.ReleasedAnnotation: text}
+		from, ok := disruption.ReleasedFrom(s.pod)
+		if !ok || !disruption.Replaced(s.pod, from, s.set, time.Unix(1e9, 0)) {
+			t.Errorf("%q: %v, %v", text, from, ok)
+		}
+	}
+}
