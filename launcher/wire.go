@@ -344,7 +344,9 @@ func (l *Launcher) termination(p parts) error {
 	if err != nil {
 		return err
 	}
-	sleeps, err := sleep.New(sleep.Config{Client: mgr.GetClient(), Guard: p.leader, Events: l.recorders.slipway, Ours: p.beside.ours})
+	sleeps, err := sleep.New(sleep.Config{
+		Client: mgr.GetClient(), Guard: p.leader, Events: l.recorders.slipway, Ours: p.beside.ours, Registerer: l.registerer,
+	})
 	if err != nil {
 		return err
 	}

@@ -159,12 +159,12 @@ func (p *plannerParts) planner() (*planner, error) {
 		updates: updates, adopter: adopter, provisioner: provisioner, consolidator: p.consolidator, keptOff: keptOff,
 		reports:     &batchReports{batch: open, status: p.status, socket: p.args.Socket, reported: map[types.UID]time.Time{}},
 		gate:        &questionGate{inbox: p.inbox, view: p.view},
-		waker:       &waker{sleep: p.sleep, queue: p.queue, status: p.status},
+		waker:       &waker{sleep: p.sleep, queue: p.queue, status: p.status, asleep: p.metrics.asleep},
 		nominations: &nominations{queue: p.queue, unplaced: p.unplaced, snapshot: p.snapshot, status: p.status},
 		buffers:     newBufferPlacer(p, provisioner, keptOff.publish),
 		displacer: &displacer{displacerConfig{
 			provisioner: provisioner, view: p.view, reserved: p.reserved, buffers: p.buffers, queue: p.queue, snapshot: p.snapshot, link: p.link,
-			metrics: p.metrics, publish: keptOff.publish,
+			metrics: p.metrics, sleep: p.sleep, publish: keptOff.publish,
 		}},
 	}}, nil
 }

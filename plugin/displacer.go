@@ -29,6 +29,8 @@ type displacerConfig struct {
 	snapshot    *snapshot
 	link        *link.Link
 	metrics     *metrics
+	// sleep holds back the pods of namespaces that sleep.
+	sleep *sleepers
 	// publish makes the reservations visible to the scheduler.
 	publish func()
 }
@@ -134,10 +136,14 @@ func (d *displacer) displaced(r *roomRequest, cat catalog.State, now time.Time) 
 		provided := d.provided(name, cat)
 		for _, pi := range info.GetPods() {
 			pod := pi.GetPod()
+			waits := d.sleep.replacement(pod, now)
 			switch {
 			case !r.pods[pod.UID] || pod.DeletionTimestamp != nil || provided[pod.UID]:
 			case !d.queue.profiles.plans(pod):
 				problems = append(problems, fmt.Sprintf("pod %s is another scheduler's (%s)", klog.KObj(pod), pod.Spec.SchedulerName))
+			case waits != "" && r.asked.GetPurpose() == api.Purpose_PURPOSE_MOVE:
+				problems = append(problems, fmt.Sprintf("the replacement of pod %s would wait: %s", klog.KObj(pod), waits))
+			case waits != "": // No room is planned that nothing would take.
 			default:
 				entries = append(entries, intake.Entry{Pod: pod, At: now})
 			}

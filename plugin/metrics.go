@@ -31,6 +31,7 @@ type metrics struct {
 	pods            *prometheus.CounterVec
 	promises        prometheus.Gauge
 	probation       prometheus.Gauge
+	asleep          prometheus.Gauge
 	connected       prometheus.Gauge
 	versions        *prometheus.GaugeVec
 	trips           *prometheus.CounterVec
@@ -73,6 +74,9 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		probation: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "slipway_offerings_on_probation", Help: "Offerings of which a launch failed lately for want of capacity: only pods that nothing else can run try them.",
 		}),
+		asleep: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "slipway_pods_asleep", Help: "Pods that are held back since their namespace sleeps, counted every five seconds.",
+		}),
 		connected: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "slipway_launcher_connected", Help: "1 while the launcher's catalog is received.",
 		}),
@@ -107,7 +111,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		simulations: newSimulations(),
 	}
 	for _, c := range []prometheus.Collector{
-		m.batches, m.batchSize, m.planSeconds, m.rounds, m.pods, m.promises, m.probation, m.connected, m.versions, m.trips, m.panics, m.released, m.answers,
+		m.batches, m.batchSize, m.planSeconds, m.rounds, m.pods, m.promises, m.probation, m.asleep, m.connected, m.versions, m.trips, m.panics, m.released, m.answers,
 		m.replacementPods, m.uselessLaunches, m.delayedOwners, m.cutShort, m.simulations, m.simulations.seconds,
 	} {
 		if err := r.Register(c); err != nil {

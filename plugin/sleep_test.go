@@ -7,6 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/slipway-k8s/slipway/launcher/api"
 )
 
 // sleeps returns the namespace of the tests with the annotation.
@@ -59,4 +61,29 @@ func TestASleepThatBegins(t *testing.T) {
 	h.eventually("the condition", func() bool { return strings.Contains(h.message("web"), "sleeps until") })
 	h.sleep("")
 	h.eventually("the pod on the node", func() bool { return h.nodeOf("web") == "one" })
+}
+
+// A pod of a Job runs on in its namespace's sleep. If its node terminates, no room is planned, which nothing would take: its replacement waits. No move takes
+// its node. When the namespace is awake both have room.
+func TestNoRoomForWhatWouldWait(t *testing.T) {
+	t.Parallel()
+	h := start(t, harnessOptions{objects: []runtime.Object{sleeps(always), newNode("going", "4", nil)}})
+	h.pod("job", func(p *corev1.Pod) {
+		p.Spec.NodeName = "going"
+		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: "job", UID: "job", Controller: new(true)}}
+	})
+	h.known("going", 1)
+	if answer := h.going("going"); len(answer.GetNodeClaims()) != 0 || answer.GetNoRoom() != "" || len(h.launcher.claims()) != 0 {
+		t.Errorf("in its sleep: %v, %d NodeClaims", answer, len(h.launcher.claims()))
+	}
+	move := func(id string) *api.MakeRoomAnswer {
+		return h.ask(&api.Question{Id: id, Kind: &api.Question_MakeRoom{MakeRoom: &api.MakeRoom{
+			NodeNames: []string{"going"}, Pods: []string{"uid-job"}, Purpose: api.Purpose_PURPOSE_MOVE,
+		}}}).GetMakeRoom()
+	}
+	if answer := move("asleep"); !strings.Contains(answer.GetNoRoom(), "the replacement of pod default/job would wait: namespace default sleeps until") {
+		t.Errorf("a move in its sleep: %v", answer)
+	}
+	h.sleep("")
+	h.eventually("room once it is awake", func() bool { return len(h.going("going").GetNodeClaims()) == 1 })
 }

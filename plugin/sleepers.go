@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
@@ -24,6 +25,8 @@ const (
 	besidesBoot = 15 * time.Second
 	// learnEvery is how often the boots of nodes are looked at, learnWithin how old a node may be.
 	learnEvery, learnWithin = 30 * time.Second, 24 * time.Hour
+	// countEvery is how often the pods that are held back are counted.
+	countEvery = 5 * time.Second
 	// longestBoot is what no boot takes: the node was not Ready for a while since.
 	longestBoot = 10 * time.Minute
 )
@@ -67,19 +70,45 @@ func newSleepers(namespaces corelisters.NamespaceLister) *sleepers {
 
 // holds reports whether the pod is held back, and until when its namespace sleeps. Pods of DaemonSets are not: they cost nothing where a node runs.
 func (s *sleepers) holds(pod *corev1.Pod, now time.Time) (ends time.Time, ok bool) {
+	ok = s.asleep(pod, now, func(of *slumber) {
+		of.holds = true
+		s.held[pod.UID] = heldPod{catalog.PodRefOf(pod), of.ends}
+		ends = of.ends
+	})
+	return ends, ok
+}
+
+// asleep reports whether the pod would wait for its namespace, whose sleep it hands to a function, with the lock held.
+func (s *sleepers) asleep(pod *corev1.Pod, now time.Time, use func(*slumber)) bool {
 	namespace, err := s.namespaces.Get(pod.Namespace)
 	if err != nil || namespace.Annotations[window.SleepAnnotation] == "" || ownedByDaemonSet(pod) {
-		return time.Time{}, false
+		return false
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	of := s.look(namespace, now)
-	if !of.asleep {
-		return time.Time{}, false
+	if of.asleep {
+		use(of)
 	}
-	of.holds = true
-	s.held[pod.UID] = heldPod{catalog.PodRefOf(pod), of.ends}
-	return of.ends, true
+	return of.asleep
+}
+
+// replacement returns why the replacement of a pod that runs would wait; empty if it would not. Pods of Jobs run on while their namespace sleeps.
+func (s *sleepers) replacement(pod *corev1.Pod, now time.Time) (why string) {
+	s.asleep(pod, now, func(of *slumber) { why = explain.Asleep(pod.Namespace, of.ends).Text() })
+	return why
+}
+
+// holding returns the namespaces that sleep and that pods were held back for.
+func (s *sleepers) holding() (out []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for name, of := range s.known {
+		if of.asleep && of.holds {
+			out = append(out, name)
+		}
+	}
+	return out
 }
 
 // refusal returns why the pod is held back; empty if it is not.
@@ -98,11 +127,8 @@ func (s *sleepers) look(namespace *corev1.Namespace, now time.Time) *slumber {
 		s.known[namespace.Name] = of
 	}
 	if text := namespace.Annotations[window.SleepAnnotation]; of.text != text {
-		// The launcher writes an Event about windows that cannot be read: the namespace does not sleep.
-		windows, err := window.ReadSleep(namespace.Name, namespace.Annotations)
-		if err != nil {
-			windows = nil
-		}
+		// The launcher writes an Event about windows that cannot be read: the namespace does not sleep in them.
+		windows, _ := window.ReadSleep(namespace.Name, namespace.Annotations)
 		of.text, of.windows, of.until = text, windows, time.Time{}
 	}
 	if now.Before(of.until) || len(of.windows) == 0 {
@@ -188,8 +214,10 @@ type waker struct {
 	sleep  *sleepers
 	queue  *queue
 	status *podstatus.Writer
-	// learnedAt is when the boots of nodes were last looked at.
-	learnedAt time.Time
+	// asleep shows how many pods are held back.
+	asleep prometheus.Gauge
+	// learnedAt is when the boots of nodes were last looked at, countedAt when the pods that are held back were counted.
+	learnedAt, countedAt time.Time
 }
 
 // tend does what is due.
@@ -211,4 +239,25 @@ func (w *waker) tend(now time.Time) {
 		}
 		w.queue.activatePods(slices.DeleteFunc(pods, func(p *corev1.Pod) bool { return p.Spec.NodeName != "" || p.DeletionTimestamp != nil }))
 	}
+	if now.Sub(w.countedAt) >= countEvery {
+		w.countedAt = now
+		w.count()
+	}
+}
+
+// count shows how many pods are held back.
+func (w *waker) count() {
+	n := 0
+	for _, namespace := range w.sleep.holding() {
+		pods, err := w.queue.objects.pods.Pods(namespace).List(labels.Everything())
+		if err != nil {
+			continue
+		}
+		for _, p := range pods {
+			if p.Spec.NodeName == "" && p.DeletionTimestamp == nil && !ownedByDaemonSet(p) && w.queue.profiles.plans(p) {
+				n++
+			}
+		}
+	}
+	w.asleep.Set(float64(n))
 }

@@ -48,6 +48,9 @@ func TestWakesBeforeTheEnd(t *testing.T) {
 		if _, held := s.holds(pod, now); held != c.held {
 			t.Errorf("%s: held %t", c.at, held)
 		}
+		if why := s.replacement(pod, now); (why != "") != c.held {
+			t.Errorf("%s: its replacement: %q", c.at, why)
+		}
 		if why := s.refusal(other, now); why != "" {
 			t.Errorf("%s: a pod elsewhere: %s", c.at, why)
 		}

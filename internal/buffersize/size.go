@@ -53,13 +53,20 @@ func Strategy(spec *autoscalingv1beta1.CapacityBufferSpec) string {
 	return *spec.ProvisioningStrategy
 }
 
-// SpecAt returns the spec of a buffer with what a window that is open has in its place. The error says what is wrong with the windows.
-func SpecAt(cb *autoscalingv1beta1.CapacityBuffer, now time.Time) (autoscalingv1beta1.CapacityBufferSpec, error) {
-	spec := cb.Spec
+// SpecAt returns the spec of a buffer with what a window that is open has in its place. The error says what is wrong with the windows: note does
+// where others of them hold.
+func SpecAt(cb *autoscalingv1beta1.CapacityBuffer, now time.Time) (spec autoscalingv1beta1.CapacityBufferSpec, note string, err error) {
+	spec = cb.Spec
 	windows, err := window.Read(cb.Annotations)
+	if err != nil {
+		if len(windows) == 0 {
+			return spec, "", err
+		}
+		note = err.Error()
+	}
 	open := windows.Open(now)
-	if err != nil || open == nil {
-		return spec, err
+	if open == nil {
+		return spec, note, nil
 	}
 	if open.Replicas != nil {
 		spec.Replicas = open.Replicas
@@ -68,7 +75,7 @@ func SpecAt(cb *autoscalingv1beta1.CapacityBuffer, now time.Time) (autoscalingv1
 		spec.Percentage = open.Percentage
 	}
 	spec.Limits = autoscalingv1beta1.Limits(open.Over(corev1.ResourceList(spec.Limits)))
-	return spec, nil
+	return spec, note, nil
 }
 
 // Wanted returns how many pods the buffer asks for. workload is the number of replicas of the scalableRef, nil for a podTemplateRef.

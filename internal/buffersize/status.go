@@ -56,6 +56,8 @@ type Resolution struct {
 	Replicas int32
 	// Limited is why it is given fewer than it asks for; empty where it is not.
 	Limited string
+	// Note is what is wrong with a part that is left out; empty for nothing.
+	Note string
 }
 
 // Places is where the pods of a buffer have room.
@@ -81,7 +83,11 @@ func SetResolution(cb *autoscalingv1beta1.CapacityBuffer, r Resolution) {
 		s.PodTemplateRef, s.PodTemplateGeneration = &autoscalingv1beta1.LocalObjectRef{Name: r.PodTemplate}, &r.Generation
 	}
 	s.Replicas = &r.Replicas
-	cb.SetCondition(autoscalingv1beta1.ReadyForProvisioningCondition, metav1.ConditionTrue, Resolved, "Pod template resolved successfully")
+	message := "Pod template resolved successfully"
+	if r.Note != "" {
+		message += ". Left out: " + r.Note
+	}
+	cb.SetCondition(autoscalingv1beta1.ReadyForProvisioningCondition, metav1.ConditionTrue, Resolved, message)
 	if r.Limited == "" {
 		meta.RemoveStatusCondition(&s.Conditions, autoscalingv1beta1.LimitedByQuotasCondition)
 		return

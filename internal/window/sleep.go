@@ -2,7 +2,7 @@ package window
 
 import (
 	"errors"
-	"fmt"
+	"strings"
 	"time"
 )
 
@@ -16,22 +16,21 @@ const (
 	mostJoined = 20
 )
 
-// ReadSleep reads the windows in which a namespace sleeps from its annotations. The error names the field and what is wrong with it.
+// ReadSleep reads the windows in which a namespace sleeps from its annotations. The error names each field and what is wrong with it. Windows
+// without a mistake are returned with it.
 func ReadSleep(namespace string, annotations map[string]string) (Windows, error) {
-	out, err := read(annotations, SleepAnnotation)
-	if err != nil || len(out) == 0 {
-		return nil, err
+	if strings.TrimSpace(annotations[SleepAnnotation]) == "" {
+		return nil, nil
 	}
-	path := "metadata.annotations[" + SleepAnnotation + "]"
 	if namespace == "kube-system" {
-		return nil, errors.New(path + ": the namespace kube-system does not sleep")
+		return nil, errors.New("metadata.annotations[" + SleepAnnotation + "]: the namespace kube-system does not sleep")
 	}
-	for i, w := range out {
+	return read(annotations, SleepAnnotation, func(w Window) error {
 		if w.Replicas != nil || w.Percentage != nil || w.Limits != nil {
-			return nil, fmt.Errorf("%s[%d]: a sleep has schedule, timeZone and duration alone", path, i)
+			return errors.New("a sleep has schedule, timeZone and duration alone")
 		}
-	}
-	return out, nil
+		return nil
+	})
 }
 
 // Span is a time in which windows are open without a gap.

@@ -65,6 +65,42 @@ func TestLead(t *testing.T) {
 	}
 }
 
+// A window with a mistake is left out and named, and the others hold: of a sleep and of an object alike.
+func TestGoodWindowsHold(t *testing.T) {
+	const mixed = `- {schedule: "0 25 * * *", duration: 1h}
+- {schedule: "0 5 * * *", duration: 1h}
+- {schedule: "0 6 * * *", duration: 1h, other: 1}
+- {schedule: "0 7 * * *", duration: 2h}`
+	wrong := []string{`[0].schedule: "0 25 * * *"`, `[2]: `, `unknown field "other"`}
+	for name, read := range map[string]func() (window.Windows, error){
+		window.SleepAnnotation: func() (window.Windows, error) { return window.ReadSleep("shop", sleepOf(mixed)) },
+		window.Annotation:      func() (window.Windows, error) { return window.Read(map[string]string{window.Annotation: mixed}) },
+	} {
+		got, err := read()
+		if len(got) != 2 || got[0].Schedule != "0 5 * * *" || got[1].Schedule != "0 7 * * *" || err == nil {
+			t.Fatalf("%s: %v, %v", name, got, err)
+		}
+		for _, part := range wrong {
+			if !strings.Contains(err.Error(), part) {
+				t.Errorf("%s: %v lacks %s", name, err, part)
+			}
+		}
+		if strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: more than one line: %v", name, err)
+		}
+	}
+	with, err := window.ReadSleep("shop", sleepOf(`- {schedule: "0 5 * * *", duration: 1h, replicas: 0}
+- {schedule: "0 7 * * *", duration: 2h}`))
+	if len(with) != 1 || err == nil {
+		t.Errorf("a sleep with replicas: %v, %v", with, err)
+	}
+	limits := window.Limits(map[string]string{window.Annotation: mixed + `
+- {schedule: "@daily", duration: 24h, limits: {cpu: "7"}}`}, nil, at(t, "2026-11-26T12:00:00Z"))
+	if cpu := limits["cpu"]; cpu.String() != "7" {
+		t.Errorf("limits beside a window with a mistake: %v", limits)
+	}
+}
+
 // A sleep that cannot be read is none, and the error has the field.
 func TestReadSleep(t *testing.T) {
 	if list, err := window.ReadSleep("shop", map[string]string{window.Annotation: "nonsense"}); list != nil || err != nil {

@@ -1,6 +1,7 @@
 package window
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -48,10 +49,12 @@ type Window struct {
 // Windows are those of one object.
 type Windows []Window
 
-// Read reads the windows from the annotations of an object. The error names the field and what is wrong with it.
-func Read(annotations map[string]string) (Windows, error) { return read(annotations, Annotation) }
+// Read reads the windows from the annotations of an object. The error names each field and what is wrong with it. Windows without a mistake are returned with
+// it.
+func Read(annotations map[string]string) (Windows, error) { return read(annotations, Annotation, nil) }
 
-func read(annotations map[string]string, name string) (Windows, error) {
+// read reads the windows of an annotation. own is what else a window must be; nil for nothing.
+func read(annotations map[string]string, name string, own func(Window) error) (Windows, error) {
 	text := annotations[name]
 	if strings.TrimSpace(text) == "" {
 		return nil, nil
@@ -60,19 +63,46 @@ func read(annotations map[string]string, name string) (Windows, error) {
 	if len(text) > mostText {
 		return nil, fmt.Errorf("%s: it has %d bytes, at most %d are read", path, len(text), mostText)
 	}
-	var out Windows
-	if err := yaml.UnmarshalStrict([]byte(text), &out); err != nil {
+	var list []json.RawMessage
+	if err := yaml.UnmarshalStrict([]byte(text), &list); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	if len(out) > mostWindows {
-		return nil, fmt.Errorf("%s: it has %d windows, at most %d are read", path, len(out), mostWindows)
+	if len(list) > mostWindows {
+		return nil, fmt.Errorf("%s: it has %d windows, at most %d are read", path, len(list), mostWindows)
 	}
-	for i := range out {
-		if field, err := out[i].check(); err != nil {
-			return nil, fmt.Errorf("%s[%d].%s: %w", path, i, field, err)
+	var out Windows
+	var errs []error
+	for i, one := range list {
+		var w Window
+		if err := yaml.UnmarshalStrict(one, &w); err != nil {
+			errs = append(errs, fmt.Errorf("%s[%d]: %w", path, i, err))
+			continue
 		}
+		if field, err := w.check(); err != nil {
+			errs = append(errs, fmt.Errorf("%s[%d].%s: %w", path, i, field, err))
+			continue
+		}
+		if own != nil {
+			if err := own(w); err != nil {
+				errs = append(errs, fmt.Errorf("%s[%d]: %w", path, i, err))
+				continue
+			}
+		}
+		out = append(out, w)
 	}
-	return out, nil
+	return out, together(errs)
+}
+
+// together returns several errors as one, in one line.
+func together(errs []error) error {
+	if len(errs) < 2 {
+		return errors.Join(errs...)
+	}
+	var out []string
+	for _, err := range errs {
+		out = append(out, err.Error())
+	}
+	return errors.New(strings.Join(out, "; "))
 }
 
 // check reads the schedule. field is the one that the error is about.
@@ -158,7 +188,7 @@ func (w *Window) closes(now time.Time) time.Time {
 	return at.Add(w.Duration.Duration)
 }
 
-// Limits returns the limits that hold now for a NodePool with these. Windows that cannot be read change nothing.
+// Limits returns the limits that hold now for a NodePool with these. A window that cannot be read changes nothing.
 func Limits(annotations map[string]string, limits corev1.ResourceList, now time.Time) corev1.ResourceList {
 	if w := open(annotations, now); w != nil {
 		return w.Over(limits)
@@ -179,7 +209,7 @@ func (w *Window) Over(limits corev1.ResourceList) corev1.ResourceList {
 	return out
 }
 
-// Replicas returns how many nodes a NodePool with a fixed number of them has now. Windows that cannot be read change nothing.
+// Replicas returns how many nodes a NodePool with a fixed number of them has now. A window that cannot be read changes nothing.
 func Replicas(annotations map[string]string, replicas int64, now time.Time) int64 {
 	if w := open(annotations, now); w != nil && w.Replicas != nil {
 		return int64(*w.Replicas)
@@ -191,10 +221,7 @@ func open(annotations map[string]string, now time.Time) *Window {
 	if annotations[Annotation] == "" {
 		return nil
 	}
-	windows, err := Read(annotations)
-	if err != nil {
-		return nil
-	}
+	windows, _ := Read(annotations) // What is wrong with one is said on the object.
 	return windows.Open(now)
 }
 

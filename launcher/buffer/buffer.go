@@ -229,9 +229,9 @@ func (c *Controller) resolve(ctx context.Context, it *item, taken, before int) e
 	if failure == nil && standby {
 		it.disk, failure = t.standby(cb)
 	}
-	spec := cb.Spec
+	spec, note := cb.Spec, ""
 	if failure == nil {
-		if spec, err = buffersize.SpecAt(cb, time.Now()); err != nil {
+		if spec, note, err = buffersize.SpecAt(cb, time.Now()); err != nil {
 			failure, err = failed("%v", err), nil
 		}
 	}
@@ -252,7 +252,7 @@ func (c *Controller) resolve(ctx context.Context, it *item, taken, before int) e
 		it.resolution.Failure = failure
 		return err
 	}
-	r := buffersize.Resolution{PodTemplate: t.name, Generation: t.generation}
+	r := buffersize.Resolution{PodTemplate: t.name, Generation: t.generation, Note: note}
 	r.Replicas, r.Limited = buffersize.Grant(buffersize.Wanted(&spec, &t.pod.Spec, t.replicas), taken, before)
 	it.resolution = r
 	it.want(&api.Buffer{Name: cb.Name, Uid: string(cb.UID), Pods: r.Replicas, Template: text, Takers: takers, Standby: standby}, time.Now())

@@ -73,6 +73,8 @@ func setWindow(pool *karpv1.NodePool, now time.Time) {
 	windows, err := window.Read(pool.Annotations)
 	open := windows.Open(now)
 	switch {
+	case err != nil && open != nil:
+		set.SetFalse(ConditionWindow, "InvalidWindows", err.Error()+". Of the others one is "+open.String())
 	case err != nil:
 		set.SetFalse(ConditionWindow, "InvalidWindows", err.Error())
 	case open == nil:

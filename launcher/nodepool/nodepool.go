@@ -176,7 +176,7 @@ func (c *Controller) reconcile(ctx context.Context, req reconcile.Request) (reco
 	if why != "" {
 		again.RequeueAfter = typesAgain
 	}
-	if windows, err := window.Read(pool.Annotations); err == nil {
+	if windows, _ := window.Read(pool.Annotations); len(windows) > 0 { // A condition says what is wrong with others.
 		again.RequeueAfter = sooner(again.RequeueAfter, time.Until(windows.Next(time.Now())))
 	}
 	if c.config.Theirs(pool) {

@@ -58,10 +58,7 @@ func limitsUSD(pool *karpv1.NodePool) bool {
 	if _, limited := pool.Spec.Limits[catalog.LimitUSD]; limited {
 		return true
 	}
-	windows, err := window.Read(pool.Annotations)
-	if err != nil {
-		return false
-	}
+	windows, _ := window.Read(pool.Annotations) // A condition says what is wrong with others.
 	for _, w := range windows {
 		if _, limited := w.Limits[catalog.LimitUSD]; limited {
 			return true

@@ -20,6 +20,7 @@ func TestWindowIsReported(t *testing.T) {
 		{`[{schedule: "0 8 * * *", timeZone: Europe/Berlin, duration: 10h, limits: {cpu: "100"}}]`, "True", `open for 10h0m0s from "0 8 * * *", Europe/Berlin, limit cpu 100`, 6 * time.Hour},
 		{`[{schedule: "0 8 * * *", timeZone: Europe/Berlin, duration: 10h, limits: {cpu: "100"}}]`, "", "", 0},
 		{`[{schedule: "at eight", duration: 10h}]`, "False", "metadata.annotations[slipway.dev/windows][0].schedule", 0},
+		{`[{schedule: "at eight", duration: 10h}, {schedule: "0 8 * * *", timeZone: Europe/Berlin, duration: 10h, limits: {cpu: "100"}}]`, "False", `Of the others one is open for 10h0m0s from "0 8 * * *"`, 6 * time.Hour},
 		{"", "", "", 0},
 	} {
 		pool.Annotations = map[string]string{window.Annotation: step.text}

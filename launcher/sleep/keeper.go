@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -44,11 +45,16 @@ type Config struct {
 	Events announce.EventRecorder
 	// Ours reports whether the launcher manages a claim.
 	Ours func(claim *karpv1.NodeClaim) bool
+	// Registerer registers the metrics.
+	Registerer prometheus.Registerer
 }
 
 // Keeper evicts the pods of namespaces that sleep.
 type Keeper struct {
 	config Config
+	// asleep is how many namespaces sleep, evicted how many pods were evicted.
+	asleep  prometheus.Gauge
+	evicted prometheus.Counter
 	// known is what is remembered of each namespace. A restart loses nothing of it that counts. Run's goroutine owns it.
 	known map[types.UID]*known
 }
@@ -72,10 +78,19 @@ type known struct {
 
 // New returns a Keeper; Run starts it.
 func New(c Config) (*Keeper, error) {
-	if c.Client == nil || c.Guard == nil || c.Events == nil || c.Ours == nil {
+	if c.Client == nil || c.Guard == nil || c.Events == nil || c.Ours == nil || c.Registerer == nil {
 		return nil, errors.New("sleep: every field of Config is required")
 	}
-	return &Keeper{config: c, known: map[types.UID]*known{}}, nil
+	k := &Keeper{
+		config: c, known: map[types.UID]*known{},
+		asleep: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "slipway_namespaces_asleep", Help: "Namespaces that sleep; 0 while another replica leads.",
+		}),
+		evicted: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "slipway_sleep_evictions_total", Help: "Pods that were evicted since their namespace sleeps.",
+		}),
+	}
+	return k, errors.Join(c.Registerer.Register(k.asleep), c.Registerer.Register(k.evicted))
 }
 
 // Run looks at all namespaces every second until ctx ends.
@@ -118,6 +133,13 @@ func (k *Keeper) Pass(ctx context.Context, now time.Time) error {
 		errs = append(errs, k.keep(ctx, namespace, of, Facts{Now: now, Since: of.noticed(), Disrupts: disrupts}))
 	}
 	k.known = there
+	asleep := 0
+	for _, of := range there {
+		if !of.since.IsZero() {
+			asleep++
+		}
+	}
+	k.asleep.Set(float64(asleep))
 	return errors.Join(errs...)
 }
 
@@ -133,7 +155,10 @@ func (o *known) noticed() time.Time {
 func (k *Keeper) look(namespace *corev1.Namespace, of *known, now time.Time) bool {
 	if text := namespace.Annotations[window.SleepAnnotation]; text != of.text {
 		windows, err := window.ReadSleep(namespace.Name, namespace.Annotations)
-		if err != nil {
+		switch {
+		case err != nil && len(windows) > 0:
+			k.config.Events.Eventf(namespace, corev1.EventTypeWarning, "SleepUnreadable", "The namespace sleeps in its other windows alone: %v", err)
+		case err != nil:
 			k.config.Events.Eventf(namespace, corev1.EventTypeWarning, "SleepUnreadable", "The namespace does not sleep: %v", err)
 		}
 		of.text, of.windows = text, windows
@@ -193,6 +218,7 @@ func (k *Keeper) evict(ctx context.Context, namespace *corev1.Namespace, of *kno
 	})
 	switch {
 	case err == nil:
+		k.evicted.Inc()
 		klog.FromContext(ctx).V(2).Info("Evicted a pod of a namespace that sleeps", "pod", klog.KObj(pod), "node", pod.Spec.NodeName)
 		k.config.Events.Eventf(pod, corev1.EventTypeNormal, "Evicted", "Evicted pod: namespace %s sleeps until %s", pod.Namespace, of.span.Until.UTC().Format(time.RFC3339))
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err): // Deleted, or another pod of that name.

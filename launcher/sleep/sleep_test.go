@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -63,7 +64,7 @@ func newWorld(t *testing.T) *world {
 		},
 	})
 	var err error
-	w.keeper, err = sleep.New(sleep.Config{Client: evicting, Guard: leadershiptest.Always{}, Events: w, Ours: func(*karpv1.NodeClaim) bool { return true }})
+	w.keeper, err = sleep.New(sleep.Config{Client: evicting, Guard: leadershiptest.Always{}, Events: w, Ours: func(*karpv1.NodeClaim) bool { return true }, Registerer: prometheus.NewRegistry()})
 	w.Must(err)
 	claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "one", Labels: map[string]string{karpv1.NodePoolLabelKey: "default"}}}
 	claim.Status.NodeName = "one"

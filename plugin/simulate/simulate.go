@@ -85,7 +85,7 @@ const (
 type Held struct {
 	// Pod is its namespace and name.
 	Pod string
-	// Code is InvalidPod or NotPlanned.
+	// Code is InvalidPod, NotPlanned or Asleep.
 	Code string
 	// Reason is a sentence for users.
 	Reason string
@@ -129,7 +129,8 @@ func place(ctx context.Context, objects *input.Objects, cat catalog.State, o Opt
 	if err != nil {
 		return nil, err
 	}
-	classes := w.classes(objects.Pods, cat.InFlight, out)
+	asleep, problems := asleepNow(objects, o.Now)
+	classes := w.classes(awake(objects.Pods, asleep, out), cat.InFlight, out)
 	start := time.Now()
 	result, err := provisioner.Provision(ctx, provision.Request{
 		Now: o.Now, Cluster: w.source(cat), Classes: classes, Namespaces: labelsOf(objects),
@@ -143,6 +144,7 @@ func place(ctx context.Context, objects *input.Objects, cat catalog.State, o Opt
 	}
 	out.Input, out.Plan, out.Rounds, out.rejected = result.Input, result.Plan, result.Rounds, result.Rejected
 	out.PlanTime, out.VerifyTime = result.PlanTime, time.Since(start)-result.PlanTime
+	out.Problems = problems
 	for _, p := range out.Plan.Problems {
 		out.Problems = append(out.Problems, input.Problem{Object: p.Object, Field: p.Field, Message: p.Message})
 	}

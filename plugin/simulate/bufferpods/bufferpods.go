@@ -119,10 +119,13 @@ func (b *builder) pods(taken, before int) []*corev1.Pod {
 			return nil
 		}
 	}
-	now, err := buffersize.SpecAt(cb, b.Now)
+	now, note, err := buffersize.SpecAt(cb, b.Now)
 	if err != nil {
 		b.problem("spec", "%v: no room is kept for it", err)
 		return nil
+	}
+	if note != "" {
+		b.problem("spec", "%s", note)
 	}
 	granted, limited := buffersize.Grant(buffersize.Wanted(&now, &t.Pod.Spec, t.Replicas), taken, before)
 	if limited != "" {
