@@ -181,8 +181,11 @@ func (c *cluster) reclaim(n int) []beside.Figure {
 	begin(c).until("all pods to run", func() bool { return c.runs() == n })
 	var victims []string
 	spot := slices.DeleteFunc(c.instances(), func(i aws.Instance) bool { return i.CapacityType != aws.Spot })
-	for i := 0; i < len(spot); i += reclaimed {
-		victims = append(victims, spot[i].ID)
+	if len(spot) == 0 {
+		c.t.Fatal("there is no spot instance")
+	}
+	for i := range max(len(spot)/reclaimed, 1) {
+		victims = append(victims, spot[i*reclaimed].ID)
 	}
 	gone := map[string]bool{}
 	for _, claim := range c.claims() {
