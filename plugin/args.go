@@ -55,6 +55,8 @@ type Args struct {
 	// WaitingCost is what an hour in which one pod waits costs, in USD: a stopped instance of a standby buffer is started where that costs less than the pods'
 	// waiting for a cheaper node. 0 to 1000000. Default 36, a cent for a second.
 	WaitingCost *int32 `json:"waitingCost,omitempty"`
+	// ExpectGrowth means that pods of a Deployment that has grown for an hour get nodes with room for some that it is expected to add. Default true.
+	ExpectGrowth *bool `json:"expectGrowth,omitempty"`
 	// MinValuesPolicy is Strict (a node that cannot keep its NodePool's minValues is not launched) or BestEffort. Default Strict.
 	MinValuesPolicy string `json:"minValuesPolicy,omitempty"`
 	// Hooks on the Scheduler's fields: quicker batches and cheaper failures. Default true.
@@ -133,6 +135,9 @@ func (a *Args) setDefaults() {
 	}
 	if a.IgnoreDRARequests == nil {
 		a.IgnoreDRARequests = new(true)
+	}
+	if a.ExpectGrowth == nil {
+		a.ExpectGrowth = new(true)
 	}
 	if a.Hooks == nil {
 		a.Hooks = new(true)

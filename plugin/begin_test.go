@@ -134,7 +134,7 @@ func newIdlePlanner(t *testing.T, activate func([]catalog.PodRef)) *planner {
 			}, args: args,
 		},
 		queue: &queue{objects: objects, profiles: &profiles{}}, link: l, status: podstatus.New(podstatus.Config{}),
-		consolidator: &consolidator{}, view: catalogview.New(), buffers: buffers.NewTable(), unplaced: pending.New(), snapshot: &snapshot{}, times: waking.NewTimes(),
+		consolidator: &consolidator{}, view: catalogview.New(), buffers: buffers.NewTable(), unplaced: pending.New(), snapshot: &snapshot{}, times: waking.NewTimes(), growth: &growth{off: true},
 	}
 	p, err := parts.planner()
 	if err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -17,6 +16,7 @@ import (
 	"github.com/slipway-k8s/slipway/plugin/buffers"
 	"github.com/slipway-k8s/slipway/plugin/consolidate"
 	"github.com/slipway-k8s/slipway/plugin/consolidate/cover"
+	"github.com/slipway-k8s/slipway/plugin/expect"
 	"github.com/slipway-k8s/slipway/plugin/explain"
 	"github.com/slipway-k8s/slipway/plugin/intake"
 	"github.com/slipway-k8s/slipway/plugin/link"
@@ -72,6 +72,8 @@ type decision struct {
 	reserved reservations.Snapshot
 	// buffers are where the pods of capacity buffers have room.
 	buffers *buffers.Table
+	// expected are pods that Deployments are expected to add.
+	expected []expect.Expected
 }
 
 func newConsolidator(c consolidatorConfig) *consolidator {
@@ -155,8 +157,13 @@ func (c *consolidator) decide(ctx context.Context, d decision) (*api.Consolidate
 	for _, a := range q.GetAllowances() {
 		o.Allowed[a.GetNodePool()] = consolidate.Allowance{Empty: int(a.GetEmpty()), Underutilized: int(a.GetUnderutilized())}
 	}
+	began := time.Now()
+	if err := c.keepExpected(ctx, d); err != nil {
+		klog.FromContext(ctx).Error(err, "No room is kept for pods that are expected")
+	}
+	worked := time.Since(began)
 	nodes, pods := c.fleet(q.GetNodes(), d)
-	a := &asker{consolidator: c, decision: d, pods: pods, entries: make(map[string][]intake.Entry, len(pods)), terminating: setOf(d.question.GetConsolidate().GetAvoid())}
+	a := &asker{consolidator: c, decision: d, pods: pods, entries: make(map[string][]intake.Entry, len(pods)), terminating: setOf(d.question.GetConsolidate().GetAvoid()), worked: worked}
 	defer func() { c.rest = time.Now().Add(restAfter * a.worked) }()
 	found, err := consolidate.Decide(ctx, nodes, o, a.ask)
 	if err != nil {
@@ -361,39 +368,4 @@ func readPlan(out *consolidate.Answer, p plan.Plan) {
 			out.Unplaced[ref.Namespace+"/"+ref.Name] = why
 		}
 	}
-}
-
-// encodeDecision leaves out the empty nodes: they need no scheduler to go.
-func encodeDecision(d consolidate.Decision, o consolidate.Options) *api.ConsolidateAnswer {
-	out := &api.ConsolidateAnswer{Questions: int32(min(d.Questions, 1<<30)), Rejected: encodeScores(d.Rejected), TimedOut: d.TimedOut}
-	for i := range d.Moves {
-		m := &d.Moves[i]
-		if len(m.Targets) == 0 {
-			continue
-		}
-		move := &api.PlannedMove{Evictions: int32(min(len(m.Targets), 1<<30)), Saving: m.Saving, MostPerHour: m.Most(o), Avoid: m.Avoid, Scores: encodeScores(m.Scores)}
-		for _, n := range m.Nodes {
-			move.NodeNames = append(move.NodeNames, n.Name)
-		}
-		for _, r := range m.Replacements {
-			move.Replacements = append(move.Replacements, &api.Expected{
-				InstanceType: r.InstanceType, Zone: r.Zone, CapacityType: r.CapacityType, Price: r.Price, Cost: link.Cost(r.Cost),
-			})
-		}
-		out.Moves = append(out.Moves, move)
-	}
-	for _, k := range d.Kept {
-		out.Kept = append(out.Kept, &api.KeptNode{Name: k.Node, Reason: strings.TrimSpace(k.Reason), Unlooked: k.Unlooked})
-	}
-	return out
-}
-
-func encodeScores(scores []consolidate.Score) []*api.BalancedScore {
-	var out []*api.BalancedScore
-	for _, s := range scores {
-		out = append(out, &api.BalancedScore{
-			NodePool: s.NodePool, Savings: s.Savings, Disruption: s.Disruption, Value: s.Value(), Threshold: consolidate.Balance,
-		})
-	}
-	return out
 }

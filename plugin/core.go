@@ -77,7 +77,7 @@ func newCore(ctx context.Context, c coreConfig) (*core, error) {
 	parts := plannerParts{
 		coreConfig: c, queue: q, link: to, planning: planning, needs: needs, status: status, consolidator: consolidator,
 		view: catalogview.New(), unplaced: pending.New(), snapshot: q.newSnapshot(), buffers: buffers.NewTable(),
-		times: waking.NewTimes(),
+		times: waking.NewTimes(), growth: &growth{objects: c.objects, off: !*c.args.ExpectGrowth},
 	}
 	planner, err := parts.planner()
 	if err != nil {
@@ -129,6 +129,7 @@ type plannerParts struct {
 	buffers      *buffers.Table
 	bufferBoard  bufferBoard
 	times        *waking.Times
+	growth       *growth
 }
 
 // planner returns the planner with the objects of its goroutine, each made after those that it needs.
@@ -156,6 +157,7 @@ func (p *plannerParts) planner() (*planner, error) {
 	return &planner{plannerConfig: plannerConfig{
 		inbox: p.inbox, connection: p.connection, collected: p.collected, batch: open, unplaced: p.unplaced, view: p.view,
 		promises: p.promises, reserved: p.reserved, delays: p.delays, objects: p.objects, metrics: p.metrics,
+		growth:  p.growth,
 		updates: updates, adopter: adopter, provisioner: provisioner, consolidator: p.consolidator, keptOff: keptOff,
 		reports:     &batchReports{batch: open, status: p.status, socket: p.args.Socket, reported: map[types.UID]time.Time{}},
 		gate:        &questionGate{inbox: p.inbox, view: p.view},
@@ -183,7 +185,7 @@ func (p *plannerParts) provisioner(updates *catalogUpdates, adopter *adopter) *p
 		},
 		queue: p.queue, snapshot: p.snapshot, needs: p.needs, view: p.view, promises: p.promises, reserved: p.reserved, buffers: p.buffers,
 		unplaced: p.unplaced, planning: p.planning, status: p.status, guard: p.guard, timeout: p.args.PlanTimeout.Duration,
-		times: p.times, waitingCost: float64(*p.args.WaitingCost),
+		times: p.times, waitingCost: float64(*p.args.WaitingCost), growth: p.growth,
 		sender: &launchSender{launchSenderConfig: launchSenderConfig{
 			link: p.link, updates: updates, adopter: adopter, view: p.view, promises: p.promises, reserved: p.reserved, buffers: p.buffers,
 			unplaced: p.unplaced, delays: p.delays, status: p.status, queue: p.queue, snapshot: p.snapshot, metrics: p.metrics,

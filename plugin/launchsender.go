@@ -227,6 +227,7 @@ func (s *launchSender) recorded(ctx context.Context, w *work, refused map[string
 		names = append(names, c.Name)
 		s.promises.Recorded(c.Name, now)
 		s.view.Record(c, now)
+		s.metrics.expected.Add(float64(expectedPods(c.Expects)))
 		if c.Standby == "" { // The node of a standby buffer is stopped instead.
 			s.times.Begin(c.Name, waking.Kind{NodePool: c.NodePool, InstanceType: c.Expected.InstanceType}, now)
 		}

@@ -44,6 +44,7 @@ type metrics struct {
 	delayedOwners   prometheus.Gauge
 	cutShort        *prometheus.CounterVec
 	simulations     *simulations
+	expected        prometheus.Counter
 }
 
 func newMetrics(r prometheus.Registerer) (*metrics, error) {
@@ -109,10 +110,13 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 			Name: "slipway_plans_cut_short_total", Help: "Plans that ran out of time and were used as far as they were verified, for pending pods (provisioner) or pods of nodes that go (disruption).",
 		}, []string{"controller"}),
 		simulations: newSimulations(),
+		expected: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "slipway_expected_pods_total", Help: "Pods that Deployments were expected to add, for which launched nodes have room beside the pods they were launched for.",
+		}),
 	}
 	for _, c := range []prometheus.Collector{
 		m.batches, m.batchSize, m.planSeconds, m.rounds, m.pods, m.promises, m.probation, m.asleep, m.connected, m.versions, m.trips, m.panics, m.released, m.answers,
-		m.replacementPods, m.uselessLaunches, m.delayedOwners, m.cutShort, m.simulations, m.simulations.seconds,
+		m.replacementPods, m.uselessLaunches, m.delayedOwners, m.cutShort, m.simulations, m.simulations.seconds, m.expected,
 	} {
 		if err := r.Register(c); err != nil {
 			return nil, fmt.Errorf("plugin metrics: %w", err)

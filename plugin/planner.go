@@ -45,6 +45,7 @@ type plannerConfig struct {
 	buffers      *bufferPlacer
 	nominations  *nominations
 	waker        *waker
+	growth       *growth
 }
 
 // planner does what is due, step by step, in one goroutine. What it works with belongs to that goroutine; others reach it through
@@ -154,7 +155,7 @@ func (p *planner) answer(ctx context.Context, now time.Time) {
 	rooms, decisions := p.inbox.takePlans()
 	p.displacer.makeRoom(ctx, rooms, now)
 	for _, q := range decisions {
-		d := decision{question: q, catalog: p.view.State(p.promises.Claims(), now), reserved: p.reserved.Snapshot(), buffers: p.buffers.table.Clone()}
+		d := decision{question: q, catalog: p.view.State(p.promises.Claims(), now), reserved: p.reserved.Snapshot(), buffers: p.buffers.table.Clone(), expected: p.growth.all()}
 		p.consolidator.put(ctx, d, p.view.Synced())
 	}
 }
@@ -229,6 +230,7 @@ func (p *planner) overdue(now time.Time) {
 	p.keptOff.lapsed(now)
 	p.nominations.tidy(now)
 	p.waker.tend(now)
+	p.growth.tend(now)
 	for _, e := range p.unplaced.Tidy(now, p.objects.placed) {
 		p.batch.Add(e, now)
 	}

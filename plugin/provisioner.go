@@ -54,6 +54,8 @@ type provisioner struct {
 	// times are how long nodes need, waitingCost is what an hour in which one pod waits costs in USD.
 	times       *waking.Times
 	waitingCost float64
+	// growth of Deployments.
+	growth *growth
 }
 
 // plan plans the entries, and launches what is missing. A batch on which our code fails is divided, by namespace first,
@@ -156,6 +158,9 @@ func (p *provisioner) provision(ctx context.Context, entries []intake.Entry, of 
 	again := gangs || slices.ContainsFunc(entries, func(e intake.Entry) bool { return shares.Governs(e.Pod) })
 	req.Cluster.Room = func(name string) bool {
 		return of.standby == "" && ((again || !of.pending()) && !of.avoid[name] || p.view.Young(name, now))
+	}
+	if of.pending() {
+		req.Expected = p.growth.of(entries)
 	}
 	result, err := p.planning.Provision(ctx, req)
 	if err != nil {

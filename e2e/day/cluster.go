@@ -15,6 +15,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/catalog/commitment"
 	"github.com/slipway-k8s/slipway/plugin/consolidate"
+	"github.com/slipway-k8s/slipway/plugin/expect"
 	"github.com/slipway-k8s/slipway/plugin/plan"
 	"github.com/slipway-k8s/slipway/plugin/simulate"
 	"github.com/slipway-k8s/slipway/plugin/simulate/input"
@@ -70,6 +71,10 @@ type cluster struct {
 	from int
 	// calm are the evictions by NodePool.
 	calm calm
+	// growth of the Deployments; nil for a policy that expects no pods.
+	growth *expect.Growth
+	// room are the pods that are expected while a policy decides, on the nodes that have room for them.
+	room map[string]*pod
 	// books are kept where a day is replayed.
 	books *books
 	// fixed is what a node costs beside its instance, in USD per hour.
@@ -180,8 +185,10 @@ func (c *cluster) objects(without []string) *input.Objects {
 			out.Nodes = append(out.Nodes, cordoned(n.object, slices.Contains(c.avoid, name)))
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(c.pods)) {
-		p := c.pods[name]
+	all := maps.Clone(c.pods)
+	maps.Copy(all, c.room)
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		p := all[name]
 		object, at := p.object, p.node
 		if slices.Contains(without, at) {
 			at = ""
@@ -215,7 +222,11 @@ func (c *cluster) shape(p *corev1.Pod) int {
 
 // plan asks the planner about the pods that wait, those of the nodes in without included.
 func (c *cluster) plan(ctx context.Context, without []string) (*simulate.Outcome, error) {
-	return simulate.Run(ctx, c.objects(without), c.market, simulate.Options{PreferenceShare: 0.1})
+	o := simulate.Options{PreferenceShare: 0.1}
+	if without == nil && c.room == nil {
+		o.Expected = expected(c)
+	}
+	return simulate.Run(ctx, c.objects(without), c.market, o)
 }
 
 // ask implements consolidate.Ask.

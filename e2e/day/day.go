@@ -17,6 +17,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/billing"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/catalog/commitment"
+	"github.com/slipway-k8s/slipway/plugin/expect"
 	"github.com/slipway-k8s/slipway/plugin/simulate"
 	"github.com/slipway-k8s/slipway/plugin/simulate/input"
 )
@@ -81,6 +82,9 @@ func Replay(ctx context.Context, cfg Config, p Policy) (Bill, error) {
 	}
 	c := newCluster(ctx, m, cfg.Commitments)
 	c.bill.Policy, c.from = p, cfg.From
+	if p == On {
+		c.growth = &expect.Growth{}
+	}
 	if c.books, err = newBooks(int64(cfg.Seed), c.clock(), cfg.Commitments); err != nil {
 		return Bill{}, err
 	}
@@ -134,6 +138,7 @@ func (c *cluster) minute(ctx context.Context, cfg Config, p Policy, ch change) e
 	// 1. The workload changes.
 	c.apply(ch)
 	c.bill.Pods += len(ch.come)
+	count(c)
 	// 2. EC2 takes spot nodes.
 	taken := c.interruptions(perHour(interruptedEvery), func(name string, minute int) float64 {
 		hash := sha256.Sum256(fmt.Appendf(nil, "%d/%s/%d", cfg.Seed, name, minute))

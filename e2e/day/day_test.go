@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/slipway-k8s/slipway/e2e/day"
@@ -17,6 +18,7 @@ func TestMain(m *testing.M) {
 	flag.Uint64("day.seed", 1, "seed of the day that BenchmarkDay replays")
 	flag.Int("day.from", 0, "minute of the day at which it begins")
 	flag.Int("day.minutes", 0, "how many minutes of it; 0 for the rest of the day")
+	flag.String("day.rules", "off,greedy,on,alone,keen", "rules that BenchmarkDay replays the day for")
 	m.Run()
 }
 
@@ -42,7 +44,7 @@ func sameAsAWS(tb testing.TB, what string, b day.Bill) {
 }
 
 // replay replays a part of a day for all policies, and prints it.
-func replay(tb testing.TB, cfg day.Config) (float64, map[day.Policy]day.Bill) {
+func replay(tb testing.TB, cfg day.Config, policies ...day.Policy) (float64, map[day.Policy]day.Bill) {
 	tb.Helper()
 	lower, err := day.Bound(tb.Context(), cfg)
 	if err != nil {
@@ -50,7 +52,7 @@ func replay(tb testing.TB, cfg day.Config) (float64, map[day.Policy]day.Bill) {
 	}
 	var bills []day.Bill
 	out := map[day.Policy]day.Bill{}
-	for _, p := range []day.Policy{day.Off, day.Greedy, day.On, day.Keen} {
+	for _, p := range policies {
 		bill, err := day.Replay(tb.Context(), cfg, p)
 		if err != nil {
 			tb.Fatal(err)
@@ -71,7 +73,7 @@ func replay(tb testing.TB, cfg day.Config) (float64, map[day.Policy]day.Bill) {
 // An hour of the evening, when Deployments shrink after a calm time: consolidation pays at once, with no fewer evictions where these do not cost more
 // the more there were; and no policy pays less than the bound.
 func TestPartOfADay(t *testing.T) {
-	lower, bills := replay(t, day.Config{Seed: 1, From: 20 * 60, Minutes: 45})
+	lower, bills := replay(t, day.Config{Seed: 1, From: 20 * 60, Minutes: 45}, day.Off, day.Greedy, day.On, day.Keen)
 	on, off := bills[day.On], bills[day.Off]
 	for _, b := range bills {
 		if off := b.Dollars/b.Metered - 1; math.Abs(off) > 0.01 {
@@ -101,8 +103,12 @@ func TestPartOfADay(t *testing.T) {
 // BenchmarkDay replays a whole day: `make day`.
 func BenchmarkDay(b *testing.B) {
 	cfg := day.Config{Seed: argument[uint64]("day.seed"), From: argument[int]("day.from"), Minutes: argument[int]("day.minutes")}
+	var policies []day.Policy
+	for _, name := range strings.Split(argument[string]("day.rules"), ",") {
+		policies = append(policies, day.Policy(name))
+	}
 	for b.Loop() {
-		lower, bills := replay(b, cfg)
+		lower, bills := replay(b, cfg, policies...)
 		b.ReportMetric(lower, "USD-bound")
 		for p, bill := range bills {
 			b.ReportMetric(bill.Dollars, "USD-"+string(p))

@@ -28,7 +28,9 @@ const (
 	Greedy Policy = "greedy"
 	// On is plugin/consolidate with its defaults.
 	On Policy = "on"
-	// Keen is On for which an eviction costs as much however many there were: it saves what it can, and evicts more pods for it.
+	// Alone is On for which no pods are expected.
+	Alone Policy = "alone"
+	// Keen is Alone for which an eviction costs as much however many there were: it saves what it can, and evicts more pods for it.
 	Keen Policy = "keen"
 )
 
@@ -69,7 +71,7 @@ func (l calm) costs(c *cluster, p Policy) map[string]float64 {
 		}
 	}
 	for pool, n := range pods {
-		if out[pool] = disruption.EvictionCost; p == On {
+		if out[pool] = disruption.EvictionCost; p == On || p == Alone {
 			out[pool] *= l[pool].Strain(n, c.clock())
 		}
 	}
@@ -86,7 +88,10 @@ func (c *cluster) fleet(p Policy) []consolidate.Node {
 			continue
 		}
 		one := consolidate.Node{
-			Name: name, Offer: n.offer, Policy: consolidate.WhenEmptyOrUnderutilized, Used: consolidate.Used(n.object, on[name]),
+			Name: name, Offer: n.offer, Policy: consolidate.WhenEmptyOrUnderutilized, Used: consolidate.Used(n.object, append(slices.Clone(on[name]), expectedOn(c, name)...)),
+		}
+		for _, pod := range expectedOn(c, name) {
+			one.Pods = append(one.Pods, consolidate.Pod{Name: pod.Namespace + "/" + pod.Name})
 		}
 		one.Price = c.price(n.offer)
 		one.EvictionCost = costs[n.offer.NodePool]
@@ -158,8 +163,12 @@ func (c *cluster) allowed() map[string]consolidate.Allowance {
 
 // choose says which nodes a policy gives up now, and notes which are no room for their pods.
 func (c *cluster) choose(ctx context.Context, p Policy) ([]string, error) {
+	if err := keepExpected(ctx, c); err != nil {
+		return nil, err
+	}
+	defer func() { c.room = nil }()
 	fleet, allowed := c.fleet(p), c.allowed()
-	if p == On || p == Keen {
+	if p == On || p == Alone || p == Keen {
 		o := consolidate.DefaultOptions()
 		o.Allowed = allowed
 		decision, err := consolidate.Decide(ctx, fleet, o, c.ask)

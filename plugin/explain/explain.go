@@ -47,8 +47,24 @@ func (m Message) String() string {
 
 // Launching returns the message of a pod for which a node is launched.
 func Launching(c plan.Claim) Message {
-	return Place(fmt.Sprintf("launching %s %s in %s (%s), NodeClaim %s",
-		c.Expected.InstanceType, c.Expected.CapacityType, c.Expected.Zone, catalog.PriceText(c.Expected.Price, c.Cost), c.Name))
+	return Place(fmt.Sprintf("launching %s %s in %s (%s), NodeClaim %s%s",
+		c.Expected.InstanceType, c.Expected.CapacityType, c.Expected.Zone, catalog.PriceText(c.Expected.Price, c.Cost), c.Name, Expects(c.Expects)))
+}
+
+// mostRooms is how many Deployments a message names at most.
+const mostRooms = 3
+
+// Expects says for which pods that are expected a node has room; empty for none.
+func Expects(rooms []plan.Room) string {
+	var out strings.Builder
+	for i, r := range rooms {
+		if i == mostRooms {
+			fmt.Fprintf(&out, " and for those of %s", catalog.CountText(len(rooms)-i, "other Deployment"))
+			break
+		}
+		fmt.Fprintf(&out, ", with room for %s that Deployment %s is expected to add", catalog.CountText(r.Pods, "pod"), r.Workload)
+	}
+	return out.String()
 }
 
 // Joining returns the message of a pod that has its place on a node in flight.

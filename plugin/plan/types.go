@@ -199,6 +199,8 @@ type Claim struct {
 	DRADrivers []string
 	// Standby is the UID of the standby buffer whose pods alone the node is for; empty for none.
 	Standby string
+	// Expects is the room that is left for pods that are expected; none for nearly all.
+	Expects []Room
 }
 
 // Offer is an instance type in one offering.

@@ -6,13 +6,26 @@ import (
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 
+	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/ondemand"
 	"github.com/slipway-k8s/slipway/plugin/plan"
 	"github.com/slipway-k8s/slipway/plugin/provision/clusterview"
 	"github.com/slipway-k8s/slipway/plugin/provision/devices"
 	"github.com/slipway-k8s/slipway/plugin/verify"
+)
+
+const (
+	// mostExpected is how many pods are expected beside those of one request.
+	mostExpected = 200
+	// expectedTimes bounds the expected pods of a Deployment by those of it that are planned.
+	expectedTimes = 4
+	// mostBeside is up to how many pods of a request others are expected beside: those of more are planned alone.
+	mostBeside = 1000
+	// expectingPart is the part of the time in which a plan with expected pods is made.
+	expectingPart = 0.5
 )
 
 // Settings are the options of all plans.
@@ -74,6 +87,8 @@ type Request struct {
 	NewNames func() func(nodePool string) string
 	// Replaces are the names of the nodes that the pods run on and that terminate, sorted; empty for pending pods.
 	Replaces []string
+	// Expected returns the Deployment of a pod, as namespace/name, and how many pods it is expected to add; nil if no pods are expected.
+	Expected func(catalog.PodRef) (workload string, pods int)
 }
 
 // Result is a plan that passed the filters, with how it was made.
@@ -90,8 +105,17 @@ type Result struct {
 	PlanTime, VerifyTime time.Duration
 }
 
-// Provision plans the pods of the request until the plan passes the filters.
+// Provision plans the pods of the request until the plan passes the filters. Where a Deployment of theirs is expected to add pods, nodes are planned that
+// have room for some of these.
 func (p *Provisioner) Provision(ctx context.Context, req Request) (Result, error) {
+	if out, ok, err := p.expecting(ctx, req); ok || err != nil {
+		return out, err
+	}
+	return p.provision(ctx, req)
+}
+
+// provision plans the pods of the request alone.
+func (p *Provisioner) provision(ctx context.Context, req Request) (Result, error) {
 	classes, problems, err := keepShares(klog.FromContext(ctx), req.Cluster, req.Classes)
 	if err != nil {
 		return Result{}, err
@@ -169,4 +193,96 @@ func sayShares(p *plan.Plan, classes []plan.Class) {
 			u.Reasons = append(slices.Clone(u.Reasons), plan.Reason{Code: codeOnDemandShare, Message: why})
 		}
 	}
+}
+
+// expecting plans the pods of the request together with those that are expected, and takes these out of the plan. It reports false if nothing is expected,
+// or if the plan does not serve all pods that are there: then they are planned alone.
+func (p *Provisioner) expecting(ctx context.Context, req Request) (Result, bool, error) {
+	classes, workloads := expected(&req)
+	if len(workloads) == 0 {
+		return Result{}, false, nil
+	}
+	within, cancel := partOf(ctx, expectingPart)
+	defer cancel()
+	both := req
+	both.Classes = classes
+	out, err := p.provision(within, both)
+	if err != nil || out.Plan.CutShort {
+		return Result{}, false, err
+	}
+	there := make([]int, len(req.Classes))
+	for i := range req.Classes {
+		there[i] = len(req.Classes[i].Pods)
+	}
+	ok := false
+	if out.Plan, ok = plan.WithoutExpected(out.Plan, req.Classes, there, workloads); !ok {
+		return Result{}, false, nil
+	}
+	view, err := clusterview.New(klog.FromContext(ctx), req.Cluster)
+	if err != nil {
+		return Result{}, false, err
+	}
+	start := time.Now()
+	found, err := p.verifier.Check(within, view, req.Classes, out.Plan, req.Cluster.Catalog)
+	out.VerifyTime += time.Since(start)
+	if err != nil || over(within) || len(found.Verdicts)+len(found.Bad) > 0 || found.Unchecked != nil {
+		return Result{}, false, err
+	}
+	out.Input.Classes = req.Classes
+	return out, true, nil
+}
+
+// expected returns the classes with the pods that are expected behind those that are there, and the Deployments by class; none if no pod is expected.
+func expected(req *Request) ([]plan.Class, map[int]string) {
+	if req.Expected == nil {
+		return nil, nil
+	}
+	shares, total := ondemand.SharesOf(req.Cluster.Catalog.NodePools), 0
+	there, class, expects := map[string]int{}, map[string]int{}, map[string]int{}
+	var order []string
+	for i := range req.Classes {
+		c := &req.Classes[i]
+		if total += len(c.Pods); total > mostBeside || shares.Governs(c.Pod) || len(c.Pod.Spec.ResourceClaims) > 0 || plan.GangOf(c.Pod).Name != "" {
+			return nil, nil // Nothing more is planned beside pods whose number matters, and beside very many.
+		}
+		if !plain(c) {
+			continue
+		}
+		for _, ref := range c.Pods {
+			w, n := req.Expected(ref)
+			if w == "" || n <= 0 {
+				continue
+			}
+			if there[w]++; there[w] == 1 {
+				class[w], expects[w] = i, n
+				order = append(order, w)
+			}
+		}
+	}
+	classes, workloads, left := slices.Clone(req.Classes), map[int]string{}, mostExpected
+	for _, w := range order {
+		i := class[w]
+		n := min(expects[w], expectedTimes*there[w], left)
+		if n <= 0 || workloads[i] != "" {
+			continue
+		}
+		left -= n
+		workloads[i] = w
+		classes[i].Pods = slices.Concat(classes[i].Pods, plan.ExpectedPods(w, n))
+	}
+	return classes, workloads
+}
+
+// plain reports whether pods of the class may be exchanged and left out without a thought of others: none has volumes of its own, or has to be
+// near to other pods, or away from them.
+func plain(c *plan.Class) bool {
+	spec := &c.Pod.Spec
+	if len(c.Volumes) > 0 || c.Claims != nil || c.OffSpot != "" {
+		return false
+	}
+	if a := spec.Affinity; a != nil && (a.PodAffinity != nil || a.PodAntiAffinity != nil) {
+		return false
+	}
+	return !slices.ContainsFunc(spec.TopologySpreadConstraints, func(t corev1.TopologySpreadConstraint) bool { return t.WhenUnsatisfiable == corev1.DoNotSchedule }) &&
+		!slices.ContainsFunc(c.DefaultSpread, func(t corev1.TopologySpreadConstraint) bool { return t.WhenUnsatisfiable == corev1.DoNotSchedule })
 }

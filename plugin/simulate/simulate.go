@@ -36,6 +36,8 @@ type Options struct {
 	// Now is the time of the decision: some nodes are too young, some pods are protected for a while, spot offerings settle. Zero plans with each
 	// offering as settled.
 	Now time.Time
+	// Expected returns the Deployment of a pod and how many pods it is expected to add; nil if no pods are expected.
+	Expected func(catalog.PodRef) (workload string, pods int)
 	// Log receives what the planner and the filters log; the zero value drops it.
 	Log logr.Logger
 	// taken are names that no new node may have, besides those of existing nodes.
@@ -134,7 +136,7 @@ func place(ctx context.Context, objects *input.Objects, cat catalog.State, o Opt
 	start := time.Now()
 	result, err := provisioner.Provision(ctx, provision.Request{
 		Now: o.Now, Cluster: w.source(cat), Classes: classes, Namespaces: labelsOf(objects),
-		NewNames: func() func(string) string { return names(objects.Nodes, o.taken) },
+		NewNames: func() func(string) string { return names(objects.Nodes, o.taken) }, Expected: o.Expected,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("planning: %w", err)

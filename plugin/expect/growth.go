@@ -1,0 +1,151 @@
+package expect
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// KeyExpectGrowth is the annotation of pods with which a Deployment opts out: false.
+const KeyExpectGrowth = "slipway.dev/expect-growth"
+
+const (
+	// Window is the time whose growth is expected once more.
+	Window = 28 * time.Minute
+	// Step is the time between two counts.
+	Step = 4 * time.Minute
+	// MostWorkloads is how many Deployments are counted: the largest ones. The others are not expected to grow.
+	MostWorkloads = 5000
+
+	steps  = int(Window / Step)
+	counts = 2*steps + 1
+)
+
+// Workload is a Deployment by namespace and name. The zero value is none.
+type Workload struct{ Namespace, Name string }
+
+// String is namespace/name.
+func (w Workload) String() string { return w.Namespace + "/" + w.Name }
+
+// WorkloadOf returns the Deployment of a pod: that of its ReplicaSet, so that a rollout is no growth, or a ReplicaSet that has none. It is zero for all
+// other pods, and for those that opt out. Those of a Job come and go.
+func WorkloadOf(pod *corev1.Pod) Workload {
+	c := metav1.GetControllerOfNoCopy(pod)
+	if c == nil || c.Kind != "ReplicaSet" || pod.Annotations[KeyExpectGrowth] == "false" {
+		return Workload{}
+	}
+	name := c.Name
+	if hash := pod.Labels[appsv1.DefaultDeploymentUniqueLabelKey]; hash != "" {
+		name = strings.TrimSuffix(name, "-"+hash)
+	}
+	return Workload{Namespace: pod.Namespace, Name: name}
+}
+
+// history is how many pods a Deployment had, the newest count first.
+type history [counts]int32
+
+// Growth has the counts of Deployments. The zero value has none. One goroutine uses it at a time; Of may be called beside others.
+type Growth struct {
+	at    time.Time
+	known map[Workload]*history
+	// growing has a pod of each Deployment that is expected to add some.
+	growing map[Workload]*corev1.Pod
+}
+
+// Due reports whether pods are to be counted now.
+func (g *Growth) Due(now time.Time) bool { return g.at.IsZero() || !now.Before(g.at.Add(Step)) }
+
+// Observe counts the pods that there are. A Deployment that was not counted before, as after a restart, had earlier those of them that are old enough.
+func (g *Growth) Observe(now time.Time, pods []*corev1.Pod) {
+	shift := counts
+	if !g.at.IsZero() {
+		shift = min(max(int((now.Sub(g.at)+Step/2)/Step), 1), counts)
+	}
+	g.at = now
+	next, one := map[Workload]*history{}, map[Workload]*corev1.Pod{}
+	for _, pod := range pods {
+		w := WorkloadOf(pod)
+		if w == (Workload{}) || pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+			continue
+		}
+		h := next[w]
+		if h == nil {
+			h = &history{}
+			next[w] = h
+		}
+		if last := one[w]; last == nil || last.CreationTimestamp.Before(&pod.CreationTimestamp) {
+			one[w] = pod
+		}
+		age := now.Sub(pod.CreationTimestamp.Time)
+		for i := 0; i < counts && (i == 0 || age >= time.Duration(i)*Step); i++ {
+			h[i]++
+		}
+	}
+	for w, h := range next {
+		if old := g.known[w]; old != nil && shift < counts {
+			copy(h[shift:], old[:])
+		}
+	}
+	g.known, g.growing = largest(next), one
+	maps.DeleteFunc(g.growing, func(w Workload, _ *corev1.Pod) bool { return g.Of(w) == 0 })
+}
+
+// Expected is pods that a Deployment is expected to add.
+type Expected struct {
+	// Workload that adds them.
+	Workload Workload
+	// Pods is their number.
+	Pods int
+	// Like is the newest pod that the Deployment has.
+	Like *corev1.Pod
+}
+
+// All returns what all Deployments are expected to add, the largest numbers first, but no more pods in all than that.
+func (g *Growth) All(most int) []Expected {
+	var out []Expected
+	for w, pod := range g.growing {
+		out = append(out, Expected{Workload: w, Pods: g.Of(w), Like: pod})
+	}
+	slices.SortFunc(out, func(a, b Expected) int {
+		return cmp.Or(cmp.Compare(b.Pods, a.Pods), cmp.Compare(a.Workload.Namespace, b.Workload.Namespace), cmp.Compare(a.Workload.Name, b.Workload.Name))
+	})
+	for i := range out {
+		out[i].Pods = min(out[i].Pods, most)
+		most -= out[i].Pods
+	}
+	return slices.DeleteFunc(out, func(e Expected) bool { return e.Pods == 0 })
+}
+
+// largest returns the MostWorkloads largest ones.
+func largest(all map[Workload]*history) map[Workload]*history {
+	if len(all) <= MostWorkloads {
+		return all
+	}
+	names := make([]Workload, 0, len(all))
+	for w := range all {
+		names = append(names, w)
+	}
+	slices.SortFunc(names, func(a, b Workload) int {
+		return cmp.Or(cmp.Compare(all[b][0], all[a][0]), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	for _, w := range names[MostWorkloads:] {
+		delete(all, w)
+	}
+	return all
+}
+
+// Of returns how many pods the Deployment is expected to add: the smaller one of its growth in the last Window and in the one before. Pods that come at
+// once are no growth that goes on.
+func (g *Growth) Of(w Workload) int {
+	h := g.known[w]
+	if h == nil {
+		return 0
+	}
+	return int(max(min(h[0]-h[steps], h[steps]-h[2*steps], h[0]), 0))
+}
