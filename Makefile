@@ -191,8 +191,8 @@ day: ## Replay a generated day with consolidation off, greedy and on, and with c
 	GOGC=400 go test -count 1 -timeout 60m -run '^$$' -bench Day -benchtime 1x -v ./e2e/day -day.seed=$(or $(SEED),1) -day.from=$(or $(FROM),0) -day.minutes=$(or $(MINUTES),0) -day.rules=$(or $(RULES),off,greedy,on,alone,keen)
 
 .PHONY: spot-traces
-spot-traces: ## Replay traces of spot markets beside an oracle (some minutes); DAYS=n PODS=n SEEDS=n FILE=trace.csv (a recorded one as well)
-	GOGC=400 go test -count 1 -timeout 120m -run '^$$' -bench SpotTraces -benchtime 1x ./e2e/spottrace -spot.days=$(or $(DAYS),2) -spot.pods=$(or $(PODS),100) -spot.seeds=$(or $(SEEDS),1) -spot.file=$(FILE)
+spot-traces: ## Replay traces of spot markets beside an oracle (some minutes); KINDS=scarce,calm DAYS=n PODS=n SEEDS=n FIRST=n (the first seed) FILE=trace.csv (a recorded one as well)
+	GOGC=400 go test -count 1 -timeout 120m -run '^$$' -bench SpotTraces -benchtime 1x ./e2e/spottrace -spot.days=$(or $(DAYS),2) -spot.pods=$(or $(PODS),100) -spot.seeds=$(or $(SEEDS),1) -spot.first=$(or $(FIRST),1) $(if $(KINDS),-spot.kinds=$(KINDS)) -spot.file=$(FILE)
 
 .PHONY: fuzz-planner
 fuzz-planner: ## Plan random clusters against the scheduler's own filters; DURATION=10m SEED=n (the first) PROCS=n HOSTILE=true (hostile cases alone)

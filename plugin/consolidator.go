@@ -152,7 +152,7 @@ func (c *consolidator) decide(ctx context.Context, d decision) (*api.Consolidate
 	q := d.question.GetConsolidate()
 	o := consolidate.DefaultOptions()
 	o.Payback, o.MinSaving, o.SpotToSpot = time.Duration(q.GetPayback())*time.Millisecond, q.GetMinSaving(), q.GetSpotToSpot()
-	o.Troubled = consolidate.Troubled(d.catalog, time.Now())
+	o.Troubled, o.Lasts = consolidate.Troubled(d.catalog, time.Now()), consolidate.Lasts(d.catalog)
 	o.Allowed = map[string]consolidate.Allowance{}
 	for _, a := range q.GetAllowances() {
 		o.Allowed[a.GetNodePool()] = consolidate.Allowance{Empty: int(a.GetEmpty()), Underutilized: int(a.GetUnderutilized())}

@@ -158,7 +158,7 @@ func (w *world) consolidate(ctx context.Context) error {
 		return fmt.Errorf("making the catalog: %v", problems)
 	}
 	fleet := w.fleet(cat)
-	o.Troubled = w.troubled(cat)
+	o.Troubled, o.Lasts = w.troubled(cat), consolidate.Lasts(cat)
 	decision, err := consolidate.Decide(ctx, fleet, o, w.ask)
 	if err != nil {
 		return err
@@ -175,7 +175,7 @@ func (w *world) consolidate(ctx context.Context) error {
 				return err
 			}
 			w.soon = w.now + 1
-			if len(out.Plan.Unplaced) > 0 || w.refuses(&out.Plan) {
+			if len(out.Plan.Unplaced) > 0 || !w.grants(ctx, &out.Plan, m, o) {
 				w.callOff(names)
 				continue
 			}

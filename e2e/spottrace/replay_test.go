@@ -88,11 +88,11 @@ func TestFloorHolds(t *testing.T) {
 			if r.Below != 0 || r.BelowPlaced != 0 {
 				t.Errorf("%d minutes with fewer running pods than the floor, %d with fewer off spot", r.Below, r.BelowPlaced)
 			}
-			// Six outages in the alternating market: pods that came back after each would be moved six times.
-			if most := 2 * c.Pods; r.Evictions > most {
+			// Six outages in the alternating market: the 28 pods that may be on spot would be moved back 168 times, if nothing was learned from them.
+			if most := 140; r.Evictions > most {
 				t.Errorf("%d evictions of %d pods, want at most %d: they are moved to spot and back", r.Evictions, c.Pods, most)
 			}
-			// The ratios are 1.12 to 1.18 and 1.30.
+			// The ratios are 1.07 to 1.17.
 			if free, moves := r.Dollars/r.Oracle, r.WithMoves/r.OracleMoves; moves > 1.3 || free > 1.45 || moves < 1 || r.OracleMoves < r.Oracle {
 				t.Errorf("%.3f of the oracle, %.3f of the oracle that pays for its moves", free, moves)
 			}
@@ -104,6 +104,7 @@ func TestMain(m *testing.M) {
 	flag.Int("spot.days", 2, "days of each generated trace")
 	flag.Int("spot.pods", 100, "pods of the workload")
 	flag.Int("spot.seeds", 1, "generated traces of each kind")
+	flag.Int("spot.first", 1, "the first seed")
 	flag.String("spot.kinds", "calm,changing,scarce,alternating", "kinds of generated traces")
 	flag.String("spot.file", "", "recorded trace to replay beside the generated ones")
 	os.Exit(m.Run())
@@ -135,8 +136,9 @@ func BenchmarkSpotTraces(b *testing.B) {
 	}
 	for range b.N {
 		for kind := range strings.SplitSeq(flag.Lookup("spot.kinds").Value.String(), ",") {
-			for seed := range uint64(argument(b, "spot.seeds")) {
-				replay(fmt.Sprintf("%s %d", kind, seed+1), generated(b, seed+1, Kind(kind), argument(b, "spot.days"), argument(b, "spot.pods")))
+			for i := range argument(b, "spot.seeds") {
+				seed := argument(b, "spot.first") + i
+				replay(fmt.Sprintf("%s %d", kind, seed), generated(b, uint64(seed), Kind(kind), argument(b, "spot.days"), argument(b, "spot.pods")))
 			}
 		}
 		if file := flag.Lookup("spot.file").Value.String(); file != "" {

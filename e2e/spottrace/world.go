@@ -197,21 +197,6 @@ func (w *world) plan(ctx context.Context, without, avoid []string) (*simulate.Ou
 	return simulate.Run(ctx, w.objects(without, avoid), w.seen(), simulate.Options{PreferenceShare: 0.1, Now: w.clock()})
 }
 
-// refuses notes the offerings of the claims that EC2 has no capacity in, and reports whether there is any.
-func (w *world) refuses(made *plan.Plan) bool {
-	out := false
-	for i := range made.Claims {
-		e := made.Claims[i].Expected
-		o := interruption.Offering{InstanceType: e.InstanceType, Zone: e.Zone}
-		if e.CapacityType != karpv1.CapacityTypeSpot || w.quotes()[o].Available {
-			continue
-		}
-		w.refused[o], out = w.now+int(interruption.SettleFirst.Minutes()), true
-		w.result.Refused++
-	}
-	return out
-}
-
 // settle launches what the plan says, and gives every pod its place.
 func (w *world) settle(made *plan.Plan) {
 	for i := range made.Claims {

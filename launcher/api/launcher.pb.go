@@ -1154,7 +1154,9 @@ type Offering struct {
 	// USD per hour that interruptions are expected to cost for each pod on a node of the offering.
 	LossPerPod float64 `protobuf:"fixed64,15,opt,name=loss_per_pod,json=lossPerPod,proto3" json:"loss_per_pod,omitempty"`
 	// Until when no node is moved to the offering because EC2 took nodes of it back, in milliseconds since the epoch; 0 for no such time.
-	SettlesAt     int64 `protobuf:"varint,16,opt,name=settles_at,json=settlesAt,proto3" json:"settles_at,omitempty"`
+	SettlesAt int64 `protobuf:"varint,16,opt,name=settles_at,json=settlesAt,proto3" json:"settles_at,omitempty"`
+	// How long a spot node of the offering is expected to last until EC2 takes it back, in milliseconds; 0 for longer than matters.
+	Lasts         int64 `protobuf:"varint,17,opt,name=lasts,proto3" json:"lasts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1297,6 +1299,13 @@ func (x *Offering) GetLossPerPod() float64 {
 func (x *Offering) GetSettlesAt() int64 {
 	if x != nil {
 		return x.SettlesAt
+	}
+	return 0
+}
+
+func (x *Offering) GetLasts() int64 {
+	if x != nil {
+		return x.Lasts
 	}
 	return 0
 }
@@ -4148,7 +4157,7 @@ const file_launcher_api_launcher_proto_rawDesc = "" +
 	"publicIpv4\x12!\n" +
 	"\fbaseline_cpu\x18\x03 \x01(\x03R\vbaselineCpu\x12\x1f\n" +
 	"\vsurplus_cpu\x18\x04 \x01(\x01R\n" +
-	"surplusCpu\"\xa3\x04\n" +
+	"surplusCpu\"\xb9\x04\n" +
 	"\bOffering\x12\x12\n" +
 	"\x04zone\x18\x01 \x01(\tR\x04zone\x12\x17\n" +
 	"\azone_id\x18\x02 \x01(\tR\x06zoneId\x12#\n" +
@@ -4168,7 +4177,8 @@ const file_launcher_api_launcher_proto_rawDesc = "" +
 	"\floss_per_pod\x18\x0f \x01(\x01R\n" +
 	"lossPerPod\x12\x1d\n" +
 	"\n" +
-	"settles_at\x18\x10 \x01(\x03R\tsettlesAt\"\xfe\x05\n" +
+	"settles_at\x18\x10 \x01(\x03R\tsettlesAt\x12\x14\n" +
+	"\x05lasts\x18\x11 \x01(\x03R\x05lasts\"\xfe\x05\n" +
 	"\fInFlightNode\x12\x1d\n" +
 	"\n" +
 	"node_claim\x18\x01 \x01(\tR\tnodeClaim\x12\x1b\n" +

@@ -136,6 +136,8 @@ type Offering struct {
 	// SettlesAt is until when only pods that no other offering can run get a node of the offering, and no on-demand node is replaced by one, because
 	// EC2 took nodes of it back or, in the plugin's view, refused them; zero for no such time.
 	SettlesAt time.Time
+	// Lasts is how long a spot node that replaces an on-demand node is expected to last until EC2 takes it back; zero for longer than matters.
+	Lasts time.Duration
 	// Overlaid means that a NodeOverlay set the price or changed it.
 	Overlaid bool
 	// ReservationID of the capacity reservation, for CapacityType reserved only; empty otherwise.

@@ -247,13 +247,14 @@ func spotNodes(claims []karpv1.NodeClaim) []interruption.Node {
 	return out
 }
 
-// publish puts the rates into use if there was an interruption, or if one of them has changed enough.
+// publish puts what was learned into use if there was an interruption, or if a rate or how long nodes last has changed enough.
 func (r *Recorder) publish(news bool) {
 	r.mu.Lock()
 	for _, seen := range []map[interruption.Offering]interruption.Seen{r.record.Seen, r.published.Seen} {
 		for o := range seen {
 			was, is := r.published.PerHour(o, r.priors), r.record.PerHour(o, r.priors)
-			news = news || is > was*newsFactor || was > is*newsFactor
+			lasted, lasts := float64(r.published.Lasts(o)), float64(r.record.Lasts(o))
+			news = news || is > was*newsFactor || was > is*newsFactor || lasts > lasted*newsFactor
 		}
 	}
 	if news {
@@ -268,7 +269,7 @@ func (r *Recorder) publish(news bool) {
 }
 
 func (r *Recorder) publishLocked(priors interruption.Priors) {
-	r.published, r.priors = interruption.Record{Seen: maps.Clone(r.record.Seen), Zones: maps.Clone(r.record.Zones)}, priors
+	r.published, r.priors = interruption.Record{Through: r.record.Through, Seen: maps.Clone(r.record.Seen), Zones: maps.Clone(r.record.Zones)}, priors
 	r.version++
 	r.current = true
 }

@@ -157,6 +157,44 @@ func TestLossIsLearnedAndKept(t *testing.T) {
 	}
 }
 
+// How long nodes last is in use at once, across a restart, and again once it has faded, without another interruption.
+func TestLastsIsLearnedAndFades(t *testing.T) {
+	w, start := newWorld(t), time.Now().Add(-time.Hour)
+	lasts := func() time.Duration {
+		list, err := w.recorder.InstanceTypes(t.Context(), &awsv1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Name: "default"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if o := list[0].Offerings; o[1].Lasts != 0 || o[2].Lasts != 0 {
+			t.Errorf("%+v, want no time for another zone and on demand", o)
+		}
+		return list[0].Offerings[0].Lasts
+	}
+	w.recorder.round(t.Context(), start)
+	if got := lasts(); got != 0 {
+		t.Errorf("a node is expected to last %v at first", got)
+	}
+	for i := range 3 {
+		launched := start.Add(time.Duration(i) * 20 * time.Minute)
+		w.spot(fmt.Sprint("n", i), launched, true)
+		w.recorder.round(t.Context(), launched.Add(10*time.Minute))
+	}
+	learned := lasts()
+	if learned < time.Hour || learned > 80*time.Minute {
+		t.Errorf("a node is expected to last %v after three of 10 minutes, want about 70 minutes", learned)
+	}
+	w.restart()
+	w.recorder.round(t.Context(), start.Add(time.Hour))
+	if got := lasts(); (got - learned).Abs() > time.Minute {
+		t.Errorf("a node is expected to last %v after a restart, want %v", got, learned)
+	}
+	before := w.changes
+	w.recorder.round(t.Context(), start.Add(5*24*time.Hour))
+	if got := lasts(); got < 100*time.Minute || w.changes != before+1 {
+		t.Errorf("a node is expected to last %v after five days, with %d changes, want more than 100 minutes", got, w.changes-before)
+	}
+}
+
 // The user's priors count, are read again, survive a write, and are reported where they cannot be read.
 func TestPriors(t *testing.T) {
 	w := newWorld(t)

@@ -29,7 +29,7 @@ func instanceType(t catalog.InstanceType) *api.InstanceType {
 			UnavailableUntil: millis(o.UnavailableUntil),
 			RefusalCode:      string(o.Refusal.Code), RefusedSince: millis(o.Refusal.Since), RefusedAttempts: int32(min(o.Refusal.Attempts, math.MaxInt32)),
 			ReservationId: o.ReservationID, ReservationType: o.ReservationType, Interruptible: o.Interruptible, Remaining: o.Remaining, Overlaid: o.Overlaid,
-			LossPerPod: o.LossPerPod, SettlesAt: millis(o.SettlesAt),
+			LossPerPod: o.LossPerPod, SettlesAt: millis(o.SettlesAt), Lasts: o.Lasts.Milliseconds(),
 		})
 	}
 	return out

@@ -60,7 +60,7 @@ func (f offeringFailures) countsUntil() time.Time {
 }
 
 // settlesAt returns until when a spot offering has not settled: it is as long as after an interruption.
-func (f offeringFailures) settlesAt() time.Time { return f.last.Add(interruption.SettleFirst) }
+func (f offeringFailures) settlesAt() time.Time { return f.last.Add(interruption.SettleAfter) }
 
 // forgottenAt returns when nothing depends on the failures any more.
 func (f offeringFailures) forgottenAt() time.Time {

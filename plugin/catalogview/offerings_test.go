@@ -95,7 +95,7 @@ func TestAStartWithoutCapacity(t *testing.T) {
 	}
 }
 
-// A spot offering that was refused settles half an hour later, or when what was learned of interruptions says so; a launch that works settles it.
+// A spot offering that was refused settles ten minutes later, or when what was learned of interruptions says so; a launch that works settles it.
 // An on-demand offering needs no time.
 func TestRefusedSpotSettles(t *testing.T) {
 	start := time.Date(2026, 3, 1, 0, 0, 1, 0, time.UTC)
@@ -113,7 +113,7 @@ func TestRefusedSpotSettles(t *testing.T) {
 		}
 		return out
 	}
-	if got, want := settles(20*time.Minute), []time.Duration{30 * time.Minute, time.Hour, 0}; !slices.Equal(got, want) {
+	if got, want := settles(9*time.Minute), []time.Duration{10 * time.Minute, time.Hour, 0}; !slices.Equal(got, want) {
 		t.Errorf("offerings settle after %v, want %v", got, want)
 	}
 	o.ended(catalog.InFlightNode{NodeClaim: "k", InstanceType: "a", Zone: "z1", CapacityType: "spot"}, true, start.Add(25*time.Minute))

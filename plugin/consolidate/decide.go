@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
-	"github.com/slipway-k8s/slipway/launcher/catalog/interruption"
 )
 
 // settleRounds is how often a set of nodes is asked about again, without those that turned out to be worth keeping.
@@ -304,9 +303,9 @@ func (s *search) unpaid(m *Move) string {
 		return "its pods cost nothing less elsewhere"
 	case m.Saving < s.o.MinSaving:
 		return fmt.Sprintf("moving its pods saves %.4f USD/h, less than the least that counts (%.4f)", m.Saving, s.o.MinSaving)
-	case m.Payback() > s.o.Payback:
+	case m.Payback() > m.within(s.o):
 		return fmt.Sprintf("moving its pods saves %.4f USD/h and pays back its cost of %.3f USD after %s, later than %s",
-			m.Saving, m.Cost, m.Payback().Round(minute), s.o.Payback)
+			m.Saving, m.Cost, m.Payback().Round(minute), s.o.Payback) + s.short(m)
 	}
 	return s.unbalanced(m)
 }
@@ -346,33 +345,4 @@ func (s *search) settling(on Offer) string {
 	}
 	return fmt.Sprintf("; EC2 took %s spot nodes back or refused them: they are planned again from %s on, if it does not again",
 		on.InstanceType, first.UTC().Format("15:04:05 UTC"))
-}
-
-// SpotOffering is an instance type in a zone, as spot.
-type SpotOffering struct{ InstanceType, Zone string }
-
-// Troubled returns the spot offerings that have not settled, with the time when they will have if nothing more happens. An offering that EC2
-// refuses now, or that is on probation, has not settled from now on. A market that comes and goes would otherwise move the same pods again and again.
-func Troubled(cat catalog.State, now time.Time) map[SpotOffering]time.Time {
-	out := map[SpotOffering]time.Time{}
-	note := func(of SpotOffering, until time.Time) {
-		if until.After(now) && until.After(out[of]) {
-			out[of] = until
-		}
-	}
-	for _, types := range cat.InstanceTypes {
-		for i := range types {
-			for _, o := range types[i].Offerings {
-				if !catalog.CapacityTypeOf(o.CapacityType).Interruptible {
-					continue
-				}
-				of := SpotOffering{types[i].Name, o.Zone}
-				note(of, o.SettlesAt)
-				if o.Probation || o.UnavailableUntil.After(now) {
-					note(of, now.Add(interruption.SettleFirst))
-				}
-			}
-		}
-	}
-	return out
 }

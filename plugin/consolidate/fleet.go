@@ -8,6 +8,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/internal/disruption"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/catalog/interruption"
 )
 
 // Policy is which nodes of a NodePool may be removed: its spec.disruption.consolidationPolicy.
@@ -92,9 +93,14 @@ func (n *Node) disturbs() float64 {
 	return sum
 }
 
-// cost returns what the evictions of the node's pods cost, in USD.
-func (n *Node) cost(o Options) float64 {
-	return n.disturbs() * cmp.Or(n.EvictionCost, o.EvictionCost)
+// cost returns what the evictions of the node's pods cost, in USD. On-demand nodes that spot nodes replace cost what they do after a calm time:
+// Options.Lasts keeps their pods from moving to and fro.
+func (n *Node) cost(o Options, backToSpot bool) float64 {
+	each := cmp.Or(n.EvictionCost, o.EvictionCost)
+	if backToSpot && !catalog.CapacityTypeOf(n.CapacityType).Interruptible {
+		each = min(each, o.EvictionCost)
+	}
+	return n.disturbs() * each
 }
 
 // Pod is a pod that has to move.
@@ -142,6 +148,9 @@ type Options struct {
 	Payback time.Duration
 	// Troubled are the spot offerings whose nodes EC2 took back, or refused, a while ago: until when no on-demand node is replaced by one of theirs.
 	Troubled map[SpotOffering]time.Time
+	// Lasts is how long spot nodes that replace on-demand nodes are expected to last, as the function Lasts computes it. Such a move has to earn what it
+	// costs within that time. An offering without an entry lasts longer than matters.
+	Lasts map[SpotOffering]time.Duration
 	// EvictionCost is the cost of the eviction of an ordinary pod, in USD. Default 0.01.
 	EvictionCost float64
 	// Overlap is how long both a replacement and the node it replaces are paid: one boots, the other drains. Default 5 min.
@@ -183,8 +192,10 @@ type Move struct {
 	Saving float64
 	// Surplus is what existing nodes cost more with the pods that move there, in USD per hour: burstable instances beyond their baseline.
 	Surplus float64
-	// Cost of the move in USD: evictions, and nodes that are paid twice for a while.
+	// Cost of the move in USD: evictions, those that interruptions are expected to add, and nodes that are paid twice for a while.
 	Cost float64
+	// Lasts is how long its spot nodes are expected to last, if they replace on-demand nodes; zero for longer than matters.
+	Lasts time.Duration
 	// Avoid are the nodes on which no pod may be placed: they are removed next.
 	Avoid []string
 	// Scores of the NodePools with policy Balanced that lose nodes, by name.
@@ -199,10 +210,27 @@ func (m *Move) Payback() time.Duration {
 	return time.Duration(m.Cost / m.Saving * float64(time.Hour))
 }
 
+// interrupted returns for which share of its pods EC2 is expected to interrupt the spot nodes that replace on-demand nodes, within the longest time that
+// counts. Each of them is evicted once more.
+func (m *Move) interrupted() float64 {
+	if m.Lasts <= 0 {
+		return 0
+	}
+	return 1 - min(m.Lasts.Hours()/interruption.Longest.Hours(), 1)
+}
+
+// within returns the time in which the move has to earn what it costs.
+func (m *Move) within(o Options) time.Duration {
+	if m.Lasts > 0 {
+		return min(m.Lasts, o.Payback)
+	}
+	return o.Payback
+}
+
 // Most returns the highest price of the replacements at which the move is still worth it, in USD per hour. With policy Balanced
 // it is the planned price, on which the score is based.
 func (m *Move) Most(o Options) float64 {
-	now, least := -m.Surplus, max(o.MinSaving, m.Cost/o.Payback.Hours())
+	now, least := -m.Surplus, max(o.MinSaving, m.Cost/m.within(o).Hours())
 	for i := range m.Nodes {
 		now += m.Nodes[i].Price
 		if m.Nodes[i].Policy == Balanced {
@@ -235,4 +263,49 @@ type Decision struct {
 	Rejected []Score
 	// TimedOut means that time ran out: the decision has what was decided until then.
 	TimedOut bool
+}
+
+// SpotOffering is an instance type in a zone, as spot.
+type SpotOffering struct{ InstanceType, Zone string }
+
+// Lasts returns how long nodes of the spot offerings are expected to last, of those for which that matters.
+func Lasts(cat catalog.State) map[SpotOffering]time.Duration {
+	out := map[SpotOffering]time.Duration{}
+	for _, types := range cat.InstanceTypes {
+		for i := range types {
+			for _, o := range types[i].Offerings {
+				of := SpotOffering{types[i].Name, o.Zone}
+				if least := out[of]; o.Lasts > 0 && (least == 0 || o.Lasts < least) && catalog.CapacityTypeOf(o.CapacityType).Interruptible {
+					out[of] = o.Lasts
+				}
+			}
+		}
+	}
+	return out
+}
+
+// Troubled returns the spot offerings that have not settled, with the time when they will have if nothing more happens. An offering that EC2
+// refuses now, or that is on probation, has not settled from now on. A market that comes and goes would otherwise move the same pods again and again.
+func Troubled(cat catalog.State, now time.Time) map[SpotOffering]time.Time {
+	out := map[SpotOffering]time.Time{}
+	note := func(of SpotOffering, until time.Time) {
+		if until.After(now) && until.After(out[of]) {
+			out[of] = until
+		}
+	}
+	for _, types := range cat.InstanceTypes {
+		for i := range types {
+			for _, o := range types[i].Offerings {
+				if !catalog.CapacityTypeOf(o.CapacityType).Interruptible {
+					continue
+				}
+				of := SpotOffering{types[i].Name, o.Zone}
+				note(of, o.SettlesAt)
+				if o.Probation || o.UnavailableUntil.After(now) {
+					note(of, now.Add(interruption.SettleAfter))
+				}
+			}
+		}
+	}
+	return out
 }

@@ -2,10 +2,13 @@ package consolidate
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
 // minute is the unit in which times are shown.
@@ -72,11 +75,12 @@ func (s *search) split(going []string, a Answer) []Move {
 // price sets what the move saves and costs, with what earlier moves of the same answer place.
 func (s *search) price(m *Move, placed loads) {
 	evictions := 0.0
+	back := s.backToSpot(m)
 	m.Surplus = s.surplus(m, placed)
 	m.Saving = -m.Surplus
 	for i := range m.Nodes {
 		m.Saving += m.Nodes[i].Price
-		evictions += m.Nodes[i].cost(s.o)
+		evictions += m.Nodes[i].cost(s.o, back) + m.Nodes[i].evictions()*s.o.EvictionCost*m.interrupted()
 	}
 	twice := 0.0
 	for _, r := range m.Replacements {
@@ -85,6 +89,32 @@ func (s *search) price(m *Move, placed loads) {
 	}
 	m.Cost = evictions + twice*s.o.Overlap.Hours()
 	m.Scores = s.scores(m)
+}
+
+// backToSpot reports whether spot nodes replace on-demand nodes, and sets how long they are expected to last.
+func (s *search) backToSpot(m *Move) bool {
+	if !slices.ContainsFunc(m.Nodes, func(n Node) bool { return !catalog.CapacityTypeOf(n.CapacityType).Interruptible }) {
+		return false
+	}
+	back := false
+	for _, r := range m.Replacements {
+		if !catalog.CapacityTypeOf(r.CapacityType).Interruptible {
+			continue
+		}
+		back = true
+		if lasts, ok := s.o.Lasts[SpotOffering{r.InstanceType, r.Zone}]; ok && (m.Lasts == 0 || lasts < m.Lasts) {
+			m.Lasts = lasts
+		}
+	}
+	return back
+}
+
+// short says that spot nodes of the move are not expected to last until it has paid, if that is why it does not pay.
+func (s *search) short(m *Move) string {
+	if m.within(s.o) == s.o.Payback {
+		return ""
+	}
+	return fmt.Sprintf(", or than EC2 is expected to take its spot nodes back (%s)", m.Lasts.Round(minute))
 }
 
 // loads is the CPU that pods of earlier moves request on existing nodes, in thousandths, by the nodes' names.
@@ -114,7 +144,7 @@ func (s *search) surplus(m *Move, l loads) float64 {
 func (s *search) earning(moves []Move) set {
 	out := set{moves: moves}
 	for _, m := range moves {
-		out.earned += m.Saving*s.o.Payback.Hours() - m.Cost
+		out.earned += m.Saving*m.within(s.o).Hours() - m.Cost
 	}
 	return out
 }

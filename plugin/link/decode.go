@@ -113,7 +113,7 @@ func instanceTypes(list []*api.InstanceType) []catalog.InstanceType {
 					Code: ec2error.Code(o.GetRefusalCode()), Since: moment(o.GetRefusedSince()), Attempts: int(o.GetRefusedAttempts()),
 				},
 				ReservationID: o.GetReservationId(), ReservationType: o.GetReservationType(), Interruptible: o.GetInterruptible(), Remaining: o.GetRemaining(), Overlaid: o.GetOverlaid(),
-				LossPerPod: o.GetLossPerPod(), SettlesAt: moment(o.GetSettlesAt()),
+				LossPerPod: o.GetLossPerPod(), SettlesAt: moment(o.GetSettlesAt()), Lasts: time.Duration(o.GetLasts()) * time.Millisecond,
 			})
 		}
 		out = append(out, it)

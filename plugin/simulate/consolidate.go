@@ -107,7 +107,7 @@ func Consolidate(ctx context.Context, objects *input.Objects, m *market.Market, 
 	if out.AnewPerHour, err = c.fromScratch(ctx, out.Before); err != nil {
 		return nil, err
 	}
-	o.Consolidate.Troubled = consolidate.Troubled(cat, o.Now)
+	o.Consolidate.Troubled, o.Consolidate.Lasts = consolidate.Troubled(cat, o.Now), consolidate.Lasts(cat)
 	calm := map[string]disruption.Evictions{}
 	for out.Steps < maxSteps {
 		o.Consolidate.Allowed, problems = seen.allowances(objects.NodePools)

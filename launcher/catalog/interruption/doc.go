@@ -3,4 +3,6 @@
 //
 // The estimate is the mean of a Gamma distribution whose prior is worth PriorHours of an instance: (seen interruptions + prior rate x PriorHours) /
 // (seen hours + PriorHours). With few hours it is the prior, with many it is what this cluster saw.
+//
+// Beside the rate it learns how long nodes last that are launched after an outage: a market that comes and goes is not worth moving to, whatever it costs.
 package interruption

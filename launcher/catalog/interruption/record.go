@@ -20,8 +20,8 @@ const (
 	PriorHours = 100
 	// mostOfferings bounds a record: about 60 KiB.
 	mostOfferings = 1000
-	// mostZones bounds the zones of a record.
-	mostZones = 100
+	// mostZones bounds the zones of a record, and zonesFor is how long after its last outage a zone is dropped: it is as good as never seen.
+	mostZones, zonesFor = 100, 10 * fades
 	// forgotten is the weight, in hours, below which an offering is dropped: it is as good as never seen.
 	forgotten = 0.01
 )
@@ -56,7 +56,7 @@ type Record struct {
 	Through time.Time
 	// Seen is by offering, weighted as of Through.
 	Seen map[Offering]Seen
-	// Zones are the outages of whole zones, by zone: EC2 took back nodes of more offerings than it left alone.
+	// Zones are the outages of all offerings of a zone, by zone.
 	Zones map[string]Outages
 	// Counted are the IDs of interrupted nodes that exist still.
 	Counted map[string]bool
@@ -97,13 +97,12 @@ func (r *Record) Observe(now time.Time, nodes []Node) (interrupted bool) {
 			counted[n.ID] = true
 		default:
 			seen.Interruptions++
-			seen.note(now)
+			seen.Outages = r.outage(now, n.Offering, seen.Outages, nodes)
 			counted[n.ID], interrupted = true, true
 		}
 		r.Seen[n.Offering] = seen
 	}
 	r.Through, r.Counted = now, counted
-	r.zoneOutages(now, nodes)
 	r.bound()
 	return interrupted
 }
@@ -119,9 +118,7 @@ func (r *Record) age(passed time.Duration) {
 // bound drops what says nothing any more, and beyond the bound what says least.
 func (r *Record) bound() {
 	maps.DeleteFunc(r.Seen, func(_ Offering, s Seen) bool { return s.weight() < forgotten && s.Interruptions < forgotten })
-	maps.DeleteFunc(r.Zones, func(_ string, z Outages) bool {
-		return r.Through.After(z.SettlesAt().Add(Memory))
-	})
+	maps.DeleteFunc(r.Zones, func(_ string, z Outages) bool { return r.Through.Sub(z.Last) > zonesFor })
 	if len(r.Seen) <= mostOfferings {
 		return
 	}
@@ -198,7 +195,7 @@ func Decode(text string) (Record, error) {
 }
 
 // Apply returns the instance types with what is known on their interruptible offerings: the expected loss for each pod, if an interrupted one costs so
-// many USD, and until when nothing moves there. The list itself is not changed.
+// many USD, until when nothing moves there, and how long a node lasts. The list itself is not changed.
 func (k *Known) Apply(list []catalog.InstanceType, perPod float64) []catalog.InstanceType {
 	out := slices.Clone(list)
 	for i := range out {
@@ -206,7 +203,10 @@ func (k *Known) Apply(list []catalog.InstanceType, perPod float64) []catalog.Ins
 		for j := range out[i].Offerings {
 			if o := &out[i].Offerings[j]; catalog.CapacityTypeOf(o.CapacityType).Interruptible {
 				of := Offering{out[i].Name, o.Zone}
-				o.LossPerPod, o.SettlesAt = k.PerHour(of)*perPod, k.SettlesAt(of)
+				o.LossPerPod, o.SettlesAt, o.Lasts = k.PerHour(of)*perPod, k.SettlesAt(of), 0
+				if lasts := k.Lasts(of); lasts < Longest {
+					o.Lasts = lasts
+				}
 			}
 		}
 	}

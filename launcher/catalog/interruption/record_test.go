@@ -180,77 +180,18 @@ func TestApply(t *testing.T) {
 	list := []catalog.InstanceType{{Name: "m5.large", Offerings: []catalog.Offering{
 		{Zone: "a", CapacityType: "spot", Price: 1}, {Zone: "a", CapacityType: "on-demand", Price: 2}, {Zone: "b", CapacityType: "spot", Price: 1},
 	}}}
-	known := interruption.Known{Record: interruption.Record{Seen: map[interruption.Offering]interruption.Seen{large("a"): {Interruptions: 50, Outages: interruption.Outages{Last: noon(), Row: 1}}}}}
+	known := interruption.Known{Record: interruption.Record{Seen: map[interruption.Offering]interruption.Seen{large("a"): {Interruptions: 50, Outages: interruption.Outages{Last: noon(), Lasted: 1}}}}}
 	got := known.Apply(list, 0.01)
 	prior := known.PerHour(large("b")) * 0.01
 	for i, want := range []float64{0.005 + prior, 0, prior} {
-		if at := got[0].Offerings[i].SettlesAt; at.Equal(noon().Add(30*time.Minute)) != (i == 0) {
+		if at := got[0].Offerings[i].SettlesAt; at.Equal(noon().Add(interruption.SettleAfter)) != (i == 0) {
 			t.Errorf("offering %d settles at %v", i, at)
+		}
+		if got, want := got[0].Offerings[i].Lasts, []time.Duration{90 * time.Minute, 0, 0}[i]; got != want {
+			t.Errorf("offering %d lasts %v, want %v", i, got, want)
 		}
 		if math.Abs(got[0].Offerings[i].LossPerPod-want) > 1e-12 || list[0].Offerings[i].LossPerPod != 0 {
 			t.Errorf("offering %d: %+v", i, got[0].Offerings[i])
-		}
-	}
-}
-
-// Outages in a row double for how long nothing moves to an offering, several nodes of one outage count as one, and two quiet hours after it has settled end the row.
-func TestSettlesLaterAfterEachOutage(t *testing.T) {
-	r, at := &interruption.Record{}, noon()
-	for i, want := range []time.Duration{30 * time.Minute, time.Hour, 2 * time.Hour, 4 * time.Hour, 8 * time.Hour, 8 * time.Hour} {
-		for j := range 2 {
-			r.Observe(at.Add(time.Duration(j)*time.Minute), []interruption.Node{{ID: fmt.Sprint(i, "-", j), Offering: large("a"), Since: at, Interrupted: true}})
-		}
-		if got := r.Seen[large("a")].SettlesAt().Sub(at.Add(time.Minute)); got != want {
-			t.Errorf("after outage %d it settles in %v, want %v", i+1, got, want)
-		}
-		at = at.Add(40 * time.Minute)
-	}
-	at = at.Add(interruption.SettleMost + interruption.Memory)
-	r.Observe(at, []interruption.Node{{ID: "later", Offering: large("a"), Since: at, Interrupted: true}})
-	if got := r.Seen[large("a")].SettlesAt().Sub(at); got != interruption.SettleFirst {
-		t.Errorf("after a quiet time it settles in %v", got)
-	}
-	if !r.Seen[large("b")].SettlesAt().IsZero() {
-		t.Error("the other zone was never interrupted")
-	}
-}
-
-// EC2 takes back nodes of most offerings of a zone at once: the whole zone settles, also what never ran there. One offering alone, or fewer than stay, are no
-// outage of the zone.
-func TestOutageOfZone(t *testing.T) {
-	node := func(name, zone string, interrupted bool) interruption.Node {
-		return interruption.Node{ID: name + zone, Offering: interruption.Offering{InstanceType: name, Zone: zone}, Since: noon(), Interrupted: interrupted}
-	}
-	for _, tc := range []struct {
-		what  string
-		nodes []interruption.Node
-		whole bool
-	}{
-		{"two of three", []interruption.Node{node("m5.large", "a", true), node("c5.large", "a", true), node("r5.large", "a", false)}, true},
-		{"one of one", []interruption.Node{node("m5.large", "a", true)}, false},
-		{"two of four", []interruption.Node{node("m5.large", "a", true), node("c5.large", "a", true), node("r5.large", "a", false), node("m6i.large", "a", false)}, false},
-		{"two of two zones", []interruption.Node{node("m5.large", "a", true), node("c5.large", "b", true)}, false},
-	} {
-		r := &interruption.Record{}
-		r.Observe(noon(), tc.nodes)
-		text, err := r.Encode()
-		if err != nil {
-			t.Fatal(err)
-		}
-		again, err := interruption.Decode(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		never := interruption.Offering{InstanceType: "m7i.large", Zone: "a"}
-		if got := again.SettlesAt(never); got.IsZero() == tc.whole || tc.whole && !got.Equal(noon().Add(interruption.SettleFirst)) {
-			t.Errorf("%s: what never ran in the zone settles at %v", tc.what, got)
-		}
-		if got := again.SettlesAt(interruption.Offering{InstanceType: "m5.large", Zone: "a"}); got.IsZero() {
-			t.Errorf("%s: what was taken back has settled", tc.what)
-		}
-		again.Observe(noon().Add(2*interruption.Memory), nil)
-		if len(again.Zones) != 0 {
-			t.Errorf("%s: %v is remembered for ever", tc.what, again.Zones)
 		}
 	}
 }
