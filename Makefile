@@ -141,7 +141,7 @@ beside-karpenter: build karpenter ## Measure slipway and Karpenter with a stock 
 		-karpenter.rounds=$(or $(ROUNDS),1) -karpenter.phases='$(PHASES)' -karpenter.speed=$(or $(SPEED),1) -karpenter.minutes=$(or $(MINUTES),10)
 
 .PHONY: beside-karpenter-smoke
-beside-karpenter-smoke: build karpenter ## Run the phases of beside-karpenter with few pods and fast machines, and fail where slipway is later, more expensive or has fewer pods Ready (eight minutes); PODS=30 SPEED=20 PHASES=regexp
+beside-karpenter-smoke: build karpenter ## Run the phases of beside-karpenter with few pods and fast machines, and fail where slipway is later, more expensive or has fewer pods Ready (ten minutes); PODS=30 SPEED=20 PHASES=regexp
 	SLIPWAY_BIN_DIR=$(CURDIR)/bin go test -count 1 -timeout 30m -v -run '^TestBeside$$' $(KARPENTER) -karpenter.pods=$(or $(PODS),30) \
 		-karpenter.phases='$(PHASES)' -karpenter.speed=$(or $(SPEED),20) -karpenter.minutes=2
 
