@@ -109,10 +109,9 @@ func (s *Server) launchOf(data wire.Params, info instancetypes.Type, subnet Subn
 	if l.metadata, err = hardware.MetadataOf(data.At("MetadataOptions")); err != nil {
 		return l, err
 	}
-	if l.hibernates = data.Bool("HibernationOptions.Configured"); l.hibernates {
-		if refused := noHibernation(l); refused != nil {
-			return l, refused
-		}
+	l.hibernates = data.Bool("HibernationOptions.Configured")
+	if err = noHibernation(l); err != nil {
+		return l, err
 	}
 	l.monitoring, l.volumeTags = data.Bool("Monitoring.Enabled"), specifiedTags(data, "volume")
 	text, failure := base64.StdEncoding.DecodeString(data.Get("UserData"))

@@ -171,10 +171,12 @@ func (p powerCalls) stop(id string, hibernate bool) {
 	p.of.after(p.of.jitter(takes), func() { p.of.move(id, StateStopped, reason, StateStopping) })
 }
 
-// noHibernation returns why an instance cannot be launched for hibernation (EC2 user guide, "Prerequisites for EC2 instance hibernation").
+// noHibernation returns why an instance cannot be launched for hibernation, if it is to be (EC2 user guide, "Prerequisites for EC2 instance hibernation").
 func noHibernation(l launch) *wire.Error {
 	root, missing := l.volumes[0], ""
 	switch mib := int64(root.GiB) << 10; {
+	case !l.hibernates:
+		return nil
 	case l.info.Metal:
 		missing = "Hibernation is not supported for the instance type " + l.info.Name
 	case l.info.MemoryMiB >= 150<<10 || l.image.Windows && l.info.MemoryMiB > 16<<10:

@@ -37,6 +37,17 @@ func (s suite) powered(call func() map[string]error) map[string]error {
 	}
 }
 
+// checkNotHibernated checks that instances which were launched without hibernation are refused it.
+func (s suite) checkNotHibernated(ids []string) {
+	s.t.Helper()
+	refused := s.Cloud.StopInstances(s.t.Context(), ids, true)
+	for _, id := range ids {
+		if p, ok := cloud.AsPower(refused[id]); !ok || p.Cause != cloud.CauseInvalid || p.Code != "UnsupportedHibernationConfiguration" {
+			s.t.Errorf("hibernating instance %s, which was launched without it: %v", id, refused[id])
+		}
+	}
+}
+
 // testStopAndStart checks that no instance is hibernated that was not launched for it, that an instance keeps its name through a stop, that both calls may be repeated, and that one instance which does not exist
 // keeps no other from it.
 func (s suite) testStopAndStart() {
@@ -44,11 +55,7 @@ func (s suite) testStopAndStart() {
 	s.resolve()
 	ids := s.launch("launch-a", 2, s.options(karpv1.CapacityTypeOnDemand))
 	before := s.inState(ids, cloud.StateRunning)
-	for id, err := range s.Cloud.StopInstances(s.t.Context(), ids, true) {
-		if p, ok := cloud.AsPower(err); !ok || p.Cause != cloud.CauseInvalid || p.Code != "UnsupportedHibernationConfiguration" {
-			s.t.Errorf("hibernating instance %s, which was launched without it: %v", id, err)
-		}
-	}
+	s.checkNotHibernated(ids)
 	for range 2 {
 		refused := s.Cloud.StopInstances(s.t.Context(), []string{ids[0], unknown, ids[1]}, false)
 		if len(refused) != 1 || !cloud.IsNotFound(refused[unknown]) {
