@@ -38,7 +38,7 @@ func (s suite) powered(call func() map[string]error) map[string]error {
 }
 
 // checkNotHibernated checks that instances which were launched without hibernation are refused it.
-func (s suite) checkNotHibernated(ids []string) {
+func checkNotHibernated(s suite, ids []string) {
 	s.t.Helper()
 	refused := s.Cloud.StopInstances(s.t.Context(), ids, true)
 	for _, id := range ids {
@@ -55,7 +55,7 @@ func (s suite) testStopAndStart() {
 	s.resolve()
 	ids := s.launch("launch-a", 2, s.options(karpv1.CapacityTypeOnDemand))
 	before := s.inState(ids, cloud.StateRunning)
-	s.checkNotHibernated(ids)
+	checkNotHibernated(s, ids)
 	for range 2 {
 		refused := s.Cloud.StopInstances(s.t.Context(), []string{ids[0], unknown, ids[1]}, false)
 		if len(refused) != 1 || !cloud.IsNotFound(refused[unknown]) {
