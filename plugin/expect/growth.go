@@ -71,7 +71,7 @@ func (g *Growth) Observe(now time.Time, pods []*corev1.Pod) {
 	next, one := map[Workload]*history{}, map[Workload]*corev1.Pod{}
 	for _, pod := range pods {
 		w := WorkloadOf(pod)
-		if w == (Workload{}) || pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+		if w == (Workload{}) || ends(pod) {
 			continue
 		}
 		h := next[w]
@@ -120,6 +120,11 @@ func (g *Growth) All(most int) []Expected {
 		most -= out[i].Pods
 	}
 	return slices.DeleteFunc(out, func(e Expected) bool { return e.Pods == 0 })
+}
+
+// ends reports whether the pod has ended or is about to.
+func ends(pod *corev1.Pod) bool {
+	return pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
 // largest returns the MostWorkloads largest ones.

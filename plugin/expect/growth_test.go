@@ -11,7 +11,7 @@ import (
 	"github.com/slipway-k8s/slipway/plugin/expect"
 )
 
-var start = time.Date(2026, 3, 4, 8, 0, 0, 0, time.UTC)
+func start() time.Time { return time.Date(2026, 3, 4, 8, 0, 0, 0, time.UTC) }
 
 // pods returns n pods of a controller that were created at the time.
 func pods(kind, name string, n int, created time.Time) []*corev1.Pod {
@@ -28,14 +28,14 @@ func pods(kind, name string, n int, created time.Time) []*corev1.Pod {
 // A Deployment that has n(m) pods in minute m, counted as often as that is due for so many minutes.
 func counted(minutes int, n func(minute int) int) (out expect.Growth) {
 	for m := range minutes {
-		if now := start.Add(time.Duration(m) * time.Minute); out.Due(now) {
+		if now := start().Add(time.Duration(m) * time.Minute); out.Due(now) {
 			out.Observe(now, pods("ReplicaSet", "web", n(m), now))
 		}
 	}
 	return out
 }
 
-var web = expect.Workload{Namespace: "default", Name: "web"}
+func web() expect.Workload { return expect.Workload{Namespace: "default", Name: "web"} }
 
 func TestGrowthThatGoesOnIsExpectedOnceMore(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -52,7 +52,7 @@ func TestGrowthThatGoesOnIsExpectedOnceMore(t *testing.T) {
 		"only just":     {func(m int) int { return max(m-100, 0) }, 0, 0},
 	} {
 		g := counted(120, c.n)
-		if n := g.Of(web); n < c.least || n > c.most {
+		if n := g.Of(web()); n < c.least || n > c.most {
 			t.Errorf("%s: %d pods are expected, want %d to %d", name, n, c.least, c.most)
 		}
 	}
@@ -62,13 +62,13 @@ func TestGrowthThatGoesOnIsExpectedOnceMore(t *testing.T) {
 func TestRestart(t *testing.T) {
 	var all []*corev1.Pod
 	for m := range 120 {
-		all = append(all, pods("ReplicaSet", "web", 1, start.Add(time.Duration(m)*time.Minute))...)
-		all = append(all, pods("Job", "batch", 1, start.Add(time.Duration(m)*time.Minute))...)
+		all = append(all, pods("ReplicaSet", "web", 1, start().Add(time.Duration(m)*time.Minute))...)
+		all = append(all, pods("Job", "batch", 1, start().Add(time.Duration(m)*time.Minute))...)
 	}
-	all = append(all, pods("ReplicaSet", "burst", 100, start.Add(2*time.Hour))...)
+	all = append(all, pods("ReplicaSet", "burst", 100, start().Add(2*time.Hour))...)
 	var g expect.Growth
-	g.Observe(start.Add(2*time.Hour), all)
-	if n := g.Of(web); n < 27 || n > 29 {
+	g.Observe(start().Add(2*time.Hour), all)
+	if n := g.Of(web()); n < 27 || n > 29 {
 		t.Errorf("%d pods are expected of a Deployment that got one a minute", n)
 	}
 	for _, name := range []string{"batch", "burst", "unknown", ""} {
@@ -77,8 +77,8 @@ func TestRestart(t *testing.T) {
 		}
 	}
 	// A pause in which nothing was counted is bridged in the same way.
-	g.Observe(start.Add(8*time.Hour), all)
-	if n := g.Of(web); n != 0 {
+	g.Observe(start().Add(8*time.Hour), all)
+	if n := g.Of(web()); n != 0 {
 		t.Errorf("%d pods are expected after hours without one", n)
 	}
 }
@@ -87,8 +87,8 @@ func TestRestart(t *testing.T) {
 func TestWorkloads(t *testing.T) {
 	var g expect.Growth
 	for m := 0; m < 120; m += 4 {
-		now := start.Add(time.Duration(m) * time.Minute)
-		all := append(pods("ReplicaSet", "web-aaa", 120-m, start), pods("ReplicaSet", "web-bbb", m, now)...)
+		now := start().Add(time.Duration(m) * time.Minute)
+		all := append(pods("ReplicaSet", "web-aaa", 120-m, start()), pods("ReplicaSet", "web-bbb", m, now)...)
 		for i, pod := range all {
 			pod.Labels = map[string]string{"pod-template-hash": "aaa"}
 			if i >= 120-m {
@@ -113,14 +113,14 @@ func TestWorkloads(t *testing.T) {
 func TestManyWorkloads(t *testing.T) {
 	var g expect.Growth
 	for m := 0; m < 64; m += 4 {
-		now := start.Add(time.Duration(m) * time.Minute)
+		now := start().Add(time.Duration(m) * time.Minute)
 		all := pods("ReplicaSet", "web", 10+m, now)
 		for i := range expect.MostWorkloads + 100 {
 			all = append(all, pods("ReplicaSet", fmt.Sprintf("tiny-%d", i), 1, now)...)
 		}
 		g.Observe(now, all)
 	}
-	if n := g.Of(web); n != 28 {
+	if n := g.Of(web()); n != 28 {
 		t.Errorf("%d pods are expected of the largest one, want 28", n)
 	}
 }
