@@ -75,9 +75,6 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		probation: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "slipway_offerings_on_probation", Help: "Offerings of which a launch failed lately for want of capacity: only pods that nothing else can run try them.",
 		}),
-		asleep: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "slipway_pods_asleep", Help: "Pods that are held back since their namespace sleeps, counted every five seconds.",
-		}),
 		connected: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "slipway_launcher_connected", Help: "1 while the launcher's catalog is received.",
 		}),
@@ -109,7 +106,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		cutShort: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "slipway_plans_cut_short_total", Help: "Plans that ran out of time and were used as far as they were verified, for pending pods (provisioner) or pods of nodes that go (disruption).",
 		}, []string{"controller"}),
-		simulations: newSimulations(),
+		simulations: newSimulations(), asleep: newAsleep(),
 		expected: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "slipway_expected_pods_total", Help: "Pods that Deployments were expected to add, for which launched nodes have room beside the pods they were launched for.",
 		}),

@@ -209,6 +209,13 @@ func bootTime(nodes []*corev1.Node, now time.Time) time.Duration {
 	return took[len(took)*9/10]
 }
 
+// newAsleep returns the gauge of pods that are held back.
+func newAsleep() prometheus.Gauge {
+	return prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "slipway_pods_asleep", Help: "Pods that are held back since their namespace sleeps, counted every five seconds.",
+	})
+}
+
 // waker wakes pods whose namespace sleeps no more, and reports on those that are held back. The planner's goroutine alone uses it.
 type waker struct {
 	sleep  *sleepers
