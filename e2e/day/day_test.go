@@ -104,7 +104,7 @@ func TestPartOfADay(t *testing.T) {
 func BenchmarkDay(b *testing.B) {
 	cfg := day.Config{Seed: argument[uint64]("day.seed"), From: argument[int]("day.from"), Minutes: argument[int]("day.minutes")}
 	var policies []day.Policy
-	for _, name := range strings.Split(argument[string]("day.rules"), ",") {
+	for name := range strings.SplitSeq(argument[string]("day.rules"), ",") {
 		policies = append(policies, day.Policy(name))
 	}
 	for b.Loop() {

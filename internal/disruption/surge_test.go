@@ -80,7 +80,9 @@ func TestSurgeRefusal(t *testing.T) {
 			claim := &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}
 			s.pod.Spec.Volumes = []corev1.Volume{{VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: claim}}}
 		}, "PersistentVolumeClaim data"},
-		"a device": {func(s *surging) { s.pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{ResourceClaimName: new("gpu")}} }, "ResourceClaim gpu"},
+		"a device": {func(s *surging) {
+			s.pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{ResourceClaimName: new("gpu")}}
+		}, "ResourceClaim gpu"},
 	} {
 		s := newSurging()
 		tc.change(&s)

@@ -85,10 +85,8 @@ func (w *world) command(ctx context.Context, d *datadriven.TestData) {
 		w.instance(d)
 	case "orphan", "foreground", "strip":
 		w.somebody(ctx, d.Cmd)
-	case "begin":
-		w.begin(w.subject.Begin(ctx, w.claim(ctx), arg))
-	case "begin-now":
-		w.begin(w.subject.BeginNow(ctx, w.claim(ctx), arg))
+	case "begin", "begin-now":
+		w.begin(ctx, d.Cmd, arg)
 	case "crash":
 		w.crashAt = strings.Split(strings.TrimSpace(d.Input), "\n")
 	case "scheduler":
@@ -123,8 +121,12 @@ func (w *world) scheduler(d *datadriven.TestData) {
 	}
 }
 
-func (w *world) begin(err error) {
-	if err != nil {
+func (w *world) begin(ctx context.Context, cmd, reason string) {
+	begin := w.subject.Begin
+	if cmd == "begin-now" {
+		begin = w.subject.BeginNow
+	}
+	if err := begin(ctx, w.claim(ctx), reason); err != nil {
 		w.log("begin: %v", err)
 	}
 }
@@ -264,14 +266,12 @@ func (w *world) addPod(ctx context.Context, d *datadriven.TestData) {
 			}
 		case arg.Key == "owned":
 			pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "r", UID: "r", Controller: new(true)}}
-		case arg.Key == "sole":
-			w.addSet(ctx, pod)
 		case arg.Key == "pending":
 			pod.Status.Phase = corev1.PodPending
 		case arg.Key == "exit":
 			w.exit[pod.Name] = w.duration(arg.Vals[0])
-		case slices.Contains([]string{"ready", "grace"}, arg.Key):
-			w.serving(pod, arg)
+		case slices.Contains([]string{"ready", "grace", "sole"}, arg.Key):
+			w.serving(ctx, pod, arg)
 		case arg.Key == "ending":
 			pod.Labels = map[string]string{"ending": ""} // The namespace is terminating; this is the reason of the refusal.
 		case arg.Key == "refuse":
@@ -283,9 +283,13 @@ func (w *world) addPod(ctx context.Context, d *datadriven.TestData) {
 	w.create(ctx, pod)
 }
 
-// serving has the pod be Ready, or need so long for its end.
-func (w *world) serving(pod *corev1.Pod, arg datadriven.CmdArg) {
-	if arg.Key == "ready" {
+// serving has the pod be Ready, alone in its set as well, or need so long for its end.
+func (w *world) serving(ctx context.Context, pod *corev1.Pod, arg datadriven.CmdArg) {
+	switch arg.Key {
+	case "sole":
+		w.addSet(ctx, pod)
+		return
+	case "ready":
 		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 		return
 	}
