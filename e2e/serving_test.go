@@ -17,10 +17,10 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
-// A Deployment of one replica behind a Service. Whatever takes its node away, the node that was launched for it is initialized before the pod is
-// evicted, and where a surge is possible its replacement is Ready before, so that the Service has a Ready endpoint all the time. Where none is
-// possible the Service has none for a pod's start, and not for a node's boot as well. A preStop hook covers that: kube-proxy uses endpoints that
-// serve and terminate where none is Ready.
+// A Deployment of one replica behind a Service. Whatever takes its node away, where a surge is possible the pod's replacement is Ready before the
+// pod is evicted, so that the Service has a Ready endpoint all the time. Where none is possible, the node that was launched for it is initialized
+// before: the Service has no Ready endpoint for a pod's start, and not for a node's boot as well. A preStop hook covers that: kube-proxy uses
+// endpoints that serve and terminate where none is Ready.
 func TestOneReplicaServesWhileItsNodeIsReplaced(t *testing.T) {
 	t.Parallel()
 	const life = 30 * 24 * time.Hour
@@ -67,8 +67,11 @@ func TestOneReplicaServesWhileItsNodeIsReplaced(t *testing.T) {
 			cause.take(w, claim)
 			w.await(t, "the pod to be Ready on another node", func() bool { return w.ready() == 1 && w.pod(old).Terminating.Seen() })
 			next := w.servedOn(w.pod(old), cause.hook)
-			if cause.strategy == "" && !next.Ready.Before(w.pod(old).Terminating) {
+			switch evicted := w.pod(old).Terminating; {
+			case cause.strategy == "" && !next.Ready.Before(evicted):
 				t.Errorf("pod %s was evicted before pod %s was Ready in its place", old.Object.Name, next.Object.Name)
+			case cause.strategy != "" && !w.nodeOf(next).Initialized.Before(evicted):
+				t.Errorf("pod %s was evicted before its next node %s was initialized", old.Object.Name, next.Object.Spec.NodeName)
 			}
 			w.end(old)
 		})
@@ -118,15 +121,6 @@ func (w *world) servedOn(old observe.Pod, hook int64) observe.Pod {
 			next = p
 		}
 	}
-	var node observe.Claim
-	for _, c := range w.everClaimed(w.name) {
-		if c.Object.Status.NodeName == next.Object.Spec.NodeName {
-			node = c
-		}
-	}
-	if !node.Initialized.Before(old.Terminating) {
-		w.t.Errorf("pod %s was evicted before its next node %s was initialized", old.Object.Name, next.Object.Spec.NodeName)
-	}
 	if old.Failed.Seen() {
 		w.t.Errorf("pod %s died with its node instead of being evicted", old.Object.Name)
 	}
@@ -138,6 +132,17 @@ func (w *world) servedOn(old observe.Pod, hook int64) observe.Pod {
 		w.t.Errorf("the Service had neither a Ready endpoint nor one that serves for %.1f s", unready-serves)
 	}
 	return next
+}
+
+// nodeOf returns the NodeClaim of the pod's node.
+func (w *world) nodeOf(pod observe.Pod) observe.Claim {
+	var node observe.Claim
+	for _, c := range w.everClaimed(w.name) {
+		if c.Object.Status.NodeName == pod.Object.Spec.NodeName {
+			node = c
+		}
+	}
+	return node
 }
 
 // end ends the pod at once.
