@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -49,6 +50,17 @@ func metricsAreForReaders(t *testing.T, cp *controlplane.ControlPlane, c client.
 		if err := c.Create(t.Context(), o); err != nil {
 			t.Fatal(err)
 		}
+	}
+	// The API server's authorizer sees new rules a moment later, and its refusal would be kept for a while.
+	review := authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+		User: "prometheus", NonResourceAttributes: &authorizationv1.NonResourceAttributes{Path: "/metrics", Verb: "get"},
+	}}
+	if err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
+		asked := review.DeepCopy()
+		err := c.Create(ctx, asked)
+		return asked.Status.Allowed, err
+	}); err != nil {
+		t.Fatalf("the rule that lets prometheus read metrics: %v", err)
 	}
 	reader := &http.Client{Timeout: patience, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: authority, MinVersion: tls.VersionTLS12}}}
 	for user, want := range map[string]int{"": http.StatusUnauthorized, "tenant": http.StatusForbidden, "prometheus": http.StatusOK} {
