@@ -10,7 +10,7 @@ GOLANGCI := go tool -modfile=go.tools.mod golangci-lint
 APISERVER := ./e2e ./e2e/variants ./e2e/commands ./e2e/walk ./e2e/bench ./e2e/scale ./e2e/causes ./e2e/controlplane ./e2e/sandbox ./e2e/demo ./cmd/slipway-sandbox
 # Pure code, without a goroutine (a test holds this list against it): the race detector has nothing to find, and costs minutes.
 PURE := ./cmd/slipway ./internal/disruption ./internal/disruption/conditions ./internal/disruption/parity ./e2e/aws/instancetypes ./e2e/aws/meter ./e2e/aws/policy ./e2e/aws/wire ./e2e/causes/catalogue ./e2e/objects ./e2e/day ./e2e/scale/calls ./e2e/machines/delay ./e2e/machines/userdata \
-	./internal/conventions ./internal/buffersize ./internal/window ./internal/manifest ./internal/release ./internal/release/archive ./internal/release/image ./internal/release/krew ./internal/release/licenses ./internal/terminal ./launcher/aws/userdata ./launcher/bill ./launcher/catalog ./launcher/catalog/builtin ./launcher/catalog/commitment ./launcher/catalog/fromec2 ./launcher/catalog/overlay \
+	./internal/conventions ./internal/buffersize ./internal/window ./internal/workload ./internal/manifest ./internal/release ./internal/release/archive ./internal/release/image ./internal/release/krew ./internal/release/licenses ./internal/terminal ./launcher/aws/userdata ./launcher/bill ./launcher/catalog ./launcher/catalog/builtin ./launcher/catalog/commitment ./launcher/catalog/fromec2 ./launcher/catalog/overlay \
 	./launcher/catalog/ec2error ./launcher/convert ./launcher/drain ./launcher/view ./manifests ./manifests/chart ./plugin/batch ./plugin/buffers ./plugin/consolidate ./plugin/consolidate/cover ./plugin/consolidate/movebound ./plugin/explain ./plugin/parity ./plugin/plan ./plugin/plan/bitset ./plugin/plan/nodematch ./plugin/plan/relations ./plugin/simulate \
 	./plugin/provision ./plugin/provision/podclass ./plugin/provision/clusterview ./plugin/provision/devices ./plugin/simulate/bufferpods ./plugin/simulate/input ./plugin/simulate/edits ./plugin/simulate/market ./plugin/simulate/report
 # What only a host with containerd can run has a target of its own.
@@ -20,7 +20,7 @@ KIND := ./e2e/kind
 KARPENTER := ./e2e/karpenter
 # What needs a browser has a target of its own: make ui-browser.
 BROWSER := ./e2e/page
-PURE += ./e2e/karpenter/beside ./e2e/spottrace ./launcher/catalog/interruption ./launcher/finalizer ./plugin/ondemand
+PURE += ./e2e/karpenter/beside ./e2e/proc ./e2e/spottrace ./launcher/catalog/interruption ./launcher/finalizer ./plugin/ondemand
 # All others are tested with the race detector.
 OTHERS = $(filter-out $(patsubst ./%,github.com/slipway-k8s/slipway/%,$(APISERVER) $(PURE) $(KUBELETS) $(KIND) $(KARPENTER) $(BROWSER)),$(shell go list ./...))
 

@@ -136,9 +136,11 @@ func (d *displacer) displaced(r *roomRequest, cat catalog.State, now time.Time) 
 		provided := d.provided(name, cat)
 		for _, pi := range info.GetPods() {
 			pod := pi.GetPod()
+			if !r.pods[pod.UID] || pod.DeletionTimestamp != nil || provided[pod.UID] {
+				continue
+			}
 			waits := d.sleep.replacement(pod, now)
 			switch {
-			case !r.pods[pod.UID] || pod.DeletionTimestamp != nil || provided[pod.UID]:
 			case !d.queue.profiles.plans(pod):
 				problems = append(problems, fmt.Sprintf("pod %s is another scheduler's (%s)", klog.KObj(pod), pod.Spec.SchedulerName))
 			case waits != "" && r.asked.GetPurpose() == api.Purpose_PURPOSE_MOVE:

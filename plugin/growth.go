@@ -59,15 +59,12 @@ func (g *growth) of(entries []intake.Entry) func(catalog.PodRef) (string, int) {
 	}
 }
 
-// mostKept is for how many expected pods consolidation keeps room.
-const mostKept = 200
-
 // all returns what all Deployments are expected to add.
 func (g *growth) all() []expect.Expected {
 	if g.off {
 		return nil
 	}
-	return g.counts.All(mostKept)
+	return g.counts.All(expect.MostKept)
 }
 
 // keepExpected gives the pods that are expected the room that there is for them on nodes with other pods, in the buffers of the decision alone: pods that

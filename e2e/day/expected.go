@@ -43,7 +43,7 @@ func keepExpected(ctx context.Context, c *cluster) error {
 		return nil
 	}
 	room := map[string]*pod{}
-	for _, e := range c.growth.All(200) {
+	for _, e := range c.growth.All(expect.MostKept) {
 		for i := range e.Pods {
 			one := e.Like.DeepCopy()
 			one.Name, one.Spec.NodeName = fmt.Sprintf("expected:%s-%d", e.Workload.Name, i+1), ""

@@ -1,16 +1,12 @@
 package scale_test
 
 import (
-	"bytes"
-	"fmt"
-	"os"
-	"strconv"
-	"strings"
+	"errors"
+	"io/fs"
 	"testing"
-)
 
-// ticks is how many clock ticks of /proc a second has: USER_HZ.
-const ticks = 100
+	"github.com/slipway-k8s/slipway/e2e/proc"
+)
 
 // meter adds up what a process and those that were started in its place have used. It has to be asked while each of them runs.
 type meter struct {
@@ -26,36 +22,18 @@ type meter struct {
 // sample looks at the process; one that is not running is left out.
 func (m *meter) sample(tb testing.TB, pid int) {
 	tb.Helper()
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
+	used, err := proc.Of(pid)
+	if path := (*fs.PathError)(nil); errors.As(err, &path) {
 		return
 	}
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
-		return
+		tb.Fatal(err)
 	}
 	if pid != m.pid {
-		m.before, m.cpu, m.pid = m.before+m.cpu, 0, pid
+		m.before, m.pid = m.before+m.cpu, pid
 	}
-	// The name in parentheses may hold blanks; utime and stime are the 14th and 15th field of proc_pid_stat(5).
-	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
-	m.cpu = 0
-	for _, field := range fields[11:13] {
-		n, err := strconv.ParseFloat(field, 64)
-		if err != nil {
-			tb.Fatal(err)
-		}
-		m.cpu += n / ticks
-	}
-	for line := range strings.Lines(string(status)) {
-		var kib float64
-		if n, err := fmt.Sscanf(line, "VmHWM: %f kB", &kib); err == nil && n == 1 {
-			m.memory = max(m.memory, kib/1024)
-		}
-		if n, err := fmt.Sscanf(line, "RssFile: %f kB", &kib); err == nil && n == 1 {
-			m.files = max(m.files, kib/1024)
-		}
-	}
+	m.cpu = used.CPU
+	m.memory, m.files = max(m.memory, used.Memory/1024), max(m.files, used.Files/1024)
 }
 
 // spent is the CPU time of all of them, in seconds.

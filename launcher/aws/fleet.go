@@ -54,7 +54,7 @@ func (c *Cloud) forgetTemplates(request *launchRequest) {
 // error.
 func (c *Cloud) launchError(request *launchRequest, err error) (cloud.LaunchOutput, error) {
 	v := judge(err)
-	if code(err) == unsupportedHibernation {
+	if code(err) == ec2error.UnsupportedHibernation {
 		// Another launch, without it, follows.
 		failures := request.all(code(err), message(err), v)
 		request.noteHibernation(c.hibernation, failures)
@@ -112,7 +112,7 @@ func (c *Cloud) launchOutput(request *launchRequest, out *ec2.CreateFleetOutput)
 // noteHibernation records the failures that are about hibernation.
 func (r *launchRequest) noteHibernation(in *hibernation, failures []fleetFailure) {
 	for _, f := range failures {
-		if f.Reason == unsupportedHibernation {
+		if f.Reason == ec2error.UnsupportedHibernation {
 			in.note(r.class, f.Option.InstanceType, f.Message, time.Now())
 		}
 	}

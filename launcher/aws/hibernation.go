@@ -7,12 +7,8 @@ import (
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
-	"github.com/slipway-k8s/slipway/launcher/catalog/ec2error"
 	"github.com/slipway-k8s/slipway/launcher/catalog/fromec2"
 )
-
-// unsupportedHibernation is EC2's code for a launch that does not meet the prerequisites of hibernation, and for an instance that was launched without it.
-const unsupportedHibernation ec2error.Code = "UnsupportedHibernationConfiguration"
 
 const (
 	// hibernationRefused is how long a launch without hibernation follows one that EC2 refused because of it.

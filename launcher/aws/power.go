@@ -111,7 +111,7 @@ func (p *power) refused(ctx context.Context, id string, err error) error {
 	switch c := code(err); {
 	case errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded):
 		out.Cause, out.Code = cloud.CauseTransient, ec2error.NoAnswer
-	case c == "UnsupportedOperation" || c == unsupportedHibernation:
+	case c == "UnsupportedOperation" || c == ec2error.UnsupportedHibernation:
 		out.Cause, out.Reason, out.Message = cloud.CauseInvalid, string(c), withCode(c, message(err))
 	case c == "IncorrectInstanceState":
 		// It is on its way to another state.

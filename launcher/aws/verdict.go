@@ -71,7 +71,7 @@ func judgeCode(c ec2error.Code, text, action string) verdict {
 		return v(cloud.CauseThrottled, "RequestLimitExceeded", withCode(c, "EC2 throttles the requests of this account and region"))
 	case c.IsServersFault():
 		return v(cloud.CauseTransient, "InternalError", withCode(c, text))
-	case c == unsupportedHibernation:
+	case c == ec2error.UnsupportedHibernation:
 		return v(cloud.CauseTransient, "HibernationUnsupported", withCode(c, text))
 	case c.IsCapacity():
 		return v(cloud.CauseCapacity, c.Reason(), withCode(c, text))

@@ -10,6 +10,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/internal/disruption"
+	"github.com/slipway-k8s/slipway/internal/workload"
 	"github.com/slipway-k8s/slipway/launcher/bill"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/catalog/commitment"
@@ -214,17 +215,10 @@ func since(pod *corev1.Pod) time.Time {
 // keyOf returns what a pod is charged to: its controller, or the Deployment or CronJob of that, as their names say it.
 func keyOf(pod *corev1.Pod) bill.Key {
 	out := bill.Key{Namespace: pod.Namespace, Kind: "Pod", Name: pod.Name, Labels: labelsOf(pod.Labels)}
-	for _, ref := range pod.OwnerReferences {
-		if ref.Controller != nil && *ref.Controller {
-			out.Kind, out.Name = ref.Kind, ref.Name
-		}
+	if kind, name := workload.Of(pod); kind != "" {
+		out.Kind, out.Name = kind, name
 	}
 	switch out.Kind {
-	case "ReplicaSet":
-		hash := pod.Labels["pod-template-hash"] // Of the Deployment controller.
-		if name, ok := strings.CutSuffix(out.Name, "-"+hash); ok && hash != "" {
-			out.Kind, out.Name = "Deployment", name
-		}
 	case "Job":
 		// The CronJob controller appends the minute, in minutes since 1970.
 		if at := strings.LastIndexByte(out.Name, '-'); at > 0 && len(out.Name)-at-1 >= 8 && strings.Trim(out.Name[at+1:], "0123456789") == "" {

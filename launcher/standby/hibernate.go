@@ -13,12 +13,9 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/record"
 )
 
-// unsupportedHibernation is EC2's code for an instance that was launched without hibernation.
-const unsupportedHibernation ec2error.Code = "UnsupportedHibernationConfiguration"
-
 // aboutHibernation reports whether EC2 may have refused a stop because it was a hibernation.
 func aboutHibernation(refused *cloud.PowerError) bool {
-	return refused.Code == unsupportedHibernation || refused.Code == "UnsupportedOperation" || refused.Code == "IncorrectInstanceState"
+	return refused.Code == ec2error.UnsupportedHibernation || refused.Code == "UnsupportedOperation" || refused.Code == "IncorrectInstanceState"
 }
 
 // hibernation reports whether the instance of a claim is hibernated, and where it is not, although its class wants that, why.
@@ -37,7 +34,7 @@ func (c *Controller) hibernation(ctx context.Context, claim *karpv1.NodeClaim) (
 // pods of its buffer have the node meanwhile.
 func (c *Controller) notHibernated(ctx context.Context, o Observed, refused *cloud.PowerError) (time.Duration, error) {
 	young := o.Now.Sub(record.StartedAt(o.Claim)) < hibernateWithin
-	if slept := conditions.ClaimIs(o.Claim, record.ConditionStandby); slept || !young || refused.Code == unsupportedHibernation {
+	if slept := conditions.ClaimIs(o.Claim, record.ConditionStandby); slept || !young || refused.Code == ec2error.UnsupportedHibernation {
 		klog.FromContext(ctx).Info("An instance is stopped: EC2 does not hibernate it", "nodeClaim", klog.KObj(o.Claim), "reason", refused.Message)
 		c.remember(o.Claim.UID, func(r *remembered) { r.awake = refused.Message })
 		return startAgain, nil

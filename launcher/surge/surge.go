@@ -105,11 +105,14 @@ func (e *Surger) release(ctx context.Context, pod *corev1.Pod, name string, now 
 	return true, "", nil
 }
 
-// replicaSet returns a ReplicaSet, nil where it does not exist.
+// replicaSet returns a ReplicaSet, nil where it does not exist or the name is empty.
 func (e *Surger) replicaSet(ctx context.Context, reader client.Reader, namespace, name string) (*appsv1.ReplicaSet, error) {
+	if name == "" {
+		return nil, nil
+	}
 	set := &appsv1.ReplicaSet{}
 	err := reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, set)
-	if apierrors.IsNotFound(err) || name == "" {
+	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
 	return set, err

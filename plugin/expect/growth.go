@@ -4,12 +4,12 @@ import (
 	"cmp"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/slipway-k8s/slipway/internal/workload"
 )
 
 // KeyExpectGrowth is the annotation of pods with which a Deployment opts out: false.
@@ -22,6 +22,8 @@ const (
 	Step = 4 * time.Minute
 	// MostWorkloads is how many Deployments are counted: the largest ones. The others are not expected to grow.
 	MostWorkloads = 5000
+	// MostKept is for how many expected pods consolidation keeps room.
+	MostKept = 200
 
 	steps  = int(Window / Step)
 	counts = 2*steps + 1
@@ -40,10 +42,7 @@ func WorkloadOf(pod *corev1.Pod) Workload {
 	if c == nil || c.Kind != "ReplicaSet" || pod.Annotations[KeyExpectGrowth] == "false" {
 		return Workload{}
 	}
-	name := c.Name
-	if hash := pod.Labels[appsv1.DefaultDeploymentUniqueLabelKey]; hash != "" {
-		name = strings.TrimSuffix(name, "-"+hash)
-	}
+	_, name := workload.Of(pod)
 	return Workload{Namespace: pod.Namespace, Name: name}
 }
 

@@ -11,9 +11,6 @@ import (
 	"github.com/slipway-k8s/slipway/plugin/simulate/input"
 )
 
-// codeAsleep is that of pods whose namespace sleeps.
-const codeAsleep = explain.CodeAsleep
-
 // asleepNow returns until when the namespaces sleep that do now, and what is wrong with the windows of any. A simulation without a time has none that sleep.
 func asleepNow(objects *input.Objects, now time.Time) (until map[string]time.Time, problems []input.Problem) {
 	until = map[string]time.Time{}
@@ -47,7 +44,7 @@ func awake(pods []input.Pod, until map[string]time.Time, out *Outcome) []input.P
 	left := make([]input.Pod, 0, len(pods))
 	for _, p := range pods {
 		if why := sleeps(p, until); p.Spec.NodeName == "" && p.DeletionTimestamp == nil && why != "" {
-			out.Held = append(out.Held, Held{Pod: p.Namespace + "/" + p.Name, Code: codeAsleep, Reason: why})
+			out.Held = append(out.Held, Held{Pod: p.Namespace + "/" + p.Name, Code: explain.CodeAsleep, Reason: why})
 			continue
 		}
 		left = append(left, p)

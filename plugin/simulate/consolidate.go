@@ -4,15 +4,14 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/internal/disruption"
+	"github.com/slipway-k8s/slipway/internal/workload"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/buffers"
 	"github.com/slipway-k8s/slipway/plugin/consolidate"
@@ -169,16 +168,9 @@ func owners(objects *input.Objects) map[string]string {
 		if buffer := buffers.NameOf(p.Pod); buffer != "" {
 			out[name] = "CapacityBuffer " + buffer
 		}
-		ref := metav1.GetControllerOf(p.Pod)
-		if ref == nil {
-			continue
+		if kind, of := workload.Of(p.Pod); kind != "" {
+			out[name] = kind + " " + p.Namespace + "/" + of
 		}
-		kind, of := ref.Kind, ref.Name
-		hash, hashed := p.Labels[appsv1.DefaultDeploymentUniqueLabelKey]
-		if deployment, ok := strings.CutSuffix(of, "-"+hash); ok && hashed && kind == "ReplicaSet" {
-			kind, of = "Deployment", deployment
-		}
-		out[name] = kind + " " + p.Namespace + "/" + of
 	}
 	return out
 }

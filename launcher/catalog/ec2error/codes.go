@@ -66,6 +66,10 @@ const (
 	UnrecognizedClient    Code = "UnrecognizedClientException"
 )
 
+// UnsupportedHibernation is the code of a launch that does not meet the prerequisites of hibernation, and of a hibernation of an instance that was
+// launched without it (same page, "Client error codes for specific actions").
+const UnsupportedHibernation Code = "UnsupportedHibernationConfiguration"
+
 // The codes of an EC2 that does not serve the request now (same page, "Server error codes"; EC2 developer guide, "Request throttling for
 // the Amazon EC2 API", https://docs.aws.amazon.com/ec2/latest/devguide/ec2-api-throttling.html).
 const (
