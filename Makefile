@@ -20,9 +20,11 @@ KIND := ./e2e/kind
 KARPENTER := ./e2e/karpenter
 # What needs a browser has a target of its own: make ui-browser.
 BROWSER := ./e2e/page
-PURE += ./e2e/karpenter/beside ./e2e/proc ./e2e/spottrace ./launcher/catalog/interruption ./launcher/finalizer ./plugin/ondemand
+# What runs kube-scheduler's own benchmarks starts a kube-apiserver for each, and has a target of its own.
+SCHEDULERPERF := ./e2e/schedulerperf
+PURE += ./e2e/karpenter/beside ./e2e/schedulerperf/cases ./e2e/proc ./e2e/spottrace ./launcher/catalog/interruption ./launcher/finalizer ./plugin/ondemand
 # All others are tested with the race detector.
-OTHERS = $(filter-out $(patsubst ./%,github.com/slipway-k8s/slipway/%,$(APISERVER) $(PURE) $(KUBELETS) $(KIND) $(KARPENTER) $(BROWSER)),$(shell go list ./...))
+OTHERS = $(filter-out $(patsubst ./%,github.com/slipway-k8s/slipway/%,$(APISERVER) $(PURE) $(KUBELETS) $(KIND) $(KARPENTER) $(BROWSER) $(SCHEDULERPERF)),$(shell go list ./...))
 
 # Many tests wait more than they compute: twice as many packages as processors run beside each other, and eight tests of one.
 BESIDE = -p $(shell expr 2 '*' $$(getconf _NPROCESSORS_ONLN)) -parallel 8
@@ -144,6 +146,19 @@ beside-karpenter: build karpenter ## Measure slipway and Karpenter with a stock 
 beside-karpenter-smoke: build karpenter ## Run the phases of beside-karpenter with few pods and fast machines, and fail where slipway is later, more expensive or has fewer pods Ready (ten minutes); PODS=30 SPEED=20 PHASES=regexp
 	SLIPWAY_BIN_DIR=$(CURDIR)/bin go test -count 1 -timeout 30m -v -run '^TestBeside$$' $(KARPENTER) -karpenter.pods=$(or $(PODS),30) \
 		-karpenter.phases='$(PHASES)' -karpenter.speed=$(or $(SPEED),20) -karpenter.minutes=2
+
+# The cases of 5,000 nodes; Kubernetes has PreemptionBasic with 1,000.
+PERF_CASES := ^(SchedulingBasic|SchedulingPodAntiAffinity|SchedulingPodAffinity|TopologySpreading|Unschedulable|PreemptionBasic|SchedulingWithMixedChurn)$$
+PERF_WORKLOADS := ^(5000Nodes_(2000|5000|10000)Pods|5kNodes/100Init/10kPods|1000Nodes)_QueueingHintsEnabled$$
+
+.PHONY: scheduler-perf
+scheduler-perf: ## Run kube-scheduler's own benchmarks with its default profile and with slipway's, one after the other, as a table of pods bound per second (half an hour a round); CASES=regexp WORKLOADS=regexp ROUNDS=3 BATCHING=true (the gate OpportunisticBatching on both sides) OUT=folder PROFILE=true (CPU profiles in it)
+	go test -count 1 -timeout 0 -v -run '^TestBeside$$' $(SCHEDULERPERF) -schedulerperf.cases='$(or $(CASES),$(PERF_CASES))' -schedulerperf.workloads='$(or $(WORKLOADS),$(PERF_WORKLOADS))' \
+		-schedulerperf.rounds=$(or $(ROUNDS),1) -schedulerperf.batching=$(or $(BATCHING),false) -schedulerperf.profile=$(or $(PROFILE),false) -schedulerperf.out='$(if $(OUT),$(abspath $(OUT)))'
+
+.PHONY: scheduler-perf-smoke
+scheduler-perf-smoke: ## Run two of them with 500 nodes: what every change passes (a minute, and a link)
+	go test -count 1 -timeout 10m -v -run '^TestSmoke$$' $(SCHEDULERPERF)
 
 .PHONY: scale
 scale: build ## Run many nodes and pods on light machines through scale out, rest, drift with an end of both processes, consolidation and scale in, as tables of what it cost (hours); NODES=5000 PODS=50000 SPEED=1 (EC2's) REST=60s SETTLE=5m PATIENCE=2h UNTIL=stage (the last) PROFILES=folder LOG=file (a new one, for the audit log)

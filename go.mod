@@ -84,7 +84,10 @@ require (
 	sigs.k8s.io/yaml v1.6.0
 )
 
-require github.com/charmbracelet/x/exp/ordered v0.1.0 // indirect
+require (
+	github.com/charmbracelet/x/exp/ordered v0.1.0 // indirect
+	github.com/onsi/gomega v1.42.1 // indirect
+)
 
 require (
 	cel.dev/expr v0.25.1 // indirect
