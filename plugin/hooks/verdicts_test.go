@@ -28,6 +28,8 @@ type classWorld struct {
 	plugin   *served
 	rejector string
 	tried    int
+	// fits says that pods fit a node.
+	fits bool
 	told     []string
 }
 
@@ -36,7 +38,7 @@ func newClassWorld(t *testing.T) *classWorld {
 	// The queue's recorder of metrics looks for its end once a second.
 	t.Cleanup(func() { time.Sleep(2 * time.Second) })
 	// The scheduler comes before the cache: it registers the metrics that the cache writes from a goroutine.
-	sched, _, fw := newScheduler(t, pod("p1"), pod("p2"), pod("other"))
+	sched, _, fw := newScheduler(t, pod("p1"), pod("p2"), pod("p3"), pod("other"))
 	w := &classWorld{
 		t: t, cache: internalcache.New(t.Context(), nil, false), snapshot: internalcache.NewEmptySnapshot(),
 		plugin: &served{class: "a", collected: true}, rejector: "NodeResourcesFit", Scheduler: sched,
@@ -50,6 +52,9 @@ func newClassWorld(t *testing.T) *classWorld {
 	}
 	w.SchedulePod = func(_ context.Context, _ framework.Framework, _ fwk.CycleState, info *framework.QueuedPodInfo) (scheduler.ScheduleResult, error) {
 		w.tried++
+		if w.fits {
+			return scheduler.ScheduleResult{SuggestedHost: "n1"}, nil
+		}
 		status := framework.NewDefaultNodeToStatus()
 		status.Set("n1", fwk.NewStatus(fwk.Unschedulable, "Insufficient cpu").WithPlugin(w.rejector))
 		return scheduler.ScheduleResult{}, &framework.FitError{Pod: info.Pod, NumAllNodes: 1, Diagnosis: framework.Diagnosis{
@@ -136,6 +141,27 @@ func TestOneFailureSpeaksForItsClass(t *testing.T) {
 			})
 		})
 	}
+}
+
+// After a pod that fits, the next that fails counts for itself alone, and the one after it for its class: no pod that follows one that fits is
+// held against the nominated pods of all nodes.
+func TestFailureAfterSuccessCountsOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newClassWorld(t)
+		w.fits = true
+		if _, err := w.SchedulePod(t.Context(), w.fw, framework.NewCycleState(), popped(t, w.Scheduler, pod("other"))); err != nil {
+			t.Fatal(err)
+		}
+		w.fits = false
+		for _, c := range []struct {
+			pod   string
+			tried bool
+		}{{"p1", true}, {"p2", true}, {"p3", false}} {
+			if got := w.fails(pod(c.pod), nil); got != c.tried {
+				t.Errorf("pod %s was tried: %v, want %v", c.pod, got, c.tried)
+			}
+		}
+	})
 }
 
 func (w *classWorld) nominate(name string) {
