@@ -122,7 +122,7 @@ func TestWatch(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for id, i := range read(t, watched, len(types), instance.Off) {
+	for id, i := range read(t, watched, len(types), instance.Gone) {
 		if i.UserData != "boot" {
 			t.Errorf("instance %s boots from %q", id, i.UserData)
 		}

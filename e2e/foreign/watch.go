@@ -73,8 +73,8 @@ func (w *watch) poll(ctx context.Context) (changed []instance.Instance, err erro
 		}
 	}
 	for id, i := range w.seen {
-		if !found[id] && i.State != instance.Off {
-			i.State = instance.Off
+		if !found[id] && i.State != instance.Gone {
+			i.State = instance.Gone
 			w.seen[id] = i
 			changed = append(changed, i)
 		}
@@ -87,7 +87,7 @@ func (w *watch) update(ctx context.Context, i ec2types.Instance) (_ instance.Ins
 	id, state := awssdk.ToString(i.InstanceId), stateOf(i)
 	known, seen := w.seen[id]
 	switch {
-	case !seen && state == instance.Off, seen && known.State == state:
+	case !seen && state >= instance.Off, seen && known.State == state:
 		return known, false, nil
 	case !seen:
 		if known, err = w.describe(ctx, i); err != nil {
@@ -101,15 +101,17 @@ func (w *watch) update(ctx context.Context, i ec2types.Instance) (_ instance.Ins
 
 func stateOf(i ec2types.Instance) instance.State {
 	if i.State == nil {
-		return instance.Off
+		return instance.Gone
 	}
 	switch i.State.Name {
 	case ec2types.InstanceStateNamePending:
 		return instance.Pending
 	case ec2types.InstanceStateNameRunning:
 		return instance.Running
-	default:
+	case ec2types.InstanceStateNameStopping, ec2types.InstanceStateNameStopped:
 		return instance.Off
+	default:
+		return instance.Gone
 	}
 }
 

@@ -233,14 +233,21 @@ func emptyMeansEmpty(e *Evidence) []string {
 	})
 }
 
-// neverForced finds pods that were deleted instead of evicted, though they had run and their node's instance lived.
+// neverForced finds pods that were deleted instead of evicted, though they had run and their node's instance lived. Those of DaemonSets end when the instance of
+// a standby buffer is stopped, which may live again by now.
 func neverForced(e *Evidence) []string {
-	ended := map[string]bool{}
+	ended, stops := map[string]bool{}, map[string]bool{}
+	for _, c := range e.Claims {
+		if c.Object.Annotations[catalog.StandbyAnnotation] != "" {
+			stops[c.Object.Status.NodeName] = true
+		}
+	}
 	for _, i := range e.Instances {
 		ended[i.PrivateDNSName] = !i.Live()
 	}
 	return e.moved("delete pods", func(p observe.Pod) string {
-		if p.Running.Seen() && p.Object.Spec.NodeName != "" && !ended[p.Object.Spec.NodeName] {
+		node := p.Object.Spec.NodeName
+		if p.Running.Seen() && node != "" && !ended[node] && (!stops[node] || !disruption.OfDaemonSet(p.Object)) {
 			return "it ran, and its node exists"
 		}
 		return ""

@@ -118,7 +118,7 @@ func start(ctx context.Context) (*cluster, error) {
 	c.Sandbox, err = sandbox.Start(ctx, sandbox.Config{
 		Speed: speed, BinDir: testbed.BinDir("../.."), Machines: sandbox.RealKubelets, Progress: tell, Notice: tell,
 		Kubelets:     sandbox.Kubelets{NetworkByAgent: true, RegistryBytesPerSecond: bytesPerSecond, Pulled: c.pull, Downloaded: c.download},
-		LauncherArgs: []string{"--join-deadline=" + deadline.String()},
+		LauncherArgs: []string{"--join-deadline=" + deadline.String(), "--feature-gates=CapacityBuffer=true"},
 	})
 	if err != nil {
 		return nil, err

@@ -75,7 +75,7 @@ func convert(i aws.Instance) instance.Instance {
 		Launched:           i.LaunchTime,
 		Starts:             i.Starts,
 		Hibernated:         i.Hibernated,
-		State:              instance.Off,
+		State:              instance.Gone,
 		UserData:           i.UserData,
 		NodeGroup:          i.Tags[nodeGroupTag],
 		Spot:               i.CapacityType == aws.Spot,
@@ -101,6 +101,8 @@ func convert(i aws.Instance) instance.Instance {
 		out.State = instance.Pending
 	case aws.StateRunning:
 		out.State = instance.Running
+	case aws.StateStopping, aws.StateStopped:
+		out.State = instance.Off
 	}
 	return out
 }

@@ -44,15 +44,15 @@ func TestFromAWS(t *testing.T) {
 			PrivateDNSName: "ip-10-0-0-1.ec2.internal", ImageID: "ami-1", Launched: launched, State: instance.Running, UserData: "x",
 			NodeGroup: "system", Spot: true, FailJoin: true, Windows: true,
 		}
-		pending, ending := in, in
-		pending.State, ending.State = aws.StatePending, aws.StateShuttingDown
+		pending, stopping, ending := in, in, in
+		pending.State, stopping.State, ending.State = aws.StatePending, aws.StateStopping, aws.StateShuttingDown
 		var got []instance.Instance
-		for i := range machines.FromAWS(watched{pending, in, ending}).Watch(t.Context()) {
+		for i := range machines.FromAWS(watched{pending, in, stopping, ending}).Watch(t.Context()) {
 			got = append(got, i)
 		}
-		pendingWant, endingWant := want, want
-		pendingWant.State, endingWant.State = instance.Pending, instance.Off
-		if diff := cmp.Diff([]instance.Instance{pendingWant, want, endingWant}, got); diff != "" {
+		pendingWant, stoppingWant, endingWant := want, want, want
+		pendingWant.State, stoppingWant.State, endingWant.State = instance.Pending, instance.Off, instance.Gone
+		if diff := cmp.Diff([]instance.Instance{pendingWant, want, stoppingWant, endingWant}, got); diff != "" {
 			t.Errorf("-want +got:\n%s", diff)
 		}
 	})

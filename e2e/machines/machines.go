@@ -26,6 +26,8 @@ type Mode interface {
 	// Machine runs one machine until ctx ends, which means that its instance has stopped. A mode whose Run does the work of
 	// machines may return at once. An error is why the machine does not join. The instance then runs without a kubelet.
 	Machine(ctx context.Context, m instance.Instance) error
+	// Discard removes what is left of a machine that has ended: its instance is gone, disks included. Machine is not called again for it.
+	Discard(m instance.Instance)
 }
 
 // Instances is the source of the instances.
@@ -155,37 +157,64 @@ func (m *Machines) Run(ctx context.Context) error {
 			cancel(err)
 		}
 	})
-	running := map[string]context.CancelFunc{}
+	known := map[string]*machine{}
 	for i := range m.instances.Watch(ctx) {
-		m.apply(ctx, &wg, running, i)
+		m.apply(ctx, &wg, known, i)
 	}
 	cancel(nil)
-	for _, stop := range running {
-		stop()
-	}
 	wg.Wait()
+	for _, left := range known {
+		m.mode.Discard(left.instance)
+	}
 	return failed
 }
 
-// apply starts the machine of an instance that runs, or stops that of an instance that does not.
-func (m *Machines) apply(ctx context.Context, wg *sync.WaitGroup, running map[string]context.CancelFunc, i instance.Instance) {
+// machine is the machine of an instance that has run, and is not gone.
+type machine struct {
+	instance instance.Instance
+	// off switches it off; nil while it is.
+	off context.CancelFunc
+	// ended is closed when it has ended, after it was switched off last.
+	ended chan struct{}
+}
+
+// apply starts the machine of an instance that runs, stops that of an instance that does not, and discards that of one that is gone.
+func (m *Machines) apply(ctx context.Context, wg *sync.WaitGroup, known map[string]*machine, i instance.Instance) {
 	log := klog.FromContext(ctx)
-	stop, runs := running[i.ID]
-	switch {
-	case i.State == instance.Running && !runs && i.FailJoin:
-		log.Info("Machine does not join, by FailJoin", "instanceID", i.ID)
-		running[i.ID] = func() {}
-	case i.State == instance.Running && !runs:
-		machine, cancel := context.WithCancel(ctx)
-		running[i.ID] = cancel
-		wg.Go(func() {
-			if err := m.mode.Machine(machine, i); err != nil && machine.Err() == nil {
-				log.Info("The machine does not join", "instanceID", i.ID, "err", err)
-			}
-		})
-	case i.State == instance.Off && runs:
+	of := known[i.ID]
+	if on := of != nil && of.off != nil; on && i.State >= instance.Off {
 		log.V(2).Info("The machine is switched off", "instanceID", i.ID)
-		stop()
-		delete(running, i.ID)
+		of.off()
+		of.off = nil
+	} else if !on && i.State == instance.Running {
+		known[i.ID] = m.start(ctx, wg, of, i)
 	}
+	if of != nil && i.State == instance.Gone {
+		delete(known, i.ID)
+		wg.Go(func() {
+			<-of.ended
+			m.mode.Discard(i)
+		})
+	}
+}
+
+// start starts a machine, once it has ended that was switched off before; nil for the first start.
+func (m *Machines) start(ctx context.Context, wg *sync.WaitGroup, before *machine, i instance.Instance) *machine {
+	log := klog.FromContext(ctx)
+	on, off := context.WithCancel(ctx)
+	of := &machine{instance: i, off: off, ended: make(chan struct{})}
+	wg.Go(func() {
+		defer close(of.ended)
+		if before != nil {
+			<-before.ended
+		}
+		if i.FailJoin {
+			log.Info("Machine does not join, by FailJoin", "instanceID", i.ID)
+			return
+		}
+		if err := m.mode.Machine(on, i); err != nil && on.Err() == nil {
+			log.Info("The machine does not join", "instanceID", i.ID, "err", err)
+		}
+	})
+	return of
 }

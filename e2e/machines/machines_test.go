@@ -3,6 +3,7 @@ package machines_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -26,6 +27,10 @@ type stage struct {
 	mu      sync.Mutex
 	on      map[string]int
 	starts  int
+	// ends is closed when machines that are switched off may end; nil lets them end at once.
+	ends chan struct{}
+	// discarded are those that were, in their order.
+	discarded []string
 }
 
 func (s *stage) Watch(ctx context.Context) <-chan instance.Instance {
@@ -55,8 +60,17 @@ func (s *stage) Machine(ctx context.Context, m instance.Instance) error {
 	}
 	s.add(m.ID, 1)
 	<-ctx.Done()
+	if s.ends != nil {
+		<-s.ends
+	}
 	s.add(m.ID, -1)
 	return nil
+}
+
+func (s *stage) Discard(m instance.Instance) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.discarded = append(s.discarded, fmt.Sprintf("%s, of which %d are on", m.ID, s.on[m.ID]))
 }
 
 func (s *stage) add(id string, n int) {
@@ -112,6 +126,46 @@ func TestAMachinePerRunningInstance(t *testing.T) {
 		}
 		if got := s.running(); len(got) != 0 {
 			t.Errorf("still on after the end: %v", got)
+		}
+	})
+}
+
+// A machine that is slow to end is not on twice, and its disks are there as long as it may use them: until its instance is gone, or all ends.
+func TestDisksStayUntilTheInstanceIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &stage{changes: make(chan instance.Instance), on: map[string]int{}, ends: make(chan struct{})}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- machines.WithMode(s, s).Run(ctx) }()
+		change := func(id string, states ...instance.State) {
+			for _, state := range states {
+				s.changes <- instance.Instance{ID: id, State: state}
+			}
+			synctest.Wait()
+		}
+		change("a", instance.Running, instance.Off, instance.Pending, instance.Running)
+		if s.on["a"] != 1 || s.starts != 1 {
+			t.Errorf("%d are on after %d starts, before the first has ended", s.on["a"], s.starts)
+		}
+		change("gone", instance.Running, instance.Gone)
+		change("never", instance.Gone)
+		if len(s.discarded) > 0 {
+			t.Errorf("discarded before they ended: %v", s.discarded)
+		}
+		close(s.ends)
+		synctest.Wait()
+		if s.on["a"] != 1 || s.starts != 3 {
+			t.Errorf("%d are on after %d starts, want the second of a", s.on["a"], s.starts)
+		}
+		change("b", instance.Running, instance.Off, instance.Off)
+		change("a", instance.Off, instance.Gone, instance.Gone)
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		want := []string{"gone, of which 0 are on", "a, of which 0 are on", "b, of which 0 are on"}
+		if diff := cmp.Diff(want, s.discarded); diff != "" {
+			t.Errorf("discarded, -want +got:\n%s", diff)
 		}
 	})
 }

@@ -29,3 +29,12 @@ func (m mixed) Machine(ctx context.Context, i instance.Instance) error {
 	}
 	return m.others.Machine(ctx, i)
 }
+
+// Discard removes what is left of a machine, by its mode.
+func (m mixed) Discard(i instance.Instance) {
+	if i.NodeGroup != "" {
+		m.managed.Discard(i)
+		return
+	}
+	m.others.Discard(i)
+}

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/internal/disruption"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/catalog/ec2error"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
@@ -119,6 +120,9 @@ func (c *Controller) sleep(ctx context.Context, o Observed) error {
 	if err := c.removeNode(ctx, claim); err != nil {
 		return err
 	}
+	if err := c.removePods(ctx, claim); err != nil {
+		return err
+	}
 	reason, is := asleep, "stopped"
 	_, why, err := c.hibernation(ctx, claim)
 	switch {
@@ -160,6 +164,29 @@ func (c *Controller) removeNode(ctx context.Context, claim *karpv1.NodeClaim) er
 	}
 	if err := c.config.Client.Delete(ctx, have, client.Preconditions{UID: &have.UID}); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("deleting Node %s of a stopped instance: %w", have.Name, err)
+	}
+	return nil
+}
+
+// removePods deletes the pods of DaemonSets of a stopped instance. The node that wakes has the same name: its kubelet would start them again, and until it has
+// looked at them they would count as running.
+func (c *Controller) removePods(ctx context.Context, claim *karpv1.NodeClaim) error {
+	if claim.Status.NodeName == "" {
+		return nil
+	}
+	pods := &corev1.PodList{}
+	if err := c.config.Client.List(ctx, pods, client.MatchingFields{index.PodNodeName: claim.Status.NodeName}); err != nil {
+		return fmt.Errorf("listing pods of Node %s: %w", claim.Status.NodeName, err)
+	}
+	for i := range pods.Items {
+		pod := &pods.Items[i]
+		if !disruption.OfDaemonSet(pod) {
+			continue // It may have been promised the node, and bound, in this moment.
+		}
+		err := c.config.Client.Delete(ctx, pod, client.GracePeriodSeconds(0), client.Preconditions{UID: &pod.UID})
+		if client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("deleting pod %s/%s of a stopped instance: %w", pod.Namespace, pod.Name, err)
+		}
 	}
 	return nil
 }

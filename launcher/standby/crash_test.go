@@ -95,8 +95,8 @@ func (c crashing) power(ids []string, call func() map[string]error) map[string]e
 // A process may end before or after anything it does. Whatever it was, the next one goes on: the instance sleeps, and is started once when a pod is
 // promised its node.
 func TestCrashBetweenAnyTwoEffects(t *testing.T) {
-	// Six effects until the instance sleeps: the state, the call, the Node's finalizer, the Node, the condition, the state. Three until it is awake.
-	for at := 1; at <= 9; at++ {
+	// Seven effects until the instance sleeps: the state, the call, the Node's finalizer, the Node, its pod, the condition, the state. Three until it is awake.
+	for at := 1; at <= 10; at++ {
 		for _, after := range []bool{false, true} {
 			t.Run(fmt.Sprintf("effect %d, after it %t", at, after), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) { crashAt(t, &crash{at: at, after: after}) })
@@ -109,7 +109,7 @@ func crashAt(t *testing.T, c *crash) {
 	t.Helper()
 	s := newScene(t)
 	s.claim(&datadriven.TestData{}, "a")
-	s.node(&datadriven.TestData{CmdArgs: []datadriven.CmdArg{{Key: "a"}, {Key: "images", Vals: []string{"r.io/web:1"}}}}, "a")
+	s.node(&datadriven.TestData{CmdArgs: []datadriven.CmdArg{{Key: "a"}, {Key: "images", Vals: []string{"r.io/web:1"}}, {Key: "running", Vals: []string{"1"}}}}, "a")
 	api, ec2 := s.API, s.ec2
 	process := crashing{Client: api, Cloud: ec2, crash: c}
 	s.serve(process, process)
@@ -120,8 +120,8 @@ func crashAt(t *testing.T, c *crash) {
 		s.Must(s.Run(s, 30*time.Second))
 	}
 	asleep := record.StandbyOf(s.get("a"))
-	if asleep.State != record.StandbyAsleep || s.instance("a").State != cloud.StateStopped || s.nodes() != 0 {
-		t.Fatalf("after the crash it is %s, its instance %s; %d Nodes", asleep.State, s.instance("a").State, s.nodes())
+	if asleep.State != record.StandbyAsleep || s.instance("a").State != cloud.StateStopped || s.nodes()+len(s.pods()) != 0 {
+		t.Fatalf("after the crash it is %s, its instance %s; %d Nodes, %d pods", asleep.State, s.instance("a").State, s.nodes(), len(s.pods()))
 	}
 	s.promise("a")
 	_ = s.Run(s, 5*time.Second)

@@ -92,7 +92,7 @@ func (s *scene) node(d *datadriven.TestData, name string) {
 		node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now()}}
 	}
 	var images string
-	var starting int
+	var starting, running int
 	if d.HasArg("images") {
 		d.ScanArgs(s.t, "images", &images)
 	}
@@ -101,9 +101,16 @@ func (s *scene) node(d *datadriven.TestData, name string) {
 	}
 	node.Status.Images = []corev1.ContainerImage{{Names: strings.Split(images, ",")}}
 	s.Must(s.API.Status().Update(s.t.Context(), node))
-	for i := range starting {
+	if d.HasArg("running") {
+		d.ScanArgs(s.t, "running", &running)
+	}
+	for i := range starting + running {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: fmt.Sprintf("agent-%s-%d", name, i)}}
+		pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "agent", UID: "agent", Controller: new(true)}}
 		pod.Spec.NodeName, pod.Status.Phase = node.Name, corev1.PodPending
+		if i >= starting {
+			pod.Status.Phase = corev1.PodRunning
+		}
 		s.Must(s.API.Create(s.t.Context(), pod))
 	}
 	claim := s.get(name)
@@ -142,4 +149,14 @@ func (s *scene) show() {
 	for i := range nodes.Items {
 		s.Log("Node %s", nodes.Items[i].Name)
 	}
+	for _, pod := range s.pods() {
+		s.Log("pod %s on %s", pod.Name, pod.Spec.NodeName)
+	}
+}
+
+// pods are those that are bound.
+func (s *scene) pods() []corev1.Pod {
+	list := &corev1.PodList{}
+	s.Must(s.API.List(s.t.Context(), list))
+	return slices.DeleteFunc(list.Items, func(p corev1.Pod) bool { return p.Spec.NodeName == "" })
 }

@@ -119,6 +119,9 @@ func (m *Mode) Machine(ctx context.Context, i instance.Instance) (err error) {
 	return nil
 }
 
+// Discard does nothing: Machine has removed the container. An instance that is started after a stop has a new one, without what was on its disks.
+func (m *Mode) Discard(instance.Instance) {}
+
 // fits returns an error for an instance that this host cannot run: a kubelet reports the host's cores and memory, of which
 // some can be reserved and none added.
 func (m *Mode) fits(i instance.Instance) error {

@@ -13,8 +13,10 @@ const (
 	Pending State = iota
 	// Running instances boot, then run their kubelet.
 	Running
-	// Off instances (stopping, stopped, shutting-down, terminated) run nothing any more.
+	// Off instances (stopping, stopped) run nothing. Their disks stay.
 	Off
+	// Gone instances (shutting-down, terminated) run nothing any more, and have no disks.
+	Gone
 )
 
 // Instance is one machine. Sizes are those that EC2 advertises; what the operating system sees is less.

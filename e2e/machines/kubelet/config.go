@@ -8,7 +8,7 @@ import (
 
 // Config is what machines with real kubelets depend on.
 type Config struct {
-	// Folder holds a folder for each machine; it is removed with the machine.
+	// Folder holds a folder for each machine, which has its disks; it is removed once its instance is gone.
 	Folder string
 	// Self is the program whose arguments Command, FILE start a machine's init with the description in FILE.
 	Self string
@@ -43,7 +43,7 @@ const (
 
 // The files in a machine's folder that show its progress.
 const (
-	// StartedFile is written when its kubelet starts first.
+	// StartedFile is written at each boot, when its kubelet starts first.
 	StartedFile = "kubelet.started"
 	// WaitingFile is written when a machine that is held would start its kubelet.
 	WaitingFile = "kubelet.waiting"

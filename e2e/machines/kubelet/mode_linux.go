@@ -101,7 +101,8 @@ func (m *Mode) Run(ctx context.Context) error {
 	return nil
 }
 
-// Machine runs one machine until ctx ends. An error says why it cannot boot.
+// Machine runs one machine until ctx ends. An error says why it cannot boot. Its folder stays, as its disks do: it boots from them when its instance is started
+// again, after hibernation as well.
 func (m *Mode) Machine(ctx context.Context, i instance.Instance) (err error) {
 	if i.FailJoin {
 		return nil
@@ -116,11 +117,7 @@ func (m *Mode) Machine(ctx context.Context, i instance.Instance) (err error) {
 	defer func() {
 		gone, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUp)
 		defer cancel()
-		for _, left := range []error{removeCgroup(gone, d.CgroupRoot), os.RemoveAll(d.Folder)} {
-			if left != nil {
-				m.cfg.Notice(fmt.Sprintf("machine of %s leaves something behind: %v", i.ID, left))
-			}
-		}
+		m.leaves(i, removeCgroup(gone, d.CgroupRoot))
 		m.cgroups.Lock()
 		defer m.cgroups.Unlock()
 		removeEmpty(filepath.Dir(d.CgroupRoot))
@@ -135,6 +132,18 @@ func (m *Mode) Machine(ctx context.Context, i instance.Instance) (err error) {
 	}
 	return m.boot(ctx, d)
 }
+
+// Discard removes the folder of a machine that has ended.
+func (m *Mode) Discard(i instance.Instance) { m.leaves(i, os.RemoveAll(m.folder(i))) }
+
+// leaves tells why something of a machine could not be removed.
+func (m *Mode) leaves(i instance.Instance, err error) {
+	if err != nil {
+		m.cfg.Notice(fmt.Sprintf("machine of %s leaves something behind: %v", i.ID, err))
+	}
+}
+
+func (m *Mode) folder(i instance.Instance) string { return filepath.Join(m.cfg.Folder, i.ID) }
 
 // poolOf reads a machine's NodePool from its user data; empty where they are wrong, which is its first boot's matter.
 func poolOf(d description) string {
@@ -170,7 +179,7 @@ func (m *Mode) makeCgroup(name string) error {
 
 // describe makes the machine's folder with what its init reads.
 func (m *Mode) describe(i instance.Instance) (description, error) {
-	folder := filepath.Join(m.cfg.Folder, i.ID)
+	folder := m.folder(i)
 	n := m.networks.Add(1)
 	d := description{
 		Instance: i, Folder: folder, Kubelet: m.cfg.Kubelet,
@@ -194,7 +203,7 @@ func (m *Mode) describe(i instance.Instance) (description, error) {
 
 // boot runs the machine's init until ctx ends.
 func (m *Mode) boot(ctx context.Context, d description) error {
-	log, err := os.Create(filepath.Join(d.Folder, "init.log"))
+	log, err := os.OpenFile(filepath.Join(d.Folder, "init.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}

@@ -23,6 +23,9 @@ func (*Mode) Run(context.Context) error { return errNotLinux }
 // Machine says that this system cannot.
 func (*Mode) Machine(context.Context, instance.Instance) error { return errNotLinux }
 
+// Discard does nothing.
+func (*Mode) Discard(instance.Instance) {}
+
 // Boot says that this system cannot.
 func Boot(context.Context, string) error { return errNotLinux }
 

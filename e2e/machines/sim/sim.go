@@ -71,7 +71,7 @@ type Sim struct {
 
 	mu       sync.Mutex
 	kubelets map[string]*kubelet
-	// disks are those of all instances that ever booted, by ID.
+	// disks are those of the instances that have booted and are not gone, by ID.
 	disks map[string]*disk
 }
 
@@ -308,6 +308,13 @@ func (s *Sim) diskOf(instance string) *disk {
 		s.disks[instance] = newDisk()
 	}
 	return s.disks[instance]
+}
+
+// Discard forgets the disk of a machine.
+func (s *Sim) Discard(m instance.Instance) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.disks, m.ID)
 }
 
 // address returns the number of a new pod address.
