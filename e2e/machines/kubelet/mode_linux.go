@@ -136,7 +136,7 @@ func (m *Mode) Machine(ctx context.Context, i instance.Instance) (err error) {
 // Discard removes the folder of a machine that has ended.
 func (m *Mode) Discard(i instance.Instance) { m.leaves(i, os.RemoveAll(m.folder(i))) }
 
-// leaves tells why something of a machine could not be removed.
+// leaves reports why something of a machine could not be removed.
 func (m *Mode) leaves(i instance.Instance, err error) {
 	if err != nil {
 		m.cfg.Notice(fmt.Sprintf("machine of %s leaves something behind: %v", i.ID, err))
