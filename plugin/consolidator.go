@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -182,7 +183,7 @@ func (c *consolidator) fleet(reported []*api.FleetNode, d decision) ([]consolida
 		if err != nil || info.Node() == nil {
 			continue
 		}
-		node := consolidate.Node{Name: t.GetName(), Offer: offerOf(info.Node()), Policy: consolidate.Policy(t.GetPolicy()), Blocked: t.GetBlocked(), EvictionCost: t.GetEvictionCost()}
+		node := consolidate.Node{Name: t.GetName(), Offer: offerOf(info.Node()), Policy: consolidate.Policy(t.GetPolicy()), Blocked: t.GetBlocked(), Soon: t.GetSoon(), EvictionCost: t.GetEvictionCost()}
 		var all []*corev1.Pod
 		for _, pi := range info.GetPods() {
 			pod := pi.GetPod()
@@ -204,8 +205,9 @@ func (c *consolidator) fleet(reported []*api.FleetNode, d decision) ([]consolida
 		}
 		node.Used = consolidate.Used(info.Node(), all)
 		node.SetPrice(d.catalog, all)
-		if node.Blocked == "" {
-			node.Blocked = c.blocked(&node, moving[node.Name], d.reserved)
+		if node.Blocked == "" || node.Soon {
+			why := c.blocked(&node, moving[node.Name], d.reserved)
+			node.Blocked, node.Soon = cmp.Or(node.Blocked, why), node.Soon && (why == "" || why == disruption.Terminating(moving[node.Name]))
 		}
 		out = append(out, node)
 	}

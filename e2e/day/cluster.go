@@ -83,12 +83,14 @@ type cluster struct {
 	types map[string][]catalog.InstanceType
 	// known are the NodePools as the planner knows them.
 	known map[string]catalog.NodePool
+	// steps are how many steps of the clock are a minute.
+	steps int
 }
 
 func newCluster(ctx context.Context, m *market.Market, commitments []commitment.Commitment) *cluster {
 	c := &cluster{
 		market: m, commitments: commitments, pools: pools(len(commitments) > 0), nodes: map[string]*node{}, pods: map[string]*pod{}, shapes: map[string]int{},
-		budgets: budgets(), calm: calm{},
+		budgets: budgets(), calm: calm{}, steps: 1,
 	}
 	c.reprice(ctx)
 	return c
@@ -106,12 +108,12 @@ func (c *cluster) reprice(ctx context.Context) {
 	}
 }
 
-// clock is the time of the minute.
-func (c *cluster) clock() time.Time { return at(c.now) }
+// clock is the time of the step.
+func (c *cluster) clock() time.Time { return at(c.now, c.steps) }
 
-// at is the time of a minute.
-func at(minute int) time.Time {
-	return time.Date(2026, 3, 4, 0, 0, 0, 0, time.UTC).Add(time.Duration(minute) * time.Minute)
+// at is the time of a step, of which so many are a minute.
+func at(step, perMinute int) time.Time {
+	return time.Date(2026, 3, 4, 0, 0, 0, 0, time.UTC).Add(time.Duration(step) * time.Minute / time.Duration(perMinute))
 }
 
 // price of an offering now, with what a node costs beside its instance.
@@ -134,9 +136,9 @@ func (c *cluster) apply(ch change) {
 		var replicas []replica
 		for _, name := range slices.Sorted(maps.Keys(c.pods)) {
 			if p := c.pods[name]; p.object.Labels["app"] == f.app {
-				one := replica{object: p.object, node: p.node, created: at(p.born)}
+				one := replica{object: p.object, node: p.node, created: at(p.born, c.steps)}
 				if n := c.nodes[p.node]; n != nil && n.ready <= c.now {
-					one.nodeReady = at(n.ready)
+					one.nodeReady = at(n.ready, c.steps)
 				}
 				replicas = append(replicas, one)
 			}
@@ -281,9 +283,11 @@ func (c *cluster) settle(made *plan.Plan) {
 		object.Spec.Taints = claim.Taints
 		object.Status.Allocatable, object.Status.Capacity = claim.Allocatable, claim.Allocatable
 		object.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
-		c.nodes[name] = &node{object: object, offer: offerOf(claim), born: c.now, ready: c.now + boots}
+		c.nodes[name] = &node{object: object, offer: offerOf(claim), born: c.now, ready: c.now + boots*c.steps}
 		c.bill.Launched++
-		c.books.launch(object, offer{claim.Expected.InstanceType, claim.Expected.Zone, claim.Expected.CapacityType == karpv1.CapacityTypeSpot}, c.clock())
+		if c.books != nil {
+			c.books.launch(object, offer{claim.Expected.InstanceType, claim.Expected.Zone, claim.Expected.CapacityType == karpv1.CapacityTypeSpot}, c.clock())
+		}
 		c.put(claim.Members, name)
 	}
 	for _, p := range made.Placements {
@@ -299,7 +303,7 @@ func (c *cluster) put(members []plan.Member, on string) {
 			p.node, p.object.Status.StartTime = on, new(metav1.NewTime(c.clock()))
 			if !p.waited {
 				p.waited = true
-				c.bill.Pending += 60 * float64(max(c.nodes[on].ready, c.now)-p.born)
+				c.bill.Pending += 60 * float64(max(c.nodes[on].ready, c.now)-p.born) / float64(c.steps)
 			}
 		}
 	}

@@ -11,15 +11,15 @@ import (
 
 // A service that shrinks loses the pods that wait, then those on nodes that are not ready, then those that share a node, the youngest first.
 func TestPodsThatAScaleDownEnds(t *testing.T) {
-	now := at(120)
+	now := at(120, 1)
 	var replicas []replica
 	for _, r := range []struct {
 		name, node     string
 		created, ready int
 	}{{"alone", "a", 10, 5}, {"old", "b", 0, 5}, {"young", "b", 100, 5}, {"boots", "c", 50, 0}, {"waits", "", 1, 0}} {
-		one := replica{object: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: r.name}}, node: r.node, created: at(r.created)}
+		one := replica{object: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: r.name}}, node: r.node, created: at(r.created, 1)}
 		if r.ready > 0 {
-			one.nodeReady = at(r.ready)
+			one.nodeReady = at(r.ready, 1)
 		}
 		replicas = append(replicas, one)
 	}

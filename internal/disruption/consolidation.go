@@ -28,6 +28,29 @@ type ConsolidationFacts struct {
 // BlocksConsolidation returns why the pods of the node may not be moved to save money; empty if they may. passing is true
 // where the reason ends by itself, with time, and needs no Event. The Candidate must have a NodePool.
 func BlocksConsolidation(f ConsolidationFacts) (why string, passing bool) {
+	if why, passing = f.keeps(conditions.ClaimIs(f.Claim, karpv1.ConditionTypeConsolidatable)); why != "" {
+		return why, passing
+	}
+	if why := cmp.Or(Terminating(f.Pods), starting(f.Pods, f.Now)); why != "" {
+		return why, true
+	}
+	return "", false
+}
+
+// SoonConsolidated reports whether nothing keeps the node but that pods came or left a short time ago, which ends within seconds.
+func SoonConsolidated(f ConsolidationFacts) bool {
+	if why, _ := BlocksConsolidation(f); why == "" {
+		return false
+	}
+	why, _ := f.keeps(true)
+	return why == "" && f.Pool.Spec.Disruption.ConsolidateAfter.Duration != nil && *f.Pool.Spec.Disruption.ConsolidateAfter.Duration <= soonAtMost
+}
+
+// soonAtMost is the longest consolidateAfter that ends soon.
+const soonAtMost = 2 * time.Minute
+
+// keeps returns why consolidation leaves the node alone, but for pods that end or start. Quiet means that consolidateAfter has passed.
+func (f *ConsolidationFacts) keeps(quiet bool) (why string, passing bool) {
 	after := f.Pool.Spec.Disruption.ConsolidateAfter.Duration
 	switch {
 	case f.Claim.DeletionTimestamp != nil || f.Node.DeletionTimestamp != nil || f.Moving || cordoned(f.Node):
@@ -38,7 +61,7 @@ func BlocksConsolidation(f ConsolidationFacts) (why string, passing bool) {
 		return fmt.Sprintf("NodePool %s has a fixed number of nodes (spec.replicas)", f.Pool.Name), false
 	case !conditions.NodeReady(f.Node):
 		return "the node is not Ready", true
-	case !conditions.ClaimIs(f.Claim, karpv1.ConditionTypeConsolidatable):
+	case !quiet:
 		return fmt.Sprintf("a pod was added or removed less than %s ago (consolidateAfter)", *after), true
 	}
 	if least := f.nodeAge(); f.Now.Sub(f.Node.CreationTimestamp.Time) < least {
@@ -52,9 +75,6 @@ func BlocksConsolidation(f ConsolidationFacts) (why string, passing bool) {
 	}
 	if why := BlockOf(f.Candidate, f.Budgets).Why; why != "" {
 		return why, false
-	}
-	if why := cmp.Or(Terminating(f.Pods), starting(f.Pods, f.Now)); why != "" {
-		return why, true
 	}
 	return "", false
 }

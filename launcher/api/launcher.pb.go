@@ -2996,7 +2996,9 @@ type FleetNode struct {
 	// Milliseconds that its pods have to have run for to be moved as readily as old ones; 0 for pods of any age.
 	PodAge int64 `protobuf:"varint,4,opt,name=pod_age,json=podAge,proto3" json:"pod_age,omitempty"`
 	// What the eviction of an ordinary pod of the node costs now, in USD; 0 from a launcher that does not count evictions.
-	EvictionCost  float64 `protobuf:"fixed64,5,opt,name=eviction_cost,json=evictionCost,proto3" json:"eviction_cost,omitempty"`
+	EvictionCost float64 `protobuf:"fixed64,5,opt,name=eviction_cost,json=evictionCost,proto3" json:"eviction_cost,omitempty"`
+	// Whether it is blocked for some seconds more alone: pods came or left, and nothing else keeps it. It is no candidate yet, and a decision counts on it.
+	Soon          bool `protobuf:"varint,6,opt,name=soon,proto3" json:"soon,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3064,6 +3066,13 @@ func (x *FleetNode) GetEvictionCost() float64 {
 		return x.EvictionCost
 	}
 	return 0
+}
+
+func (x *FleetNode) GetSoon() bool {
+	if x != nil {
+		return x.Soon
+	}
+	return false
 }
 
 type Allowance struct {
@@ -4335,13 +4344,14 @@ const file_launcher_api_launcher_proto_rawDesc = "" +
 	"min_saving\x18\x04 \x01(\x01R\tminSaving\x12 \n" +
 	"\fspot_to_spot\x18\x05 \x01(\bR\n" +
 	"spotToSpot\x12\x14\n" +
-	"\x05avoid\x18\x06 \x03(\tR\x05avoid\"\x8f\x01\n" +
+	"\x05avoid\x18\x06 \x03(\tR\x05avoid\"\xa3\x01\n" +
 	"\tFleetNode\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06policy\x18\x02 \x01(\tR\x06policy\x12\x18\n" +
 	"\ablocked\x18\x03 \x01(\tR\ablocked\x12\x17\n" +
 	"\apod_age\x18\x04 \x01(\x03R\x06podAge\x12#\n" +
-	"\reviction_cost\x18\x05 \x01(\x01R\fevictionCost\"\x84\x01\n" +
+	"\reviction_cost\x18\x05 \x01(\x01R\fevictionCost\x12\x12\n" +
+	"\x04soon\x18\x06 \x01(\bR\x04soon\"\x84\x01\n" +
 	"\tAllowance\x12\x1b\n" +
 	"\tnode_pool\x18\x01 \x01(\tR\bnodePool\x12\x14\n" +
 	"\x05empty\x18\x02 \x01(\x05R\x05empty\x12$\n" +

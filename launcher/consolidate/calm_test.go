@@ -49,8 +49,8 @@ func TestBlockedNodesAreLookedAt(t *testing.T) {
 	})
 }
 
-// TestEvictionsCostMoreAfterAMove checks that the next question has a higher cost for pods of a NodePool whose pods were evicted, and that this ends
-// with time.
+// TestEvictionsCostMoreAfterAMove checks that questions have a higher cost for pods of a NodePool whose pods were evicted, some minutes after that, and that this
+// ends with time.
 func TestEvictionsCostMoreAfterAMove(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -64,9 +64,12 @@ func TestEvictionsCostMoreAfterAMove(t *testing.T) {
 		}()
 		w.run(12 * time.Hour)
 		cost := func(i int) float64 { return w.asked[i].GetNodes()[0].GetEvictionCost() }
-		first, second, last := cost(0), cost(1), cost(len(w.asked)-1)
-		if math.Abs(first-0.01) > 1e-9 || second < 2*first || last > 1.05*first {
-			t.Errorf("an eviction costs %.4f USD at first, %.4f after two of three pods were evicted, %.4f half a day later", first, second, last)
+		first, second, most, last := cost(0), cost(1), 0.0, cost(len(w.asked)-1)
+		for i := range w.asked {
+			most = max(most, cost(i))
+		}
+		if math.Abs(first-0.01) > 1e-9 || second > 1.1*first || most < 2*first || last > 1.05*first {
+			t.Errorf("an eviction costs %.4f USD at first, %.4f soon after two of three pods were evicted, %.4f at most, %.4f half a day later", first, second, most, last)
 		}
 	})
 }

@@ -138,6 +138,8 @@ type Consolidator struct {
 	looks calm.Looks
 	// calm are the evictions of moves that this process began.
 	calm calm.Evictions
+	// unrest is since when pods come to nodes or leave them.
+	unrest calm.Unrest
 }
 
 // New returns a Consolidator; Run starts it.
@@ -152,7 +154,7 @@ func New(c Config) (*Consolidator, error) {
 	if c.Ours == nil {
 		c.Ours = func(*karpv1.NodeClaim) bool { return true }
 	}
-	return &Consolidator{config: c, recorded: map[string]time.Time{}, calm: calm.Evictions{}}, nil
+	return &Consolidator{config: c, recorded: map[string]time.Time{}, calm: calm.Evictions{}, unrest: calm.Unrest{}}, nil
 }
 
 // Run decides once per Period until ctx ends.
@@ -251,6 +253,7 @@ func (c *Consolidator) look(f *fleet, answer *api.ConsolidateAnswer, now time.Ti
 	}
 	var oldest time.Duration
 	c.looks, oldest = c.looks.At(now, nodes)
+	c.unrest.Keep(nodes)
 	c.config.Metrics.Looked(oldest)
 }
 
@@ -261,7 +264,7 @@ func (c *Consolidator) question(f *fleet) *api.Consolidate {
 	costs := c.calm.Costs(f.movable(), disruption.EvictionCost, time.Now())
 	for _, n := range f.nodes {
 		q.Nodes = append(q.Nodes, &api.FleetNode{
-			Name: n.node.Name, Policy: string(n.pool.Spec.Disruption.ConsolidationPolicy), Blocked: n.blocked,
+			Name: n.node.Name, Policy: string(n.pool.Spec.Disruption.ConsolidationPolicy), Blocked: n.blocked, Soon: n.soon,
 			PodAge: catalog.AgeOf(n.pool.Annotations, catalog.PodAgeAnnotation, s.PodAge).Milliseconds(), EvictionCost: costs[n.pool.Name],
 		})
 	}

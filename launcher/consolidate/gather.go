@@ -41,6 +41,8 @@ type member struct {
 	blocked string
 	// passing is true where the reason in blocked ends by itself, with time.
 	passing bool
+	// soon is true where it ends within seconds.
+	soon bool
 }
 
 // movable returns how many pods move if the node goes.
@@ -133,15 +135,17 @@ func (c *Consolidator) examine(ctx context.Context, n *member, guards []disrupti
 		pods = append(pods, &list.Items[i])
 		podUIDs = append(podUIDs, string(list.Items[i].UID))
 	}
-	n.blocked, n.passing = disruption.BlocksConsolidation(disruption.ConsolidationFacts{
+	facts := disruption.ConsolidationFacts{
 		Candidate: disruption.Candidate{
 			Now: now, Claim: n.claim, Node: n.node, Pool: n.pool, Pods: pods, DisruptBare: c.config.Settings.DisruptBare,
 		},
 		Moving: c.config.Mover.Moving(n.claim.UID), Rest: c.config.Mover.NotBefore(n.claim.UID),
 		NodeAge: c.config.Settings.NodeAge, Budgets: guards,
-	})
+	}
+	n.blocked, n.passing = disruption.BlocksConsolidation(facts)
+	n.soon = c.unrest.Soon(n.claim.UID, disruption.SoonConsolidated(facts), n.pool.Spec.Disruption.ConsolidateAfter.Duration, now)
 	n.pods = pods
 	slices.Sort(podUIDs)
 	open := n.blocked == ""
-	return fmt.Sprintln(n.node.Name, n.pool.Generation, open, podUIDs), nil
+	return fmt.Sprintln(n.node.Name, n.pool.Generation, open, n.soon, podUIDs), nil
 }

@@ -30,6 +30,7 @@ func Decide(ctx context.Context, fleet []Node, o Options, ask Ask) (Decision, er
 		switch why := untouchable(n); {
 		case why != "":
 			s.kept[n.Name] = why
+			s.soonGoes(n)
 		case n.empty():
 			s.empty = append(s.empty, n.Name)
 		default:
@@ -75,6 +76,19 @@ type search struct {
 	slow map[string]bool
 	// avoid are nodes that a later decision will remove.
 	avoid []string
+	// soon are the nodes with pods that the next decision may remove, soonEmpty those without.
+	soon, soonEmpty []string
+}
+
+// soonGoes notes a blocked node if the next decision may remove it.
+func (s *search) soonGoes(n *Node) {
+	switch {
+	case !n.Soon:
+	case n.empty():
+		s.soonEmpty = append(s.soonEmpty, n.Name)
+	case n.Policy != WhenEmpty:
+		s.soon = append(s.soon, n.Name)
+	}
 }
 
 // set is a set of nodes to remove, as moves.
@@ -84,16 +98,13 @@ type set struct {
 	earned float64
 }
 
-// best returns the set that earns most. If the budgets do not let all candidates go at once, it first finds out which would go in
+// best returns the set that earns most. If the budgets do not let all candidates go at once, or others may go soon, it first finds out which would go in
 // the end, so that pods move once, and not onto nodes that are removed next. If that earns nothing, it tries as many of the most
 // wasteful candidates as may go, and then the next ones, until a set earns something.
 func (s *search) best(ctx context.Context, candidates []string) (set, error) {
-	rest := slices.Clone(candidates)
-	slices.SortFunc(rest, func(a, b string) int {
-		return cmp.Or(cmp.Compare(s.waste(b), s.waste(a)), strings.Compare(a, b))
-	})
-	if now, later := s.allowed(rest); len(now) > 0 && len(later) > 0 {
-		if best, err := s.towards(ctx, rest); err != nil || best.earned > 0 || s.timedOut {
+	rest, all := s.wasteful(candidates), s.wasteful(slices.Concat(candidates, s.soon))
+	if now, later := s.allowed(all); len(now) > 0 && len(later)+len(s.soonEmpty) > 0 {
+		if best, done, err := s.towards(ctx, all); err != nil || done || s.timedOut {
 			return best, err
 		}
 	}
@@ -116,42 +127,38 @@ func (s *search) best(ctx context.Context, candidates []string) (set, error) {
 	return set{}, nil
 }
 
-// towards finds the nodes that would be removed if all of them could be at once, and chooses as many of them as the budgets allow
-// now.
-func (s *search) towards(ctx context.Context, order []string) (set, error) {
+// wasteful returns the nodes with the most wasteful ones first.
+func (s *search) wasteful(names []string) []string {
+	out := slices.Clone(names)
+	slices.SortFunc(out, func(a, b string) int {
+		return cmp.Or(cmp.Compare(s.waste(b), s.waste(a)), strings.Compare(a, b))
+	})
+	return out
+}
+
+// towards finds the nodes that would be removed if all of them could be at once, and chooses as many of them as may go now. It is done if that earns
+// something, or if it waits for nodes that may go soon.
+func (s *search) towards(ctx context.Context, order []string) (best set, done bool, err error) {
+	s.avoid = s.soonEmpty
+	defer func() { s.avoid = nil }()
 	end, err := s.settle(ctx, order)
 	if err != nil {
-		return set{}, err
+		return set{}, false, err
 	}
-	goes := map[string]bool{}
+	goes, waits := map[string]bool{}, false
 	for _, m := range end.moves {
 		for _, n := range m.Nodes {
 			goes[n.Name] = true
+			waits = waits || n.Soon
 		}
 	}
 	now, later := s.allowed(slices.DeleteFunc(slices.Clone(order), func(name string) bool { return !goes[name] }))
-	s.avoid = later
-	defer func() { s.avoid = nil }()
-	best, err := s.halves(ctx, now)
+	s.avoid = slices.Concat(later, s.soonEmpty)
+	best, err = s.halves(ctx, now)
 	if best.earned > 0 {
 		s.overBudget(later)
 	}
-	return best, err
-}
-
-// halves asks about all of the nodes, then about the first half of them and so on, and returns the set that earns most.
-func (s *search) halves(ctx context.Context, names []string) (set, error) {
-	var best set
-	for size := len(names); size > 0 && s.questions < s.o.Questions && !s.timedOut; size /= 2 {
-		found, err := s.settle(ctx, names[:size])
-		if err != nil {
-			return set{}, err
-		}
-		if found.earned > best.earned {
-			best = found
-		}
-	}
-	return best, nil
+	return best, best.earned > 0 || waits, err
 }
 
 // limitEmpty keeps the empty nodes beyond what the budgets allow: the cheapest ones.
@@ -181,17 +188,19 @@ func OverBudget(nodePool string) string {
 
 func (s *search) overBudget(names []string) {
 	for _, name := range names {
-		s.kept[name] = OverBudget(s.nodes[name].NodePool)
+		if n := s.nodes[name]; !n.Soon {
+			s.kept[name] = OverBudget(n.NodePool)
+		}
 	}
 }
 
-// allowed divides the candidates into those that may be removed now, within each NodePool's budgets beside the empty nodes, and
+// allowed divides the nodes into those that may be removed now, within each NodePool's budgets beside the empty nodes, and
 // the others.
 func (s *search) allowed(order []string) (now, later []string) {
 	going := maps.Clone(s.going)
 	for _, name := range order {
 		pool := s.nodes[name].NodePool
-		if limit, ok := s.o.Allowed[pool]; ok && going[pool] >= limit.Underutilized {
+		if limit, ok := s.o.Allowed[pool]; ok && going[pool] >= limit.Underutilized || s.nodes[name].Soon {
 			later = append(later, name)
 			continue
 		}
@@ -230,7 +239,7 @@ func (s *search) settle(ctx context.Context, names []string) (set, error) {
 			moves = s.split(going, answer)
 			for i := range moves {
 				if why := s.unpaid(&moves[i]); why != "" {
-					for _, n := range moves[i].Nodes {
+					for _, n := range spared(&moves[i], round) {
 						stay[n.Name] = why
 					}
 				}
@@ -239,7 +248,11 @@ func (s *search) settle(ctx context.Context, names []string) (set, error) {
 		if len(stay) == 0 {
 			return s.earning(moves), nil
 		}
-		maps.Copy(s.kept, stay)
+		for name, why := range stay {
+			if !s.nodes[name].Soon {
+				s.kept[name] = why
+			}
+		}
 		going = slices.DeleteFunc(going, func(name string) bool { return stay[name] != "" })
 	}
 	return set{}, nil

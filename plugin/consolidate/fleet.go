@@ -53,6 +53,8 @@ type Node struct {
 	Policy Policy
 	// Blocked is why the node may not be disrupted now: do-not-disrupt, a PodDisruptionBudget, too young. Empty if it may.
 	Blocked string
+	// Soon means that Blocked ends within seconds: the node does not go in this decision, but perhaps in the next one.
+	Soon bool
 	// Disrupted means that the NodePool's budgets count the node as disrupted already: its removal takes nothing of what they
 	// leave.
 	Disrupted bool

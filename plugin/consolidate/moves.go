@@ -2,6 +2,7 @@ package consolidate
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -13,6 +14,15 @@ import (
 
 // minute is the unit in which times are shown.
 const minute = time.Minute
+
+// improveFails is how many changes of a set that earn no more end the search, minGain the least that counts as more, in USD.
+const (
+	improveFails = 4
+	minGain      = 1e-6
+)
+
+// spareRounds is in how many of them a move that does not pay keeps a part of its nodes.
+const spareRounds = 4
 
 // split makes one move of each group of nodes whose pods share replacements: the groups do not depend on each other.
 func (s *search) split(going []string, a Answer) []Move {
@@ -180,6 +190,90 @@ func (s *search) decision(best set, candidates []string) Decision {
 	for _, name := range slices.Sorted(maps.Keys(s.kept)) {
 		if !goes[name] {
 			out.Kept = append(out.Kept, Kept{Node: name, Reason: s.kept[name], Unlooked: unlooked[name]})
+		}
+	}
+	return out
+}
+
+// halves asks about all of the nodes, then about the first half of them and so on, and returns the set that earns most.
+func (s *search) halves(ctx context.Context, names []string) (set, error) {
+	var best set
+	for size := len(names); size > 0 && s.questions < s.o.Questions && !s.timedOut; size /= 2 {
+		found, err := s.settle(ctx, names[:size])
+		if err != nil {
+			return set{}, err
+		}
+		if found.earned > best.earned {
+			best = found
+		}
+	}
+	return s.improve(ctx, best, names)
+}
+
+// improve adds nodes to a set, and takes nodes out of it, one after the other, while that earns more. The most wasteful nodes that are not in it are
+// tried first, and of those in it the least wasteful ones.
+func (s *search) improve(ctx context.Context, best set, names []string) (set, error) {
+	if best.earned <= 0 {
+		return best, nil
+	}
+	tried, rejected := map[string]bool{}, s.rejected
+	defer func() { s.rejected = rejected }()
+	for fails := 0; fails < improveFails && s.questions < s.o.Questions && !s.timedOut; {
+		name, next := s.change(best, names, tried)
+		if name == "" {
+			break
+		}
+		tried[name] = true
+		found, err := s.settle(ctx, next)
+		if err != nil {
+			return set{}, err
+		}
+		if fails++; found.earned > best.earned+minGain {
+			best, fails = found, 0
+		}
+	}
+	return best, nil
+}
+
+// change returns the next set to try, and the node that is added to the best one or taken out of it; empty if all were tried.
+func (s *search) change(best set, names []string, tried map[string]bool) (string, []string) {
+	in := map[string]bool{}
+	for _, m := range best.moves {
+		for _, n := range m.Nodes {
+			in[n.Name] = true
+		}
+	}
+	have := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !in[name] })
+	for _, name := range names {
+		if !in[name] && !tried[name] && !s.slow[name] {
+			return name, append(have, name)
+		}
+	}
+	for _, name := range slices.Backward(have) {
+		if !tried[name] && len(have) > 1 {
+			return name, slices.DeleteFunc(have, func(other string) bool { return other == name })
+		}
+	}
+	return "", nil
+}
+
+// spared returns which nodes of a move that does not pay stay: all of them, or in the first rounds as many as cost what it would launch, for that is the
+// room that lacks. Those stay whose evictions weigh most. The others are asked about again.
+func spared(m *Move, round int) []Node {
+	if round >= spareRounds {
+		return m.Nodes
+	}
+	lacks := 0.0
+	for _, r := range m.Replacements {
+		lacks += r.Price
+	}
+	out := slices.Clone(m.Nodes)
+	slices.SortFunc(out, func(a, b Node) int {
+		return cmp.Or(cmp.Compare(b.evictions(), a.evictions()), strings.Compare(a.Name, b.Name))
+	})
+	for i := range out {
+		if lacks -= out[i].Price; lacks <= 0 && len(m.Replacements) > 0 {
+			return out[:i+1]
 		}
 	}
 	return out

@@ -45,3 +45,27 @@ func (e Evictions) Costs(pods map[string]int, cost float64, now time.Time) map[s
 	}
 	return out
 }
+
+// Unrest is since when pods come to nodes or leave them, by their NodeClaims.
+type Unrest map[types.UID]time.Time
+
+// soonGrace is for how much longer than twice consolidateAfter a node counts as one that will be quiet soon: its pods take a while to end.
+const soonGrace = time.Minute
+
+// Soon notes whether pods come to a node or leave it, and reports whether that may be expected to end: not on a node where it goes on and on.
+func (u Unrest) Soon(node types.UID, restless bool, after *time.Duration, now time.Time) bool {
+	if !restless || after == nil {
+		delete(u, node)
+		return false
+	}
+	since, ok := u[node]
+	if !ok {
+		since, u[node] = now, now
+	}
+	return now.Sub(since) <= 2*(*after)+soonGrace
+}
+
+// Keep forgets other nodes.
+func (u Unrest) Keep(nodes map[types.UID]bool) {
+	maps.DeleteFunc(u, func(node types.UID, _ time.Time) bool { _, ok := nodes[node]; return !ok })
+}

@@ -1,7 +1,6 @@
 package calm_test
 
 import (
-	"maps"
 	"testing"
 	"time"
 
@@ -39,8 +38,38 @@ func TestEvictionCosts(t *testing.T) {
 	evictions := calm.Evictions{}
 	evictions.Count("web", 45, now)
 	evictions.Count("gone", 1, now)
-	got := evictions.Costs(map[string]int{"web": 80, "batch": 5}, 0.01, now)
-	if want := map[string]float64{"web": 0.07, "batch": 0.01}; !maps.Equal(got, want) || len(evictions) != 1 {
-		t.Errorf("costs %v, want %v; %v", got, want, evictions)
+	got := evictions.Costs(map[string]int{"web": 80, "batch": 5}, 0.01, now.Add(time.Hour))
+	if want := 0.01 * evictions["web"].Strain(80, now.Add(time.Hour)); want < 0.04 || got["web"] != want || got["batch"] != 0.01 || len(got) != 2 || len(evictions) != 1 {
+		t.Errorf("costs %v, want %v for web; %v", got, want, evictions)
+	}
+}
+
+// A node where pods come and go without an end is not waited for; once it was quiet it may be again.
+func TestUnrest(t *testing.T) {
+	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	unrest, after := calm.Unrest{}, 30*time.Second
+	for i, step := range []struct {
+		at       time.Duration
+		restless bool
+		want     bool
+	}{
+		{0, false, false},
+		{10 * time.Second, true, true},
+		{130 * time.Second, true, true},
+		{131 * time.Second, true, false},
+		{time.Hour, true, false},
+		{61 * time.Minute, false, false},
+		{62 * time.Minute, true, true},
+	} {
+		if got := unrest.Soon("a", step.restless, &after, now.Add(step.at)); got != step.want {
+			t.Errorf("step %d: soon %t, want %t", i, got, step.want)
+		}
+	}
+	if unrest.Soon("b", true, nil, now) {
+		t.Error("a node is waited for that is never consolidated")
+	}
+	unrest.Keep(map[types.UID]bool{"b": true})
+	if len(unrest) != 0 {
+		t.Errorf("nodes that are gone are remembered: %v", unrest)
 	}
 }
