@@ -190,12 +190,14 @@ func (s *sleepers) learned(boot time.Duration) {
 	s.lead = boot + besidesBoot
 }
 
-// bootTime returns within which time nine of ten nodes were Ready, zero for no nodes. Those that were stopped for a standby buffer have a Node since their start.
+// bootTime returns within which time nine of ten new nodes were Ready, zero for no nodes. Those that were woken for a standby buffer boot faster: pods that find
+// none asleep, or whose start EC2 refuses, would be late.
 func bootTime(nodes []*corev1.Node, now time.Time) time.Duration {
 	var took []time.Duration
 	for _, node := range nodes {
 		ready := conditions.Ready(node)
-		if node.Labels[nodePoolLabel] == "" || ready == nil || ready.Status != corev1.ConditionTrue || now.Sub(node.CreationTimestamp.Time) > learnWithin {
+		isNew := node.Annotations[catalog.WokenAnnotation] == "" && now.Sub(node.CreationTimestamp.Time) <= learnWithin
+		if node.Labels[nodePoolLabel] == "" || !isNew || ready == nil || ready.Status != corev1.ConditionTrue {
 			continue
 		}
 		if d := ready.LastTransitionTime.Sub(node.CreationTimestamp.Time); d > 0 && d < longestBoot {

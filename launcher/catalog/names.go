@@ -31,6 +31,9 @@ const (
 	StandbyAnnotation = "slipway.dev/standby"
 	// StandbyStateAnnotation on such a NodeClaim is where its instance is in its life, and since when: STATE/TIME. Package record has the states.
 	StandbyStateAnnotation = "slipway.dev/standby-state"
+	// WokenAnnotation on a Node, with the value "true", means that its instance was stopped or hibernated for a standby CapacityBuffer before: it boots faster
+	// than a new one.
+	WokenAnnotation = "slipway.dev/woken"
 	// StandbyPrepareAnnotation on a standby CapacityBuffer is how long at most a node that is ready waits for its images before it is stopped.
 	StandbyPrepareAnnotation = "slipway.dev/standby-prepare"
 	// HibernateAnnotation on an EC2NodeClass, with the value "true", hibernates the instances of standby CapacityBuffers where EC2 can, instead of stopping

@@ -296,7 +296,7 @@ func (c *Controller) leftOut(ctx context.Context, o Observed, n int) {
 func setConditions(o Observed, d Decision) (leftOut int) {
 	set := o.Claim.StatusConditions()
 	if record.StandbyOf(o.Claim).State == record.StandbyAwake && set.Get(record.ConditionStandby) != nil {
-		set.SetFalse(record.ConditionStandby, "Woken", "A pod was promised the node")
+		set.SetFalse(record.ConditionStandby, record.ReasonWoken, "A pod was promised the node")
 	}
 	switch {
 	case d.Register:

@@ -48,6 +48,9 @@ func New(claim *karpv1.NodeClaim, instance cloud.Instance) *corev1.Node {
 			out.Annotations[k] = v
 		}
 	}
+	if record.Woken(claim) {
+		out.Annotations[catalog.WokenAnnotation] = "true"
+	}
 	out.Labels[excludeDisruption] = "true"
 	out.Spec = corev1.NodeSpec{ProviderID: instance.ProviderID(), Taints: record.Taints(claim), Unschedulable: record.StandbyOf(claim).Waits()}
 	out.Status.Capacity = native(claim.Status.Capacity)

@@ -2,7 +2,9 @@ package node_test
 
 import (
 	"testing"
+	"time"
 
+	"github.com/awslabs/operatorpkg/status"
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -12,6 +14,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 	"github.com/slipway-k8s/slipway/launcher/node"
+	"github.com/slipway-k8s/slipway/launcher/record"
 )
 
 const excludeDisruption = "node.kubernetes.io/exclude-disruption"
@@ -78,6 +81,33 @@ func TestNew(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// The Node of an instance that was stopped says so, that of one which a pod came for before the stop does not.
+func TestWoken(t *testing.T) {
+	for _, c := range []struct {
+		state record.StandbyState
+		set   func(status.ConditionSet)
+		want  string
+	}{
+		{record.StandbyPreparing, nil, ""},
+		{record.StandbyAwake, nil, ""},
+		{record.StandbyAwake, func(s status.ConditionSet) { s.SetFalse(record.ConditionStandby, "UnauthorizedOperation", "refused") }, ""},
+		{record.StandbyAwake, func(s status.ConditionSet) { s.SetTrueWithReason(record.ConditionStandby, "Asleep", "stopped") }, "true"},
+		{record.StandbyAwake, func(s status.ConditionSet) { s.SetFalse(record.ConditionStandby, record.ReasonWoken, "woken") }, "true"},
+	} {
+		of := claim()
+		of.Annotations[catalog.StandbyAnnotation] = "buffer"
+		if c.state != record.StandbyPreparing {
+			of.Annotations[catalog.StandbyStateAnnotation] = record.FormatStandby(c.state, time.Now())
+		}
+		if c.set != nil {
+			c.set(of.StatusConditions())
+		}
+		if got := node.New(of, instance("us-east-1a")).Annotations[catalog.WokenAnnotation]; got != c.want {
+			t.Errorf("state %q, conditions %v: %q, want %q", c.state, of.Status.Conditions, got, c.want)
+		}
 	}
 }
 

@@ -30,6 +30,9 @@ const (
 // ConditionStandby is the condition of a NodeClaim whose instance is stopped, or about to be.
 const ConditionStandby = "Standby"
 
+// ReasonWoken is the reason of the condition Standby, which is False then, of a NodeClaim whose instance was started again.
+const ReasonWoken = "Woken"
+
 // Standby is what a NodeClaim records of a standby buffer. The zero value is a NodeClaim that was not launched for one.
 type Standby struct {
 	// Buffer is the UID of the CapacityBuffer.
@@ -67,6 +70,12 @@ func (s Standby) Waits() bool { return s.Buffer != "" && s.State != StandbyAwake
 
 // Off reports whether the instance is stopped, is stopping, or is to be started: it has no Node that joins.
 func (s Standby) Off() bool { return s.Waits() && s.State != StandbyPreparing }
+
+// Woken reports whether the instance of a claim was stopped, and started again for a pod.
+func Woken(claim *karpv1.NodeClaim) bool {
+	c := conditions.Claim(claim, ConditionStandby)
+	return StandbyOf(claim).State == StandbyAwake && c != nil && (c.IsTrue() || c.Reason == ReasonWoken)
+}
 
 // StartedAt returns when EC2 accepted the launch of a claim's instance, or its last start after it was stopped; zero for neither.
 func StartedAt(claim *karpv1.NodeClaim) time.Time {
