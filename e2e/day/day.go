@@ -121,7 +121,7 @@ func (cfg Config) changes() []change {
 		cfg.Minutes = minutesPerDay - cfg.From
 	}
 	all := workload(cfg.Seed, cfg.From+cfg.Minutes)
-	before := cluster{pods: map[string]*pod{}}
+	before := cluster{pods: map[string]*pod{}, steps: 1}
 	for minute, one := range all[:cfg.From+1] {
 		before.now = minute
 		before.apply(one)
