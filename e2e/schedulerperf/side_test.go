@@ -1,6 +1,7 @@
 package schedulerperf_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -27,6 +28,7 @@ import (
 	"github.com/slipway-k8s/slipway/e2e/schedulerperf/cases"
 	"github.com/slipway-k8s/slipway/manifests"
 	"github.com/slipway-k8s/slipway/plugin"
+	"github.com/slipway-k8s/slipway/plugin/affinity"
 )
 
 // BenchmarkPerfScheduling runs one workload on one side, in a process of its own. Kubernetes' files of pods and nodes are found from the
@@ -72,6 +74,17 @@ func (s *side) profile(b *testing.B, path string) {
 	if err != nil {
 		b.Fatal(err)
 	}
+	if argument[bool]("incremental") {
+		// As docs/scheduler.md has it.
+		text = bytes.Replace(text, []byte("  plugins:\n"), []byte(`  plugins:
+    multiPoint:
+      disabled:
+      - name: InterPodAffinity
+      enabled:
+      - name: IncrementalPodAffinity
+        weight: 2
+`), 1)
+	}
 	if err := os.WriteFile(path+".profile", text, 0o600); err != nil {
 		b.Fatal(err)
 	}
@@ -94,7 +107,7 @@ func (s *side) register(b *testing.B) frameworkruntime.Registry {
 			s.handle = h
 			return s.slipway.NodeLaunch(ctx, args, h)
 		},
-		plugin.NodeReserveName: s.slipway.NodeReserve,
+		plugin.NodeReserveName: s.slipway.NodeReserve, affinity.Name: affinity.New,
 	}
 }
 

@@ -15,6 +15,8 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+
+	"github.com/slipway-k8s/slipway/plugin/affinity"
 )
 
 const (
@@ -115,7 +117,7 @@ func judgesByClass(plugin string, pod *corev1.Pod) bool {
 	case names.NodeResourcesFit, names.NodeAffinity, names.NodeName, names.NodePorts, names.NodeUnschedulable,
 		names.TaintToleration:
 		return true
-	case names.InterPodAffinity:
+	case names.InterPodAffinity, affinity.Name:
 		// Another pod may have anti-affinity to a label that differs between the pods of a class.
 		return !numbered(pod)
 	case names.PodTopologySpread:

@@ -30,7 +30,7 @@ type classWorld struct {
 	tried    int
 	// fits says that pods fit a node.
 	fits bool
-	told     []string
+	told []string
 }
 
 func newClassWorld(t *testing.T) *classWorld {

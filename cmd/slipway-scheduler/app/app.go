@@ -29,6 +29,7 @@ import (
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
 	"github.com/slipway-k8s/slipway/plugin"
+	"github.com/slipway-k8s/slipway/plugin/affinity"
 )
 
 // resignWithin is how long the launcher may take to stop acting before the Lease is released.
@@ -93,7 +94,10 @@ func run(opts *options.Options, others frameworkruntime.Registry) error {
 	if err != nil {
 		return err
 	}
-	plugins := []app.Option{app.WithPlugin(plugin.NodeLaunchName, slipway.NodeLaunch), app.WithPlugin(plugin.NodeReserveName, slipway.NodeReserve)}
+	plugins := []app.Option{
+		app.WithPlugin(plugin.NodeLaunchName, slipway.NodeLaunch), app.WithPlugin(plugin.NodeReserveName, slipway.NodeReserve),
+		app.WithPlugin(affinity.Name, affinity.New),
+	}
 	for name, factory := range others {
 		plugins = append(plugins, app.WithPlugin(name, factory))
 	}
