@@ -68,7 +68,8 @@ func TestAPI(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "api")
 	w.pool("api", nil)
-	w.deployment("web", 2, w.podSpec("100m", "64Mi", nil))
+	// Images that need a secret are not pulled ahead, so that there is a pull to see.
+	w.deployment("web", 2, w.podSpec("100m", "64Mi", func(s *corev1.PodSpec) { s.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "registry"}} }))
 	w.awaitRunning(2)
 	pod := w.pods()[0].Object
 	one := "/api/v1/namespaces/" + w.name + "/pods/" + pod.Name

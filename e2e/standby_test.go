@@ -68,7 +68,7 @@ func (w *world) standbyBufferOf(app string, n int32, spec corev1.PodSpec) *autos
 	template.Labels = map[string]string{"app": app}
 	w.create(&corev1.PodTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: app}, Template: template})
 	buffer := &autoscalingv1beta1.CapacityBuffer{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: app}}
-	// Simulated machines pull an image when a pod comes, and not before.
+	// A machine lists the images that it has every ten seconds of its time.
 	buffer.Annotations = map[string]string{"slipway.dev/standby-prepare": "1s"}
 	buffer.Spec.PodTemplateRef, buffer.Spec.Replicas = &autoscalingv1beta1.LocalObjectRef{Name: app}, &n
 	buffer.Spec.ProvisioningStrategy = new("buffer.slipway.dev/standby")

@@ -79,7 +79,7 @@ func (l *lab) room(name string) {
 	template := corev1.PodTemplateSpec{Spec: spec}
 	template.Labels = map[string]string{"for": name}
 	buffer := &autoscalingv1beta1.CapacityBuffer{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
-	// Simulated machines pull an image when a pod comes, and not before.
+	// A machine lists the images that it has every ten seconds of its time.
 	buffer.Annotations = map[string]string{"slipway.dev/standby-prepare": "5s"}
 	buffer.Spec.PodTemplateRef, buffer.Spec.Replicas = &autoscalingv1beta1.LocalObjectRef{Name: name}, new(int32(roomPods))
 	if name != active {

@@ -80,7 +80,7 @@ func sleepAndWake(b *testing.B, buffered bool) {
 func (l *lab) standbyFor(b *testing.B, web *appsv1.Deployment) {
 	b.Helper()
 	buffer := &autoscalingv1beta1.CapacityBuffer{ObjectMeta: metav1.ObjectMeta{Namespace: web.Namespace, Name: standby}}
-	// Simulated machines pull an image when a pod comes, and not before.
+	// Light machines list no images.
 	buffer.Annotations = map[string]string{"slipway.dev/standby-prepare": "5s"}
 	buffer.Spec.ScalableRef, buffer.Spec.Percentage = &autoscalingv1beta1.ScalableRef{APIGroup: "apps", Kind: "Deployment", Name: web.Name}, new(int32(100))
 	buffer.Spec.ProvisioningStrategy = new("buffer.slipway.dev/standby")

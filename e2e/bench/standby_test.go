@@ -26,7 +26,7 @@ func BenchmarkStandby(b *testing.B) {
 		template.Labels = map[string]string{"app": "web"}
 		l.Create(&corev1.PodTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "chunk"}, Template: template})
 		buffer := &autoscalingv1beta1.CapacityBuffer{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "spare"}}
-		// Simulated machines pull an image when a pod comes, and not before.
+		// A machine lists the images that it has every ten seconds of its time.
 		buffer.Annotations = map[string]string{"slipway.dev/standby-prepare": "5s"}
 		buffer.Spec.PodTemplateRef, buffer.Spec.Replicas = &autoscalingv1beta1.LocalObjectRef{Name: "chunk"}, new(int32(standbyPods))
 		buffer.Spec.ProvisioningStrategy = new("buffer.slipway.dev/standby")

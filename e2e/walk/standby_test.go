@@ -51,7 +51,7 @@ func (s *stage) keepAsleep(n int) {
 			s.t.Fatal(err)
 		}
 	case n > 0 && !s.buffered:
-		// Simulated machines pull an image when a pod comes, and not before.
+		// A machine lists the images that it has every ten seconds of its time.
 		buffer.Annotations = map[string]string{"slipway.dev/standby-prepare": "1s"}
 		buffer.Spec.ScalableRef = &autoscalingv1beta1.ScalableRef{APIGroup: "apps", Kind: "Deployment", Name: s.naps.Name}
 		buffer.Spec.Replicas, buffer.Spec.ProvisioningStrategy = new(int32(n)), new("buffer.slipway.dev/standby")

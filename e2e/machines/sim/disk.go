@@ -27,6 +27,21 @@ func (d *disk) pulled(image string, at time.Time) time.Time {
 	return at
 }
 
+// has reports whether an image is there at now.
+func (d *disk) has(image string, now time.Time) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	there, ok := d.images[image]
+	return ok && !now.Before(there)
+}
+
+// cut drops what was not there yet when the machine was switched off.
+func (d *disk) cut(now time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	maps.DeleteFunc(d.images, func(_ string, there time.Time) bool { return now.Before(there) })
+}
+
 // list returns the names of those that are there at now, sorted, at most that many.
 func (d *disk) list(now time.Time, most int) []string {
 	d.mu.Lock()

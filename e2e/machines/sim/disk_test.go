@@ -44,6 +44,30 @@ func TestAStoppedMachineComesBack(t *testing.T) {
 	})
 }
 
+// A machine whose user data have the prefetch unit pulls what its Node lists until that is Ready: a pod finds its image.
+func TestPrefetch(t *testing.T) {
+	inBoth(t, func(w *world) {
+		m := machine()
+		m.UserData = "Content-Type: multipart/mixed; boundary=x\n\n--x\nContent-Type: application/node.eks.aws\n\n" + userData +
+			"\n--x\nContent-Type: text/x-shellscript\nContent-Disposition: attachment; filename=slipway-prefetch.sh\n\n#!/bin/bash\n--x--\n"
+		w.createNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName, Annotations: map[string]string{"slipway.dev/prefetch": "nginx:1"}}})
+		w.boot(m)
+		w.at(40 * time.Second)
+		for _, image := range []string{"nginx:1", "other:1"} {
+			p := pod(image[:5], "100m")
+			p.Spec.Containers[0].Image = image
+			w.bind(p)
+		}
+		w.at(41 * time.Second) // Sandbox and container, no pull.
+		if p := w.pod("nginx"); p.Status.Phase != corev1.PodRunning {
+			t.Errorf("with its image on the disk the pod is %s", p.Status.Phase)
+		}
+		if p := w.pod("other"); p.Status.Phase == corev1.PodRunning {
+			t.Error("a pod runs whose image was not pulled")
+		}
+	})
+}
+
 // A machine that was hibernated is back sooner than one that was stopped.
 func TestAHibernatedMachineGoesOn(t *testing.T) {
 	inBoth(t, func(w *world) {

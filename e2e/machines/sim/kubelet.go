@@ -197,6 +197,7 @@ func (k *kubelet) syncNode(ctx context.Context, now time.Time) time.Time {
 		}
 		return next // The Node was deleted. A kubelet registers only once.
 	}
+	k.prefetch(original, now)
 	observed := k.observe(now)
 	seen := lookedAt{original, observed.networkReady, observed.devices, len(observed.images)}
 	if seen == k.looked && now.Sub(k.reported) < reportInterval {

@@ -44,6 +44,8 @@ type host struct {
 	size     size
 	// features are the declared features of the kubelet.
 	features []string
+	// prefetches means that the user data have the prefetch unit.
+	prefetches bool
 }
 
 // initialNode returns the Node that the kubelet creates when none exists: pkg/kubelet/kubelet_node_status.go, initialNode.

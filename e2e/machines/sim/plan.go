@@ -66,6 +66,9 @@ type planner struct {
 	networkReady time.Time
 	// disk has the machine's images.
 	disk *disk
+	// ahead is when the prefetch unit began to pull each image since the machine's start, free when it may begin the next ones.
+	ahead map[string]time.Time
+	free  []time.Time
 }
 
 // plan computes the future of a pod that is admitted now.
@@ -149,9 +152,13 @@ func isPause(image string) bool {
 }
 
 // pulled returns when the image of c is on the machine. Pulls run in parallel, and pods with the same image wait for one
-// pull.
+// pull. How large an image is the pod says, which the prefetch unit did not know.
 func (p *planner) pulled(pod *corev1.Pod, c corev1.Container, from time.Time) time.Time {
-	done := from.Add(p.source.Draw(p.pullTime(pod, c.Image), "pull", c.Image))
+	takes := p.source.Draw(p.pullTime(pod, c.Image), "pull", c.Image)
+	if begun, ok := p.ahead[c.Image]; ok && pod.Annotations[ImageSizeAnnotation] != "" {
+		return later(begun.Add(takes), from)
+	}
+	done := from.Add(takes)
 	return later(p.disk.pulled(c.Image, done), from)
 }
 

@@ -55,6 +55,32 @@ func TestOneImageIsPulledOnce(t *testing.T) {
 	}
 }
 
+// The prefetch unit pulls three images at a time, and none again. A pod finds what was pulled, however long its size takes from when it was begun.
+func TestImagesArePulledAhead(t *testing.T) {
+	fixed := func(d time.Duration) delay.Distribution { return delay.Distribution{Min: d, Mode: d, Max: d} }
+	now := time.Unix(1000, 0)
+	p := planner{times: delay.Times{PullMedium: fixed(3 * time.Second), PullLarge: fixed(25 * time.Second)}, disk: newDisk()}
+	p.disk.pulled("there", now)
+	p.prefetch([]string{"a", "there", "b", "", "c", "d"}, now.Add(time.Second))
+	p.prefetch([]string{"a", "e"}, now.Add(2*time.Second))
+	for image, want := range map[string]time.Duration{"there": 0, "a": 4 * time.Second, "b": 4 * time.Second, "c": 4 * time.Second, "d": 7 * time.Second, "e": 7 * time.Second} {
+		if got := p.disk.images[image].Sub(now); got != want {
+			t.Errorf("image %s is there at %s, want %s", image, got, want)
+		}
+	}
+	for size, want := range map[string]time.Duration{"": 5 * time.Second, "large": 26 * time.Second} {
+		pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: "a"}}}}
+		pod.Annotations = map[string]string{ImageSizeAnnotation: size}
+		if got := p.plan(pod, now.Add(5*time.Second), &corev1.Node{}).containers[0].start.Sub(now); got != want {
+			t.Errorf("a pod whose image is %q runs at %s, want %s", size, got, want)
+		}
+	}
+	p.disk.cut(now.Add(5 * time.Second))
+	if !p.disk.has("a", now.Add(time.Minute)) || p.disk.has("d", now.Add(time.Minute)) {
+		t.Error("what is on the disk after a power cut is what was pulled until then")
+	}
+}
+
 // The pause container answers no probe: its pod runs and is never ready. Other images answer as soon as they have started.
 func TestPauseAnswersNoProbe(t *testing.T) {
 	now := time.Unix(1000, 0)

@@ -185,6 +185,7 @@ func (s *Sim) Machine(ctx context.Context, m instance.Instance) error {
 	if err != nil {
 		return fmt.Errorf("booting instance %s: %w", m.ID, err)
 	}
+	context.AfterFunc(ctx, func() { k.planner.disk.cut(time.Now()) })
 	if s.config.Light {
 		s.addLight(ctx, k, started)
 		return nil
@@ -267,7 +268,7 @@ func (s *Sim) remove(k *kubelet) {
 
 // host reads the machine's user data, as its boot agent does.
 func (s *Sim) host(m instance.Instance) (host, error) {
-	h := host{instance: m, features: s.features}
+	h := host{instance: m, features: s.features, prefetches: prefetches(m.UserData)}
 	if m.NodeGroup != "" {
 		h.config = managedConfig(m)
 	} else {
