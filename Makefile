@@ -197,8 +197,8 @@ karpenter-suite-smoke: build ## Run the part of karpenter-suite that every chang
 	go run ./e2e/karpentersuite --focus '$(SMOKE)' --out bin/karpenter-suite-smoke
 
 .PHONY: bench
-bench: build ## Repeat the figures of docs/benchmarks.md (about a quarter of an hour); RUN=regexp picks some of those with a cluster
-	go test -run '^$$' -bench . ./plugin/... ./launcher/...
+bench: build ## Repeat the figures of docs/benchmarks.md (about half an hour); RUN=regexp picks some
+	go test -run '^$$' -bench '$(or $(RUN),.)' ./plugin/... ./launcher/...
 	SLIPWAY_BIN_DIR=$(CURDIR)/bin go test -timeout 60m -run '^$$' -bench '$(or $(RUN),.)' -benchtime 1x -v ./e2e/bench
 
 .PHONY: day

@@ -7,6 +7,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
@@ -21,7 +23,8 @@ func BenchmarkPostFilter(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	fw, err := frameworkruntime.NewFramework(b.Context(), nil, nil)
+	factory := informers.NewSharedInformerFactory(fake.NewClientset(), 0)
+	fw, err := frameworkruntime.NewFramework(b.Context(), nil, nil, frameworkruntime.WithInformerFactory(factory))
 	if err != nil {
 		b.Fatal(err)
 	}
