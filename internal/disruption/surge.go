@@ -2,6 +2,7 @@ package disruption
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -59,8 +60,9 @@ func Sole(pod *corev1.Pod, set *appsv1.ReplicaSet) bool {
 }
 
 // SurgeRefusal returns why a Deployment's only pod may not run beside its replacement; empty if it may. A rolling update with a surge runs
-// both as well, so what the Deployment allows there is what it allows here. deployment is nil where none controls the ReplicaSet.
-func SurgeRefusal(pod *corev1.Pod, set *appsv1.ReplicaSet, deployment *appsv1.Deployment) string {
+// both as well, so what the Deployment allows there is what it allows here. deployment is nil where none controls the ReplicaSet. claims are
+// the PersistentVolumeClaims that the pod names; one that is missing counts as a volume for one node.
+func SurgeRefusal(pod *corev1.Pod, set *appsv1.ReplicaSet, deployment *appsv1.Deployment, claims []*corev1.PersistentVolumeClaim) string {
 	hash := pod.Labels[appsv1.DefaultDeploymentUniqueLabelKey]
 	switch {
 	case pod.Annotations[SurgeAnnotation] == "false":
@@ -72,9 +74,9 @@ func SurgeRefusal(pod *corev1.Pod, set *appsv1.ReplicaSet, deployment *appsv1.De
 	case maxSurge(deployment) == 0:
 		return "its Deployment has maxSurge 0"
 	}
-	for _, v := range pod.Spec.Volumes {
-		if v.PersistentVolumeClaim != nil {
-			return fmt.Sprintf("both would need PersistentVolumeClaim %s", v.PersistentVolumeClaim.ClaimName)
+	for _, name := range SurgeClaims(pod) {
+		if !slices.ContainsFunc(claims, func(c *corev1.PersistentVolumeClaim) bool { return c.Name == name && forManyNodes(c) }) {
+			return fmt.Sprintf("both would need PersistentVolumeClaim %s, which only one node may mount", name)
 		}
 	}
 	for _, c := range pod.Spec.ResourceClaims {
@@ -83,6 +85,23 @@ func SurgeRefusal(pod *corev1.Pod, set *appsv1.ReplicaSet, deployment *appsv1.De
 		}
 	}
 	return ""
+}
+
+// SurgeClaims lists the names of the PersistentVolumeClaims that a pod and its replacement would both need. A generic ephemeral volume is a
+// pod's own.
+func SurgeClaims(pod *corev1.Pod) []string {
+	var out []string
+	for _, v := range pod.Spec.Volumes {
+		if v.PersistentVolumeClaim != nil {
+			out = append(out, v.PersistentVolumeClaim.ClaimName)
+		}
+	}
+	return out
+}
+
+// forManyNodes reports whether pods on several nodes may use a volume at the same time, by its access modes.
+func forManyNodes(claim *corev1.PersistentVolumeClaim) bool {
+	return slices.Contains(claim.Spec.AccessModes, corev1.ReadWriteMany) || slices.Contains(claim.Spec.AccessModes, corev1.ReadOnlyMany)
 }
 
 // maxSurge returns how many pods a Deployment of one replica may have beside it in a rolling update. A share is rounded up, and the default

@@ -18,6 +18,18 @@ type surging struct {
 	deployment *appsv1.Deployment
 	set        *appsv1.ReplicaSet
 	pod        *corev1.Pod
+	claims     []*corev1.PersistentVolumeClaim
+}
+
+// mount gives the pod a volume. Without access modes its PersistentVolumeClaim does not exist.
+func (s *surging) mount(name string, modes ...corev1.PersistentVolumeAccessMode) {
+	source := &corev1.PersistentVolumeClaimVolumeSource{ClaimName: name}
+	s.pod.Spec.Volumes = append(s.pod.Spec.Volumes, corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: source}})
+	if len(modes) > 0 {
+		claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		claim.Spec.AccessModes = modes
+		s.claims = append(s.claims, claim)
+	}
 }
 
 func newSurging() surging {
@@ -67,26 +79,28 @@ func TestSurgeRefusal(t *testing.T) {
 		change func(*surging)
 		want   string
 	}{
-		"default":         {func(*surging) {}, ""},
-		"one":             {surge(intstr.FromInt32(1)), ""},
-		"a hundredth":     {surge(intstr.FromString("1%")), ""},
-		"none":            {surge(intstr.FromInt32(0)), "maxSurge 0"},
-		"unreadable":      {surge(intstr.FromString("many")), "maxSurge 0"},
-		"recreate":        {func(s *surging) { s.deployment.Spec.Strategy.Type = appsv1.RecreateDeploymentStrategyType }, "strategy Recreate"},
-		"no Deployment":   {func(s *surging) { s.deployment = nil }, "of no Deployment"},
-		"hash is not its": {func(s *surging) { delete(s.set.Spec.Selector.MatchLabels, appsv1.DefaultDeploymentUniqueLabelKey) }, "of no Deployment"},
-		"the user's wish": {func(s *surging) { s.pod.Annotations = map[string]string{disruption.SurgeAnnotation: "false"} }, disruption.SurgeAnnotation},
-		"a volume": {func(s *surging) {
-			claim := &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}
-			s.pod.Spec.Volumes = []corev1.Volume{{VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: claim}}}
-		}, "PersistentVolumeClaim data"},
+		"default":                    {func(*surging) {}, ""},
+		"one":                        {surge(intstr.FromInt32(1)), ""},
+		"a hundredth":                {surge(intstr.FromString("1%")), ""},
+		"none":                       {surge(intstr.FromInt32(0)), "maxSurge 0"},
+		"unreadable":                 {surge(intstr.FromString("many")), "maxSurge 0"},
+		"recreate":                   {func(s *surging) { s.deployment.Spec.Strategy.Type = appsv1.RecreateDeploymentStrategyType }, "strategy Recreate"},
+		"no Deployment":              {func(s *surging) { s.deployment = nil }, "of no Deployment"},
+		"hash is not its":            {func(s *surging) { delete(s.set.Spec.Selector.MatchLabels, appsv1.DefaultDeploymentUniqueLabelKey) }, "of no Deployment"},
+		"the user's wish":            {func(s *surging) { s.pod.Annotations = map[string]string{disruption.SurgeAnnotation: "false"} }, disruption.SurgeAnnotation},
+		"a volume for one node":      {func(s *surging) { s.mount("data", corev1.ReadWriteOnce) }, "PersistentVolumeClaim data"},
+		"a volume for one pod":       {func(s *surging) { s.mount("data", corev1.ReadWriteOncePod) }, "PersistentVolumeClaim data"},
+		"a volume that is missing":   {func(s *surging) { s.mount("data") }, "PersistentVolumeClaim data"},
+		"a volume to share":          {func(s *surging) { s.mount("data", corev1.ReadWriteMany) }, ""},
+		"a volume to read":           {func(s *surging) { s.mount("data", corev1.ReadOnlyMany) }, ""},
+		"the second is for one node": {func(s *surging) { s.mount("data", corev1.ReadWriteMany); s.mount("own", corev1.ReadWriteOnce) }, "PersistentVolumeClaim own"},
 		"a device": {func(s *surging) {
 			s.pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{ResourceClaimName: new("gpu")}}
 		}, "ResourceClaim gpu"},
 	} {
 		s := newSurging()
 		tc.change(&s)
-		if got := disruption.SurgeRefusal(s.pod, s.set, s.deployment); got != tc.want && (tc.want == "" || !strings.Contains(got, tc.want)) {
+		if got := disruption.SurgeRefusal(s.pod, s.set, s.deployment, s.claims); got != tc.want && (tc.want == "" || !strings.Contains(got, tc.want)) {
 			t.Errorf("%s: %q, want %q", name, got, tc.want)
 		}
 	}

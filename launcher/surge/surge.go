@@ -68,7 +68,11 @@ func (e *Surger) Ahead(ctx context.Context, pod *corev1.Pod, now time.Time) (wai
 	if err != nil {
 		return false, "", err
 	}
-	if why := disruption.SurgeRefusal(pod, set, deployment); why != "" {
+	claims, err := e.claimsOf(ctx, pod)
+	if err != nil {
+		return false, "", err
+	}
+	if why := disruption.SurgeRefusal(pod, set, deployment, claims); why != "" {
 		return false, why, nil
 	}
 	return e.release(ctx, pod, set.Name, now)
@@ -130,4 +134,21 @@ func (e *Surger) deploymentOf(ctx context.Context, set *appsv1.ReplicaSet) (*app
 		return nil, nil
 	}
 	return d, err
+}
+
+// claimsOf lists the PersistentVolumeClaims that the pod and its replacement would share, without those that do not exist.
+func (e *Surger) claimsOf(ctx context.Context, pod *corev1.Pod) ([]*corev1.PersistentVolumeClaim, error) {
+	var out []*corev1.PersistentVolumeClaim
+	for _, name := range disruption.SurgeClaims(pod) {
+		claim := &corev1.PersistentVolumeClaim{}
+		err := e.config.Client.Get(ctx, client.ObjectKey{Namespace: pod.Namespace, Name: name}, claim)
+		switch {
+		case apierrors.IsNotFound(err):
+		case err != nil:
+			return nil, fmt.Errorf("getting PersistentVolumeClaim %s/%s: %w", pod.Namespace, name, err)
+		default:
+			out = append(out, claim)
+		}
+	}
+	return out, nil
 }

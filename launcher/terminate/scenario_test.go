@@ -41,7 +41,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 //	scheduler silent | scheduler NODECLAIM...         what it launches when it is asked for room; without this: nothing
 //	replacement NODECLAIM launching|launched|ready|gone    how far such a NodeClaim is
 //	set releases | set ready | set gone              what the ReplicaSet controller does about the pod that is sole
-//	volume NAME pod=POD detach=SECONDS               a VolumeAttachment of the pod's volume
+//	volume NAME pod=POD detach=SECONDS [shared]      a VolumeAttachment of the pod's volume; shared: many nodes may mount it
 //	node notready | node delete                      the kubelet dies; somebody deletes the Node
 //	node keep | node free                            somebody adds a finalizer to the Node, and removes it
 //	instance kill | instance refuse=N                EC2 takes the instance; it refuses to end it N times
@@ -308,6 +308,10 @@ func (w *world) addVolume(ctx context.Context, d *datadriven.TestData) {
 	name, podName := d.CmdArgs[0].Key, d.CmdArgs[1].Vals[0]
 	w.detach[name] = w.number(d.CmdArgs[2].Vals[0])
 	pv := "pv-" + name
+	mode := corev1.ReadWriteOnce
+	if len(d.CmdArgs) > 3 && d.CmdArgs[3].Key == "shared" {
+		mode = corev1.ReadWriteMany
+	}
 	w.create(
 		ctx,
 		&storagev1.VolumeAttachment{
@@ -316,7 +320,7 @@ func (w *world) addVolume(ctx context.Context, d *datadriven.TestData) {
 		},
 		&corev1.PersistentVolumeClaim{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "pvc-" + name},
-			Spec:       corev1.PersistentVolumeClaimSpec{VolumeName: pv},
+			Spec:       corev1.PersistentVolumeClaimSpec{VolumeName: pv, AccessModes: []corev1.PersistentVolumeAccessMode{mode}},
 		},
 	)
 	pod := &corev1.Pod{}
