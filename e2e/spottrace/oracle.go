@@ -25,20 +25,45 @@ func (w *world) oracle(ctx context.Context) (float64, error) {
 // onDemand stands for the cheapest node on demand among the offerings of payingOracle.
 func onDemand() interruption.Offering { return interruption.Offering{} }
 
+// roomOf returns how many pods of the workload an empty node of the type has room for.
+func roomOf(t *catalog.InstanceType) float64 {
+	room := float64(t.Allocatable.Pods().Value())
+	for name, need := range newPod(0).Spec.Containers[0].Resources.Requests {
+		have := t.Allocatable[name]
+		room = min(room, math.Floor(have.AsApproximateFloat64()/need.AsApproximateFloat64()))
+	}
+	return room
+}
+
+// wholeOracle returns what no nodes of the only instance type cost less than, since a node is paid as a whole; 0 where there are several types. In
+// each step there are as many nodes on demand as the pods of the floor need, and as many in all as all pods need. Moves cost nothing.
+func wholeOracle(cfg Config, types []catalog.InstanceType, prices map[string]float64, floor int) float64 {
+	if len(types) != 1 || roomOf(&types[0]) < 1 {
+		return 0
+	}
+	t, room := &types[0], roomOf(&types[0])
+	kept, all := math.Ceil(float64(floor)/room), math.Ceil(float64(cfg.Pods)/room)
+	sum := 0.0
+	for _, now := range cfg.Trace {
+		cheapest := prices[t.Name]
+		for o, q := range now {
+			if q.Available && o.InstanceType == t.Name {
+				cheapest = min(cheapest, q.Price)
+			}
+		}
+		sum += (kept*prices[t.Name] + (all-kept)*cheapest + all*t.Charges.Fixed()) * step.Hours()
+	}
+	return sum
+}
+
 // payingOracle returns what an oracle pays that knows the whole trace and has the cost of an eviction for each pod that changes its offering. Nodes
 // are divisible for it: a pod costs its share of a full node. Each pod then takes the cheapest way through the offerings by itself, and those of
 // the floor are on demand all the time. No policy that moves pods at that cost pays less.
 func payingOracle(cfg Config, types []catalog.InstanceType, prices map[string]float64, floor int) float64 {
-	pod := newPod(0).Spec.Containers[0].Resources.Requests
 	fits, fixed, cheapest := map[string]float64{}, map[string]float64{}, math.Inf(1)
 	for i := range types {
 		t := &types[i]
-		room := float64(t.Allocatable.Pods().Value())
-		for name, need := range pod {
-			have := t.Allocatable[name]
-			room = min(room, math.Floor(have.AsApproximateFloat64()/need.AsApproximateFloat64()))
-		}
-		if room >= 1 {
+		if room := roomOf(t); room >= 1 {
 			fits[t.Name], fixed[t.Name] = room, t.Charges.Fixed()
 			cheapest = min(cheapest, (prices[t.Name]+fixed[t.Name])/room)
 		}

@@ -50,6 +50,8 @@ type Result struct {
 	// WithMoves is Dollars and an eviction's cost for each pod that lost its node. OracleMoves is what the oracle pays that has the same cost for
 	// each pod that it moves.
 	WithMoves, OracleMoves float64
+	// OracleWhole is what no whole nodes cost less than, if the trace has one instance type; 0 otherwise.
+	OracleWhole float64
 	// Below is how many minutes fewer pods ran than the share demands, BelowPlaced how many fewer pods had a place that is not on spot.
 	Below, BelowPlaced int
 	// Interrupted nodes and pods on them, Evictions by consolidation, Launched nodes, and Refused launches.
@@ -95,6 +97,7 @@ func Replay(ctx context.Context, cfg Config) (Result, error) {
 	}
 	w.result.WithMoves = w.result.Dollars + float64(w.result.Evictions+w.result.InterruptedPods)*evicted
 	w.result.OracleMoves = max(w.result.Oracle, payingOracle(cfg, types, base.OnDemand, floor))
+	w.result.OracleWhole = wholeOracle(cfg, types, base.OnDemand, floor)
 	w.result.SpotShare = float64(spot) / float64(w.result.Minutes*cfg.Pods)
 	return w.result, nil
 }

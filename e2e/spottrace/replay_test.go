@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog/interruption"
 )
 
 func zones() []string { return []string{"us-east-1a", "us-east-1b", "us-east-1c"} }
@@ -100,6 +102,38 @@ func TestFloorHolds(t *testing.T) {
 	}
 }
 
+// With one instance type the bound of whole nodes counts the rest of a node that has fewer pods than it has room for, and is below what is paid.
+func TestWholeNodes(t *testing.T) {
+	const name = "m6i.2xlarge" // Room for 7 pods.
+	c := generated(t, 1, Scarce, 1, 20)
+	c.Trace = c.Trace[:12]
+	for i := range c.Trace {
+		for _, zone := range c.Zones {
+			for _, other := range c.Trace.Types() {
+				if other != name {
+					delete(c.Trace[i], interruption.Offering{InstanceType: other, Zone: zone})
+				}
+			}
+		}
+	}
+	r, err := Replay(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Pods = 21
+	full, err := Replay(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// 20 pods need three nodes as 21 do, and 6 pods on demand as many as 7 do.
+	if r.OracleWhole <= 0 || r.OracleWhole != full.OracleWhole {
+		t.Errorf("no whole nodes for 20 pods cost less than %f, for 21 pods %f", r.OracleWhole, full.OracleWhole)
+	}
+	if r.OracleWhole <= r.OracleMoves || r.OracleWhole > r.WithMoves {
+		t.Errorf("%f of whole nodes, %f of divisible ones, %f paid", r.OracleWhole, r.OracleMoves, r.WithMoves)
+	}
+}
+
 func TestMain(m *testing.M) {
 	flag.Int("spot.days", 2, "days of each generated trace")
 	flag.Int("spot.pods", 100, "pods of the workload")
@@ -123,15 +157,19 @@ func argument(tb testing.TB, name string) int {
 // BenchmarkSpotTraces prints the figures of docs/benchmarks.md.
 func BenchmarkSpotTraces(b *testing.B) {
 	out := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(out, "trace\tUSD\toracle\tratio\twith moves\toracle with moves\tratio\tminutes below\tof\ton spot\tinterrupted nodes\tpods\tevictions\tlaunched\trefused launches\ttook")
+	fmt.Fprintln(out, "trace\tUSD\toracle\tratio\twith moves\toracle with moves\tratio\tof whole nodes\tminutes below\tof\ton spot\tinterrupted nodes\tpods\tevictions\tlaunched\trefused launches\ttook")
 	replay := func(name string, c Config) {
 		began := time.Now()
 		r, err := Replay(b.Context(), c)
 		if err != nil {
 			b.Fatal(err)
 		}
-		fmt.Fprintf(out, "%s\t%.2f\t%.2f\t%.3f\t%.2f\t%.2f\t%.3f\t%d\t%d\t%.0f%%\t%d\t%d\t%d\t%d\t%d\t%s\n", name, r.Dollars, r.Oracle, r.Dollars/r.Oracle,
-			r.WithMoves, r.OracleMoves, r.WithMoves/r.OracleMoves, max(r.Below, r.BelowPlaced), r.Minutes, 100*r.SpotShare, r.Interrupted, r.InterruptedPods, r.Evictions, r.Launched, r.Refused, time.Since(began).Round(time.Second))
+		whole := "-"
+		if r.OracleWhole > 0 {
+			whole = fmt.Sprintf("%.3f", r.WithMoves/r.OracleWhole)
+		}
+		fmt.Fprintf(out, "%s\t%.2f\t%.2f\t%.3f\t%.2f\t%.2f\t%.3f\t%s\t%d\t%d\t%.0f%%\t%d\t%d\t%d\t%d\t%d\t%s\n", name, r.Dollars, r.Oracle, r.Dollars/r.Oracle,
+			r.WithMoves, r.OracleMoves, r.WithMoves/r.OracleMoves, whole, max(r.Below, r.BelowPlaced), r.Minutes, 100*r.SpotShare, r.Interrupted, r.InterruptedPods, r.Evictions, r.Launched, r.Refused, time.Since(began).Round(time.Second))
 		_ = out.Flush() // The figures of each trace as they come.
 	}
 	for range b.N {

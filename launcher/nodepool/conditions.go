@@ -6,6 +6,7 @@ import (
 	"time"
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	corev1 "k8s.io/api/core/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/internal/disruption"
@@ -42,6 +43,8 @@ type Facts struct {
 	TypesKnown bool
 	// Types are the instance types of the class.
 	Types []catalog.InstanceType
+	// Limits are those that hold now. What is used of them is the pool's status.resources.
+	Limits corev1.ResourceList
 	// Fixed allows spec.replicas.
 	Fixed bool
 	// Now decides which windows are open.
@@ -59,6 +62,7 @@ func SetConditions(ctx context.Context, pool *karpv1.NodePool, facts Facts) {
 	_, err = catalog.OnDemandShare(pool.Annotations)
 	setReadable(pool, ConditionOnDemandShare, "InvalidOnDemandShare", err)
 	setWindow(pool, facts.Now)
+	setLimitReached(pool, facts)
 	if disruption.Paused(pool) {
 		set.SetTrueWithReason(ConditionDisruptionPaused, "Annotation", "no node is consolidated, reclaimed while empty or replaced because it drifted while the annotation "+catalog.PausedAnnotation+" is true")
 	} else {
@@ -82,6 +86,19 @@ func setWindow(pool *karpv1.NodePool, now time.Time) {
 	default:
 		set.SetTrueWithReason(ConditionWindow, "Open", open.String())
 	}
+}
+
+// setLimitReached says which limit leaves no room for another node. Without the instance types it is left as it is.
+func setLimitReached(pool *karpv1.NodePool, facts Facts) {
+	set := pool.StatusConditions()
+	if !facts.TypesKnown && len(facts.Limits) > 0 {
+		return
+	}
+	if text := limitReached(pool, pool.Status.Resources, facts.Limits, facts.Types); text != "" {
+		set.SetTrueWithReason(ConditionLimitReached, ReasonLimitReached, text)
+		return
+	}
+	_ = set.Clear(ConditionLimitReached) // Clear fails only for conditions that Ready depends on.
 }
 
 func setValidationSucceeded(ctx context.Context, pool *karpv1.NodePool, facts Facts) {

@@ -193,6 +193,7 @@ func (c *Controller) reconcile(ctx context.Context, req reconcile.Request) (reco
 		c.config.Events.Eventf(pool, corev1.EventTypeWarning, ReasonNoCompatibleInstanceTypes, "No node can be launched: %s", why)
 	}
 	c.reportPause(ctx, before, pool)
+	c.reportLimit(ctx, before, pool)
 	return again, nil
 }
 
@@ -208,6 +209,16 @@ func (c *Controller) reportPause(ctx context.Context, before, now *karpv1.NodePo
 		return
 	}
 	klog.FromContext(ctx).Info("The disruption of a NodePool's nodes is paused or resumed", "nodePool", now.Name, "paused", is)
+}
+
+// reportLimit writes an Event when a limit begins to keep the pool from another node.
+func (c *Controller) reportLimit(ctx context.Context, before, now *karpv1.NodePool) {
+	reached := now.StatusConditions().Get(ConditionLimitReached)
+	if !reached.IsTrue() || before.StatusConditions().IsTrue(ConditionLimitReached) {
+		return
+	}
+	c.config.Events.Eventf(now, corev1.EventTypeWarning, ReasonLimitReached, "No node more can be launched: %s", reached.Message)
+	klog.FromContext(ctx).Info("A limit of a NodePool is reached", "nodePool", now.Name, "limit", reached.Message)
 }
 
 // incompatibility returns what the pool's condition says about its instance types; empty if some are compatible.
@@ -276,8 +287,10 @@ func (c *Controller) observe(ctx context.Context, pool *karpv1.NodePool) error {
 	usage := Usage(claims.Items, c.usd(ctx, pool, facts.Types))
 	nodes := int64(len(claims.Items))
 	pool.Status.Resources, pool.Status.Nodes = usage, &nodes
+	limits := window.Limits(pool.Annotations, corev1.ResourceList(pool.Spec.Limits), facts.Now)
+	facts.Limits = limits
 	SetConditions(ctx, pool, facts)
-	c.metrics.set(pool.Name, usage, window.Limits(pool.Annotations, corev1.ResourceList(pool.Spec.Limits), facts.Now))
+	c.metrics.set(pool.Name, usage, limits)
 	c.metrics.setPaused(pool.Name, disruption.Paused(pool))
 	return nil
 }
