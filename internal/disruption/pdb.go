@@ -2,6 +2,7 @@ package disruption
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -65,4 +66,27 @@ func unguarded(pod *corev1.Pod, b *policyv1.PodDisruptionBudget) bool {
 		return true
 	}
 	return b.Status.CurrentHealthy >= b.Status.DesiredHealthy && b.Status.DesiredHealthy > 0
+}
+
+// LetGo returns those of the pods that the Eviction API lets go one after the other, if nothing replaces them.
+func LetGo(pods []*corev1.Pod, budgets []PodBudget, now time.Time) []*corev1.Pod {
+	var out []*corev1.Pod
+	gone := map[*policyv1.PodDisruptionBudget]int32{}
+	for _, pod := range pods {
+		if held(pod, budgets, now) != "" {
+			continue
+		}
+		at := slices.IndexFunc(budgets, func(b PodBudget) bool {
+			return b.policy.Namespace == pod.Namespace && b.selector.Matches(labels.Set(pod.Labels))
+		})
+		if at >= 0 && pod.Status.Phase != corev1.PodPending && !unguarded(pod, budgets[at].policy) {
+			of := budgets[at].policy
+			if gone[of] >= of.Status.DisruptionsAllowed {
+				continue
+			}
+			gone[of]++
+		}
+		out = append(out, pod)
+	}
+	return out
 }

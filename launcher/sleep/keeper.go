@@ -130,7 +130,7 @@ func (k *Keeper) Pass(ctx context.Context, now time.Time) error {
 				return err
 			}
 		}
-		errs = append(errs, k.keep(ctx, namespace, of, Facts{Now: now, Since: of.noticed(), Disrupts: disrupts}))
+		errs = append(errs, k.keep(ctx, namespace, of, disruption.Sleep{Now: now, Since: of.noticed(), Disrupts: disrupts}))
 	}
 	k.known = there
 	asleep := 0
@@ -179,7 +179,7 @@ func (k *Keeper) look(namespace *corev1.Namespace, of *known, now time.Time) boo
 }
 
 // keep evicts pods of a namespace that sleeps.
-func (k *Keeper) keep(ctx context.Context, namespace *corev1.Namespace, of *known, f Facts) error {
+func (k *Keeper) keep(ctx context.Context, namespace *corev1.Namespace, of *known, f disruption.Sleep) error {
 	list := &corev1.PodList{}
 	if err := k.config.Client.List(ctx, list, client.InNamespace(namespace.Name), client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("listing pods of Namespace %s: %w", namespace.Name, err)
@@ -187,7 +187,7 @@ func (k *Keeper) keep(ctx context.Context, namespace *corev1.Namespace, of *know
 	for i := range list.Items {
 		f.Pods = append(f.Pods, &list.Items[i])
 	}
-	plan := Decide(f)
+	plan := disruption.FallAsleep(f)
 	if !of.said {
 		of.said = true
 		k.config.Events.Eventf(namespace, corev1.EventTypeNormal, "NamespaceAsleep", "It sleeps until %s: %s", of.span.Until.UTC().Format(time.RFC3339), plan)

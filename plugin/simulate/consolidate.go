@@ -89,11 +89,13 @@ const maxSteps = 100
 func Consolidate(ctx context.Context, objects *input.Objects, m *market.Market, o ConsolidateOptions) (*Saving, error) {
 	cat, problems := m.Catalog(ctx, objects)
 	start := time.Now()
+	_, unreadable := asleepNow(objects, o.Now)
+	objects, notes := fallAsleep(objects, o.Now)
 	settled, pending, err := withPending(ctx, objects, cat, o.Options)
 	if err != nil {
 		return nil, err
 	}
-	out := &Saving{Problems: distinct(slices.Concat(objects.Problems, m.Problems, problems)), Notes: slices.Concat(m.Notes, objects.Notes), Pending: pending, first: settled, cat: cat}
+	out := &Saving{Problems: distinct(slices.Concat(objects.Problems, m.Problems, problems, unreadable)), Notes: slices.Concat(m.Notes, objects.Notes, notes), Pending: pending, first: settled, cat: cat}
 	c := &cluster{objects: settled, cat: cat, o: o.Options, shapes: map[string]int{}}
 	for _, n := range objects.Nodes {
 		c.o.taken = append(c.o.taken, n.Name)

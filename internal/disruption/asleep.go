@@ -1,4 +1,4 @@
-package sleep
+package disruption
 
 import (
 	"fmt"
@@ -10,24 +10,23 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/slipway-k8s/slipway/internal/disruption"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
-// Why is why a pod stays where it is while its namespace sleeps.
-type Why string
+// Stays is why a pod stays where it is while its namespace sleeps.
+type Stays string
 
 // The reasons, as they are said in Events.
 const (
-	Bare      Why = "without a controller that would create it again"
-	OfJob     Why = "of Jobs, which end by themselves"
-	Protected Why = "with do-not-disrupt"
-	Elsewhere Why = "on nodes that slipway may not disrupt"
-	Late      Why = "created since the sleep began, by another scheduler"
+	StaysBare      Stays = "without a controller that would create it again"
+	StaysOfJob     Stays = "of Jobs, which end by themselves"
+	StaysProtected Stays = "with do-not-disrupt"
+	StaysElsewhere Stays = "on nodes that slipway may not disrupt"
+	StaysLate      Stays = "created since the sleep began, by another scheduler"
 )
 
-// Facts are the input of a decision about one namespace that sleeps.
-type Facts struct {
+// Sleep is the input of a decision about one namespace that sleeps.
+type Sleep struct {
 	// Now is the time of the decision.
 	Now time.Time
 	// Since is when the sleep began, as far as is known here: pods that were created later stay. Who schedules them does not hold them back.
@@ -38,19 +37,19 @@ type Facts struct {
 	Disrupts func(node string) bool
 }
 
-// Plan is what to do about the pods.
-type Plan struct {
+// SleepPlan is what to do about the pods.
+type SleepPlan struct {
 	// Evict are the pods to evict.
 	Evict []*corev1.Pod
 	// Stay is how many pods stay, by the reason.
-	Stay map[Why]int
+	Stay map[Stays]int
 }
 
-// Decide returns which pods of a namespace that sleeps are evicted. Pods that occupy no node, such as those of DaemonSets, are left out.
-func Decide(f Facts) Plan {
-	out := Plan{Stay: map[Why]int{}}
+// FallAsleep returns which pods of a namespace that sleeps are evicted. Pods that occupy no node, such as those of DaemonSets, are left out.
+func FallAsleep(f Sleep) SleepPlan {
+	out := SleepPlan{Stay: map[Stays]int{}}
 	for _, pod := range f.Pods {
-		if pod.Spec.NodeName == "" || pod.DeletionTimestamp != nil || !disruption.Occupies(pod) {
+		if pod.Spec.NodeName == "" || pod.DeletionTimestamp != nil || !Occupies(pod) {
 			continue
 		}
 		if why := stays(f, pod); why != "" {
@@ -63,25 +62,25 @@ func Decide(f Facts) Plan {
 }
 
 // stays returns why the pod stays; empty if it is evicted.
-func stays(f Facts, pod *corev1.Pod) Why {
+func stays(f Sleep, pod *corev1.Pod) Stays {
 	owner := metav1.GetControllerOf(pod)
 	switch {
 	case owner == nil:
-		return Bare
+		return StaysBare
 	case owner.Kind == "Job":
-		return OfJob
-	case disruption.ProtectionOf(pod, f.Now).Active:
-		return Protected
+		return StaysOfJob
+	case ProtectionOf(pod, f.Now).Active:
+		return StaysProtected
 	case !f.Disrupts(pod.Spec.NodeName):
-		return Elsewhere
+		return StaysElsewhere
 	case pod.CreationTimestamp.After(f.Since):
-		return Late
+		return StaysLate
 	}
 	return ""
 }
 
 // String says how many pods are evicted and how many stay, for people.
-func (p Plan) String() string {
+func (p SleepPlan) String() string {
 	out := []string{"to evict: " + catalog.CountText(len(p.Evict), "pod")}
 	for _, why := range slices.Sorted(maps.Keys(p.Stay)) {
 		out = append(out, fmt.Sprintf("%d stay: %s", p.Stay[why], why))
