@@ -29,6 +29,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/profile"
 
 	"github.com/slipway-k8s/slipway/plugin"
+	"github.com/slipway-k8s/slipway/plugin/affinity"
 )
 
 func TestMain(m *testing.M) {
@@ -102,7 +103,7 @@ func start(tb testing.TB, o harnessOptions) *harness {
 	h.sched, err = scheduler.New(ctx, h.client, h.informer, nil, recorders,
 		scheduler.WithProfiles(profiles...), scheduler.WithPodInitialBackoffSeconds(1), scheduler.WithPodMaxBackoffSeconds(1),
 		scheduler.WithFrameworkOutOfTreeRegistry(frameworkruntime.Registry{
-			plugin.NodeLaunchName: h.plugin.NodeLaunch, plugin.NodeReserveName: h.plugin.NodeReserve,
+			plugin.NodeLaunchName: h.plugin.NodeLaunch, plugin.NodeReserveName: h.plugin.NodeReserve, affinity.Name: affinity.New,
 		}))
 	if err != nil {
 		tb.Fatal(err)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"syscall"
 	"testing"
@@ -151,6 +152,9 @@ func (s *side) install(tCtx ktesting.TContext, sched *scheduler.Scheduler) (stop
 		Identity: "scheduler-perf", LeaseNamespace: "kube-system", LeaseName: "slipway-scheduler",
 	}); err != nil {
 		cancel()
+		broadcaster.Shutdown()
+		// The framework waits ten minutes for what may be left of it before it reports the error.
+		fmt.Fprintln(os.Stderr, "installing slipway:", err)
 		return nil, err
 	}
 	informers.Start(tCtx.Done())

@@ -17,23 +17,31 @@ func Stock(profiles []config.KubeSchedulerProfile) []config.KubeSchedulerProfile
 		if p == nil {
 			continue
 		}
+		replaced := false
 		for _, set := range []*config.PluginSet{&p.MultiPoint, &p.PreFilter, &p.Filter, &p.PreScore, &p.Score} {
-			replace(set)
+			replaced = replace(set) || replaced
+		}
+		// Kubernetes gives its plugins their default args where a configuration is read that enables them.
+		if has := func(c config.PluginConfig) bool { return c.Name == interpodaffinity.Name }; replaced && !slices.ContainsFunc(out[i].PluginConfig, has) {
+			args := &config.InterPodAffinityArgs{HardPodAffinityWeight: hardWeight}
+			out[i].PluginConfig = append(out[i].PluginConfig, config.PluginConfig{Name: interpodaffinity.Name, Args: args})
 		}
 	}
 	return out
 }
 
-func replace(set *config.PluginSet) {
+// replace puts InterPodAffinity where this plugin is, and reports whether it was there.
+func replace(set *config.PluginSet) bool {
 	at := slices.IndexFunc(set.Enabled, func(e config.Plugin) bool { return e.Name == Name })
 	if at < 0 {
-		return
+		return false
 	}
 	stock := func(e config.Plugin) bool { return e.Name == interpodaffinity.Name }
 	set.Disabled = slices.DeleteFunc(set.Disabled, stock)
 	if slices.ContainsFunc(set.Enabled, stock) {
 		set.Enabled = slices.Delete(set.Enabled, at, at+1)
-		return
+		return true
 	}
 	set.Enabled[at].Name = interpodaffinity.Name
+	return true
 }

@@ -1,6 +1,7 @@
 package affinity_test
 
 import (
+	"slices"
 	"testing"
 
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
@@ -39,6 +40,9 @@ profiles:
 	got := affinity.Stock(given)
 	if count(got, names.InterPodAffinity) != 1 || count(got, affinity.Name) != 0 || len(got[0].Plugins.MultiPoint.Disabled) != 0 {
 		t.Errorf("got %+v", got[0].Plugins.MultiPoint)
+	}
+	if !slices.ContainsFunc(got[0].PluginConfig, func(c config.PluginConfig) bool { return c.Name == names.InterPodAffinity && c.Args != nil }) {
+		t.Errorf("InterPodAffinity has no args, and does not start without: %+v", got[0].PluginConfig)
 	}
 	if count(given, names.InterPodAffinity) != 0 || count(given, affinity.Name) != 1 {
 		t.Errorf("the profile itself is %+v", given[0].Plugins.MultiPoint)
