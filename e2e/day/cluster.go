@@ -83,6 +83,8 @@ type cluster struct {
 	types map[string][]catalog.InstanceType
 	// known are the NodePools as the planner knows them.
 	known map[string]catalog.NodePool
+	// ordered means that pods on the emptiest nodes end first.
+	ordered bool
 	// steps are how many steps of the clock are a minute.
 	steps int
 }
@@ -134,9 +136,13 @@ func (c *cluster) apply(ch change) {
 	}
 	for _, f := range ch.fewer {
 		var replicas []replica
+		var used map[string]float64
+		if c.ordered {
+			used = usedOf(c)
+		}
 		for _, name := range slices.Sorted(maps.Keys(c.pods)) {
 			if p := c.pods[name]; p.object.Labels["app"] == f.app {
-				one := replica{object: p.object, node: p.node, created: at(p.born, c.steps)}
+				one := replica{object: p.object, node: p.node, created: at(p.born, c.steps), used: used[p.node]}
 				if n := c.nodes[p.node]; n != nil && n.ready <= c.now {
 					one.nodeReady = at(n.ready, c.steps)
 				}

@@ -82,7 +82,8 @@ func Replay(ctx context.Context, cfg Config, p Policy) (Bill, error) {
 	}
 	c := newCluster(ctx, m, cfg.Commitments)
 	c.bill.Policy, c.from = p, cfg.From
-	if p == On {
+	c.ordered = p == Ordered
+	if p == On || p == Ordered {
 		c.growth = &expect.Growth{}
 	}
 	if c.books, err = newBooks(int64(cfg.Seed), c.clock(), cfg.Commitments); err != nil {

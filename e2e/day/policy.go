@@ -32,7 +32,13 @@ const (
 	Alone Policy = "alone"
 	// Keen is Alone for which an eviction costs as much however many there were: it saves what it can, and evicts more pods for it.
 	Keen Policy = "keen"
+	// Ordered is On in a cluster in which a Deployment that shrinks ends the pods on the emptiest nodes first, by controller.kubernetes.io/pod-deletion-cost.
+	// Slipway sets no such cost.
+	Ordered Policy = "ordered"
 )
+
+// strained reports whether evictions cost the policy more the more there were.
+func (p Policy) strained() bool { return p == On || p == Alone || p == Ordered }
 
 const (
 	// decide is how often a policy decides, in minutes: as often as a greedy one can that waits for its last node to be gone.
@@ -71,7 +77,7 @@ func (l calm) costs(c *cluster, p Policy) map[string]float64 {
 		}
 	}
 	for pool, n := range pods {
-		if out[pool] = disruption.EvictionCost; p == On || p == Alone {
+		if out[pool] = disruption.EvictionCost; p.strained() {
 			out[pool] *= l[pool].Strain(n, c.clock())
 		}
 	}
@@ -168,7 +174,7 @@ func (c *cluster) choose(ctx context.Context, p Policy) ([]string, error) {
 	}
 	defer func() { c.room = nil }()
 	fleet, allowed := c.fleet(p), c.allowed()
-	if p == On || p == Alone || p == Keen {
+	if p.strained() || p == Keen {
 		o := consolidate.DefaultOptions()
 		o.Allowed = allowed
 		decision, err := consolidate.Decide(ctx, fleet, o, c.ask)

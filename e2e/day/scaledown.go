@@ -2,11 +2,14 @@ package day
 
 import (
 	"sort"
+	"strconv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/kubernetes/pkg/controller"
+
+	"github.com/slipway-k8s/slipway/plugin/consolidate"
 )
 
 // replica is a pod of a service.
@@ -18,6 +21,19 @@ type replica struct {
 	created time.Time
 	// nodeReady is since when its node is ready; zero while it is not.
 	nodeReady time.Time
+	// used is the share of the node that pods request, if that decides which pods end first.
+	used float64
+}
+
+// usedOf returns the shares of the nodes that pods request.
+func usedOf(c *cluster) map[string]float64 {
+	out := map[string]float64{}
+	for name, pods := range podsOn(c) {
+		if n := c.nodes[name]; n != nil {
+			out[name] = consolidate.Used(n.object, pods)
+		}
+	}
+	return out
 }
 
 // deleted returns the n pods that the ReplicaSet controller deletes, by its own rule: those without a node and those that are not ready first, then those
@@ -43,6 +59,9 @@ func deleted(replicas []replica, n int, now time.Time) []string {
 // status is the pod as the controller sees it: ready where its node is. A pod that has moved is a new one.
 func (r *replica) status() *corev1.Pod {
 	out := *r.object
+	if r.used > 0 {
+		out.Annotations = map[string]string{corev1.PodDeletionCost: strconv.Itoa(int(1000 * r.used))}
+	}
 	out.Spec.NodeName, out.CreationTimestamp = r.node, metav1.NewTime(r.created)
 	if out.Status.StartTime != nil {
 		out.CreationTimestamp = *out.Status.StartTime

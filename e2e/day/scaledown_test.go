@@ -29,4 +29,10 @@ func TestPodsThatAScaleDownEnds(t *testing.T) {
 			t.Errorf("%d fewer replicas end %q, want %q", n, got, want[:min(n, len(want))])
 		}
 	}
+	for i := range replicas { // Of those that are ready, the one on the node that is used least.
+		replicas[i].used = map[string]float64{"a": 0.2, "b": 0.6}[replicas[i].node]
+	}
+	if got, want := deleted(replicas, 4, now), []string{"waits", "boots", "alone", "young"}; !slices.Equal(got, want) {
+		t.Errorf("with what is used of each node, %q end, want %q", got, want)
+	}
 }
