@@ -16,7 +16,8 @@ func focusColumns() []string {
 		"BilledCost", "BillingAccountId", "BillingAccountName", "BillingCurrency", "BillingPeriodEnd", "BillingPeriodStart", "ChargeCategory", "ChargeClass",
 		"ChargeDescription", "ChargePeriodEnd", "ChargePeriodStart", "ContractedCost", "EffectiveCost", "InvoiceIssuerName", "ListCost", "PricingQuantity",
 		"PricingUnit", "ProviderName", "PublisherName", "ServiceCategory", "ServiceName",
-		"CommitmentDiscountId", "CommitmentDiscountStatus", "ConsumedQuantity", "ConsumedUnit", "Tags", "x_Namespace", "x_NodePool", "x_WorkloadKind", "x_WorkloadName",
+		"CommitmentDiscountId", "CommitmentDiscountStatus", "ConsumedQuantity", "ConsumedUnit", "Tags", "x_IdleShare", "x_LostShare", "x_Namespace", "x_NodePool", "x_WorkloadKind",
+		"x_WorkloadName",
 	}
 }
 
@@ -25,10 +26,12 @@ type charge struct {
 	description, commitment string
 	parts                   Parts
 	unused, nodeHours       float64
-	pool, namespace         string
-	workloadKind, workload  string
-	tags                    map[string]string
-	start                   time.Time
+	// idle and lost are a workload's shares of other rows: no part of its cost.
+	idle, lost             float64
+	pool, namespace        string
+	workloadKind, workload string
+	tags                   map[string]string
+	start                  time.Time
 }
 
 // writeFOCUS writes the records as FOCUS 1.2: a row for each workload and hour, and for each hour and NodePool what is idle and what was lost to
@@ -67,7 +70,7 @@ func (h *Hour) charges(start time.Time) []charge {
 		r := h.Rows[k]
 		out = append(out, charge{
 			description: "Requested share of nodes", parts: r.Parts, nodeHours: r.NodeHours, namespace: k.Namespace, workloadKind: k.Kind, workload: k.Name,
-			tags: k.LabelMap(), start: start,
+			tags: k.LabelMap(), start: start, idle: r.Idle, lost: r.Lost,
 		})
 	}
 	for _, name := range sortedNames(h.Pools) {
@@ -99,6 +102,10 @@ func (c charge) row(cluster string) []string {
 	if text, err := json.Marshal(c.tags); err == nil && len(c.tags) > 0 {
 		tags = string(text)
 	}
+	idle, lost := "", ""
+	if c.workload != "" {
+		idle, lost = usd(c.idle), usd(c.lost)
+	}
 	hours := strconv.FormatFloat(c.nodeHours, 'f', 9, 64)
 	consumed, unit := hours, "Hours"
 	if c.commitment != "" {
@@ -108,6 +115,6 @@ func (c charge) row(cluster string) []string {
 		usd(effective - c.parts.Commitments - c.unused), cluster, cluster, "USD", month.AddDate(0, 1, 0).Format(time.RFC3339), month.Format(time.RFC3339), "Usage", "",
 		c.description, c.start.Add(time.Hour).Format(time.RFC3339), c.start.Format(time.RFC3339), usd(effective), usd(effective), "AWS", usd(effective), hours,
 		"Hours", "AWS", "AWS", "Compute", "Amazon Elastic Compute Cloud",
-		c.commitment, status, consumed, unit, tags, c.namespace, c.pool, c.workloadKind, c.workload,
+		c.commitment, status, consumed, unit, tags, idle, lost, c.namespace, c.pool, c.workloadKind, c.workload,
 	}
 }

@@ -114,6 +114,35 @@ func TestSumsAreEqual(t *testing.T) {
 	if math.Abs(sum-total) > 1e-6 {
 		t.Errorf("FOCUS: %v, want %v", sum, total)
 	}
+	for column, want := range map[string]float64{"x_IdleShare": shares(records, func(r *Row) float64 { return r.Idle }), "x_LostShare": shares(records, func(r *Row) float64 { return r.Lost })} {
+		at, sum := slices.Index(rows[0], column), 0.0
+		for _, row := range rows[1:] {
+			usd, err := strconv.ParseFloat(row[at], 64)
+			if workload := row[slices.Index(rows[0], "x_WorkloadName")] != ""; workload != (err == nil) {
+				t.Errorf("%s is %q in %q", column, row[at], row)
+			}
+			sum += usd
+		}
+		if math.Abs(sum-want) > 1e-6 || want == 0 {
+			t.Errorf("%s: %v, want %v, not 0", column, sum, want)
+		}
+	}
+}
+
+// shares adds up a share of all workloads.
+func shares(records []Record, of func(*Row) float64) float64 {
+	sum := 0.0
+	for _, r := range records {
+		for _, h := range r.Day.Hours {
+			if h == nil {
+				continue
+			}
+			for _, row := range h.Rows {
+				sum += of(row)
+			}
+		}
+	}
+	return sum
 }
 
 // The mandatory columns are those of the specification, and each row has a value in those that may not be empty.
