@@ -96,8 +96,9 @@ func quantity(t *catalog.InstanceType, limit corev1.ResourceName, usd int64) res
 		return *resource.NewQuantity(1, resource.DecimalSI)
 	case catalog.LimitUSD:
 		return catalog.USDQuantity(usd)
+	default:
+		return t.Capacity[limit]
 	}
-	return t.Capacity[limit]
 }
 
 func adds(t *catalog.InstanceType, limit corev1.ResourceName, usd int64) float64 {
