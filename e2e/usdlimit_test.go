@@ -12,10 +12,11 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/nodepool"
 )
 
 // A limit in USD per hour has room for two nodes of 0.0982 USD. The pods that wait say so with the figures, the NodePool's status has what is used, no
-// instance more is launched, and a higher limit launches another one.
+// instance more is launched, and a higher limit launches another one. So does the end of a window with a lower limit.
 func TestLimitInUSDAlone(t *testing.T) {
 	const name = "usd"
 	w := newWorld(t, name)
@@ -58,4 +59,26 @@ func TestLimitInUSDAlone(t *testing.T) {
 	if n := launched(); n != 3 {
 		t.Errorf("%d instances were launched, want 3", n)
 	}
+	// A window that is always open has a lower limit than the spec. Without it the last pod runs.
+	w.change(func(p *karpv1.NodePool) {
+		p.Annotations["slipway.dev/windows"] = `[{schedule: "0 * * * *", duration: 2h, limits: {slipway.dev/usd-per-hour: "0.31"}}]`
+		p.Spec.Limits[catalog.LimitUSD] = resource.MustParse("1")
+	})
+	const reached = "limit slipway.dev/usd-per-hour of 0.31 reached: 0.294576 in use, the smallest node, m6i.large, adds 0.098192"
+	w.await(t, "the NodePool to say that the limit of its window is reached", func() bool {
+		pool := &karpv1.NodePool{}
+		if err := w.client.Get(t.Context(), client.ObjectKey{Name: name}, pool); err != nil {
+			t.Fatal(err)
+		}
+		c := pool.StatusConditions().Get(nodepool.ConditionLimitReached)
+		return c.IsTrue() && c.Message == reached
+	})
+	if n := launched(); n != 3 {
+		t.Errorf("%d instances were launched while the window is open, want 3", n)
+	}
+	if len(w.eventsAbout(name, nodepool.ReasonLimitReached)) == 0 {
+		t.Error("there is no Event about the limit of the NodePool")
+	}
+	w.change(func(p *karpv1.NodePool) { delete(p.Annotations, "slipway.dev/windows") })
+	w.awaitRunning(4)
 }
