@@ -34,6 +34,7 @@ func BenchmarkSleep(b *testing.B) {
 }
 
 func sleepAndWake(b *testing.B, buffered bool) {
+	b.Helper()
 	b.Log(machine())
 	l := newLab(b, sandbox.Config{Speed: 1, Machines: sandbox.Light, LauncherArgs: []string{"--feature-gates=CapacityBuffer=true"}})
 	l.pool("night", "8", "16")

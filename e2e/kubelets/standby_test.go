@@ -36,9 +36,7 @@ func TestStandby(t *testing.T) {
 	w.awaitBuffered(buffer)
 	claim := w.asleep()[0]
 	name := claim.Object.Status.NodeName
-	if i := w.instanceOf(claim); i.State != aws.StateStopped || i.Starts != 0 {
-		t.Errorf("instance %s is %s after %d starts", i.ID, i.State, i.Starts)
-	}
+	checkInstance(t, w, claim, aws.StateStopped, 0)
 	if images, err := os.ReadDir(filepath.Join(w.machine(claim), "lib", "containerd")); err != nil || len(images) == 0 {
 		t.Errorf("containerd's folder on the disk of a stopped machine: %v, %v", images, err)
 	}
@@ -51,9 +49,7 @@ func TestStandby(t *testing.T) {
 	woken := w.pods("web")[0]
 	t.Logf("the pod ran %s after its creation", woken.Running.At.Sub(woken.Created.At))
 	w.noneFailed("")
-	if i := w.instanceOf(claim); i.State != aws.StateRunning || i.Starts != 1 {
-		t.Errorf("instance %s is %s after %d starts", i.ID, i.State, i.Starts)
-	}
+	checkInstance(t, w, claim, aws.StateRunning, 1)
 	t.Run("Nodes", func(t *testing.T) { checkAgain(t, w, name, stopped) })
 	t.Run("pods", func(t *testing.T) { checkNoneAgain(t, w, name, stopped) })
 	if began := w.pulls(spec.Containers[0].Image); len(began) == 0 || slices.MaxFunc(began, time.Time.Compare).After(stopped) && len(w.events(woken.Object.Name, "Pulling")) > 0 {
@@ -72,6 +68,14 @@ func TestStandby(t *testing.T) {
 		_, err := os.Stat(id)
 		return w.gone(claim) && os.IsNotExist(err)
 	})
+}
+
+// checkInstance holds that a NodeClaim's instance is in a state, after so many starts of what was stopped.
+func checkInstance(t *testing.T, w *world, claim observe.Claim, state string, starts int) {
+	t.Helper()
+	if i := w.instanceOf(claim); i.State != state || i.Starts != starts {
+		t.Errorf("instance %s is %s after %d starts", i.ID, i.State, i.Starts)
+	}
 }
 
 // checkAgain holds that a machine had two Nodes of one name, one before its stop and one after its start, each made for it before its kubelet came, and that the

@@ -147,10 +147,12 @@ func (r *runner) run(c cases.Case, side string, round int) cases.Figures {
 	if err := os.WriteFile(path, text, 0o600); err != nil {
 		r.t.Fatal(err)
 	}
-	args := []string{"-test.run=^$", "-test.bench=^BenchmarkPerfScheduling$", "-test.benchtime=1x", "-test.timeout=30m", "-data-items-dir=" + folder,
+	args := []string{
+		"-test.run=^$", "-test.bench=^BenchmarkPerfScheduling$", "-test.benchtime=1x", "-test.timeout=30m", "-data-items-dir=" + folder,
 		"-perf-scheduling-label-filter=" + cases.Label, "-schedulerperf.config=" + path, "-schedulerperf.side=" + side,
 		fmt.Sprintf("-schedulerperf.incremental=%v", argument[bool]("incremental")),
-		"-schedulerperf.report=" + filepath.Join(folder, "report")}
+		"-schedulerperf.report=" + filepath.Join(folder, "report"),
+	}
 	if argument[bool]("profile") {
 		args = append(args, "-test.cpuprofile="+filepath.Join(folder, "cpu"))
 	}

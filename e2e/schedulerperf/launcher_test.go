@@ -19,6 +19,7 @@ type launcher struct {
 
 // serve returns the socket on which the launcher listens while the benchmark runs.
 func serve(tb testing.TB) string {
+	tb.Helper()
 	socket := filepath.Join(tb.TempDir(), "l.sock")
 	listener, err := net.Listen("unix", socket)
 	if err != nil {

@@ -71,6 +71,7 @@ type counted struct {
 
 // profile writes the profile that slipway ships beside the workload's configuration, which names its path.
 func (s *side) profile(b *testing.B, path string) {
+	b.Helper()
 	text, err := manifests.SchedulerConfig("scheduler/replace.yaml", "", map[string]any{"socket": s.socket})
 	if err != nil {
 		b.Fatal(err)
@@ -98,6 +99,7 @@ func (s *side) profile(b *testing.B, path string) {
 
 // register returns slipway's plugins.
 func (s *side) register(b *testing.B) frameworkruntime.Registry {
+	b.Helper()
 	s.metrics = prometheus.NewRegistry()
 	var err error
 	if s.slipway, err = plugin.New(plugin.Options{Registerer: s.metrics}); err != nil {
@@ -191,6 +193,7 @@ func (s *side) metric(name string) float64 {
 
 // report writes what was counted.
 func (s *side) report(b *testing.B) {
+	b.Helper()
 	if s.metrics != nil {
 		s.counted.Repeated = int64(s.metric("slipway_class_answers_total"))
 	}

@@ -48,28 +48,28 @@ type world struct {
 	made       int
 }
 
-func newWorld(t testing.TB, seed uint64) *world {
-	t.Helper()
+func newWorld(tb testing.TB, seed uint64) *world {
+	tb.Helper()
 	metrics.Register()
 	w := &world{
-		t: t, cache: internalcache.New(t.Context(), nil, false), snapshot: internalcache.NewEmptySnapshot(),
+		t: tb, cache: internalcache.New(tb.Context(), nil, false), snapshot: internalcache.NewEmptySnapshot(),
 		random: rand.New(rand.NewPCG(seed, 1)), namespaces: informers.NewSharedInformerFactory(fake.NewClientset(), 0),
 	}
 	for _, name := range []string{"a", "b"} {
 		w.label(name, "1")
 	}
-	h, err := frameworkruntime.NewFramework(t.Context(), nil, nil, frameworkruntime.WithInformerFactory(w.namespaces),
+	h, err := frameworkruntime.NewFramework(tb.Context(), nil, nil, frameworkruntime.WithInformerFactory(w.namespaces),
 		frameworkruntime.WithSnapshotSharedLister(w.snapshot))
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	stock, err := interpodaffinity.New(t.Context(), &config.InterPodAffinityArgs{HardPodAffinityWeight: 1}, h, feature.Features{EnableSchedulingQueueHint: true})
+	stock, err := interpodaffinity.New(tb.Context(), &config.InterPodAffinityArgs{HardPodAffinityWeight: 1}, h, feature.Features{EnableSchedulingQueueHint: true})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	our, err := affinity.New(t.Context(), runtime.Object(nil), h)
+	our, err := affinity.New(tb.Context(), runtime.Object(nil), h)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	w.stock, w.our = stock.(plugin), our.(plugin)
 	return w

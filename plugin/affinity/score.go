@@ -130,7 +130,7 @@ func (p *Plugin) NormalizeScore(ctx context.Context, state fwk.CycleState, pod *
 	for i := range all {
 		share := 0.0
 		if most > least {
-			share = float64(fwk.MaxNodeScore) * (float64(all[i].Score-least) / float64(most-least))
+			share = float64(fwk.MaxScore) * (float64(all[i].Score-least) / float64(most-least))
 		}
 		all[i].Score = int64(share)
 	}
