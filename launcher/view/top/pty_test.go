@@ -79,13 +79,20 @@ func (a *attached) shows(name string) {
 	if err != nil {
 		a.t.Fatal(err)
 	}
+	a.await(name, func(screen string) bool { return screen == trimmed(string(want)) })
+}
+
+// await waits until the terminal shows what is asked for. Keys that are typed before the program has drawn may be lost: until it has the
+// terminal in raw mode, they are the line discipline's.
+func (a *attached) await(what string, shown func(screen string) bool) {
+	a.t.Helper()
 	got := ""
 	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
-		if got = trimmed(ansi.Strip(a.emulator.Render())); got == trimmed(string(want)) {
+		if got = trimmed(ansi.Strip(a.emulator.Render())); shown(got) {
 			return
 		}
 	}
-	a.t.Fatalf("the terminal does not show %s, but\n%s", name, got)
+	a.t.Fatalf("the terminal does not show %s, but\n%s", what, got)
 }
 
 // trimmed returns a screen without empty lines at its end, and lines without spaces at theirs.
@@ -130,6 +137,7 @@ func TestPseudoTerminal(t *testing.T) {
 		many[i] = 0.01 * float64(i+1)
 	}
 	a = attach(t, cluster(many...))
+	a.await("the first nodes", func(screen string) bool { return strings.Contains(screen, "nodes 1 to 16 of 60") })
 	a.types(strings.Repeat("<wheel down>", 80))
 	a.shows("last")
 	a.types(strings.Repeat("<wheel up>", 80) + "c<pgdown><pgdown>")
