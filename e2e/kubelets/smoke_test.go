@@ -37,7 +37,7 @@ func TestSmoke(t *testing.T) {
 	for _, c := range w.claims("smoke") {
 		checkNode(t, w.nodes(c.Object.Status.NodeName))
 	}
-	t.Run("bound at launch", func(t *testing.T) { checkBound(t, w, "edge", before(joined)) })
+	t.Run("bound at launch", func(t *testing.T) { checkBound(t, w, "edge", before(ready)) })
 	t.Run("bound at Ready", func(t *testing.T) { checkBound(t, w, "web", after(ready), before(untainted)) })
 	t.Run("DaemonSets come first", func(t *testing.T) { checkDaemons(t, w) })
 	t.Run("bound by the scheduler", func(t *testing.T) { checkBound(t, w, "alone", after(untainted)) })
@@ -68,7 +68,6 @@ func startedBy(p *corev1.Pod, at time.Time) bool {
 }
 
 // The moments of a node that bindings are compared with.
-func joined(n *observe.Node) observe.Moment    { return n.Joined }
 func ready(n *observe.Node) observe.Moment     { return n.Ready }
 func untainted(n *observe.Node) observe.Moment { return n.Untainted }
 
