@@ -57,6 +57,9 @@ func TestASleepThatBegins(t *testing.T) {
 	h.pod("web", labeled("web", 500, 0))
 	h.eventually("that the pod fits nowhere", func() bool { return strings.Contains(h.message("web"), "Insufficient cpu") })
 	h.sleep(always)
+	// The informers of namespaces and nodes keep no order: a pod that says so shows that the sleep is known.
+	h.pod("probe", labeled("probe", 500, 0))
+	h.eventually("that the sleep is known", func() bool { return strings.Contains(h.message("probe"), "sleeps until") })
 	h.createNode(newNode("one", "3920m", nil))
 	h.eventually("the condition", func() bool { return strings.Contains(h.message("web"), "sleeps until") })
 	h.sleep("")
