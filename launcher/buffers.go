@@ -16,7 +16,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/standby"
 )
 
-// buffers returns what keeps room for CapacityBuffers, and runs it where its gate is on. It has its metrics in any case.
+// buffers adds what keeps room for CapacityBuffers. Where its gate is off it only says so, and has its metrics.
 func (l *Launcher) buffers(p parts) (*buffer.Controller, Gates, error) {
 	gates, err := ParseGates(l.config.Settings.FeatureGates)
 	if err != nil {
@@ -24,8 +24,9 @@ func (l *Launcher) buffers(p parts) (*buffer.Controller, Gates, error) {
 	}
 	controller, err := buffer.New(buffer.Config{
 		Client: l.manager.GetClient(), Guard: p.leader, Asker: server.NewBufferAsker(p.server), Events: l.recorders.slipway, Registerer: l.registerer,
+		Off: !gates.CapacityBuffer,
 	})
-	if err != nil || !gates.CapacityBuffer {
+	if err != nil {
 		return controller, gates, err
 	}
 	return controller, gates, add(l.manager, controller.Run)

@@ -20,7 +20,7 @@ import (
 
 func newUpCommand(name *string) *cobra.Command {
 	var cfg sandbox.Config
-	var interruptions string
+	var interruptions, gates string
 	cmd := &cobra.Command{
 		Use:   "up",
 		Short: "Start a sandbox and keep it running until Ctrl-C",
@@ -36,6 +36,9 @@ func newUpCommand(name *string) *cobra.Command {
 				}
 			}
 			cfg.Name = *name
+			if gates != "" {
+				cfg.LauncherArgs = []string{"--feature-gates=" + gates}
+			}
 			if cfg.AWSEndpoint != "" && !cmd.Flags().Changed("managed-nodes") {
 				// Only the sandbox's own AWS launches EKS's own nodes.
 				cfg.ManagedNodes = 0
@@ -55,6 +58,7 @@ func newUpCommand(name *string) *cobra.Command {
 	flags.IntVar(&cfg.ManagedNodes, "managed-nodes", 1, "nodes of an EKS managed node group")
 	flags.BoolVar(&cfg.Addons, "addons", true, "run what EKS runs in every cluster: aws-node, kube-proxy, coredns")
 	flags.StringVar(&interruptions, "spot-interruptions", "0/h", "spot instances that AWS takes away per hour, such as 6/h")
+	flags.StringVar(&gates, "feature-gates", "", "the launcher's feature gates, such as CapacityBuffer=true,NodeOverlay=true")
 	flags.StringVar(&cfg.BinDir, "bin-dir", "", "folder of slipway-scheduler and slipway-launcher (default that of this program)")
 	flags.StringVar(&cfg.EmulatedVersion, "emulated-version", "", "Kubernetes version that the control plane emulates, such as 1.35")
 	flags.Uint64Var(&cfg.Seed, "seed", 1, "seed of prices, ids and delays")

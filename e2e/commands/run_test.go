@@ -30,7 +30,7 @@ const (
 
 // order of the documents whose commands change the cluster; what operations.md shows leaves nothing of it.
 func order() []string {
-	return []string{"docs/getting-started.md", "docs/simulate.md", "docs/migrate.md", "", "docs/operations.md"}
+	return []string{"docs/buffers.md", "docs/getting-started.md", "docs/simulate.md", "docs/migrate.md", "", "docs/operations.md"}
 }
 
 // world is a folder that looks like a checkout, with a sandbox that runs.
@@ -166,14 +166,18 @@ func (w *world) fixtures(t *testing.T) {
 	}
 }
 
-// up starts the sandbox by the command of getting-started.md, under a name of its own.
+// up starts the sandbox by the command of buffers.md, which is that of getting-started.md and a feature gate.
 func (w *world) up(t *testing.T, kubeconfig string) {
 	t.Helper()
-	shown := ""
+	by := map[string]string{}
 	for _, c := range commands(t) {
-		if c.file == "docs/getting-started.md" && strings.HasPrefix(c.text, "bin/slipway-sandbox up") {
-			shown = c.text
+		if strings.HasPrefix(c.text, "bin/slipway-sandbox up") {
+			by[c.file] = c.text
 		}
+	}
+	begun, shown := by["docs/getting-started.md"], by["docs/buffers.md"]
+	if begun == "" || !strings.HasPrefix(shown, begun+" --feature-gates ") {
+		t.Fatalf("buffers.md brings a sandbox up by %q, want the command of getting-started.md, %q, with feature gates", shown, begun)
 	}
 	cmd := exec.Command("bash", "-c", "exec "+shown+" --kubeconfig "+kubeconfig)
 	cmd.Dir, cmd.Env, cmd.Stderr = w.folder, w.environment, os.Stderr

@@ -3,6 +3,7 @@ package buffersize
 import (
 	"fmt"
 	"math"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -52,6 +53,9 @@ func Strategy(spec *autoscalingv1beta1.CapacityBufferSpec) string {
 	}
 	return *spec.ProvisioningStrategy
 }
+
+// Own reports whether a strategy is one of slipway's own, known or not. Of others another autoscaler may take care.
+func Own(strategy string) bool { return strings.HasPrefix(strategy, "buffer.slipway.dev/") }
 
 // SpecAt returns the spec of a buffer with what a window that is open has in its place. The error says what is wrong with the windows: note does
 // where others of them hold.

@@ -48,7 +48,7 @@ type Asker interface {
 	Stream() uint64
 }
 
-// Config holds the dependencies of a Controller. Every field is required.
+// Config holds the dependencies of a Controller. All but Off are required.
 type Config struct {
 	// Client reads from the cache, and writes.
 	Client client.Client
@@ -60,6 +60,8 @@ type Config struct {
 	Events announce.EventRecorder
 	// Registerer registers the metrics.
 	Registerer prometheus.Registerer
+	// Off means that the feature gate is off: no room is kept, and buffers that only slipway could meet say so. Optional.
+	Off bool
 }
 
 // Controller keeps room for the pods of CapacityBuffers. All but Needed belongs to Run's goroutine.
@@ -139,6 +141,9 @@ type item struct {
 
 // Pass resolves all buffers, asks about those of namespaces for which anything has changed, and writes their status. ctx ends with leadership.
 func (c *Controller) Pass(ctx context.Context) error {
+	if c.config.Off {
+		return c.sayOff(ctx)
+	}
 	reading, cancel := context.WithTimeout(ctx, passAtMost)
 	defer cancel()
 	items, err := c.items(reading)
@@ -167,6 +172,24 @@ func (c *Controller) Pass(ctx context.Context) error {
 	}
 	c.publish(items, c.complete(items))
 	return errors.Join(append(errs, c.write(ctx, items)...)...)
+}
+
+// sayOff records on each buffer of slipway's own strategies why it has no room. Another autoscaler may keep room for the others.
+func (c *Controller) sayOff(ctx context.Context) error {
+	list := &autoscalingv1beta1.CapacityBufferList{}
+	if err := c.config.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+		if meta.IsNoMatchError(err) {
+			return nil
+		}
+		return fmt.Errorf("listing CapacityBuffers: %w", err)
+	}
+	c.forgetRecorded()
+	for i := range list.Items {
+		if strategy := buffersize.Strategy(&list.Items[i].Spec); buffersize.Own(strategy) {
+			c.record(&list.Items[i], "CapacityBufferOff", "No room is kept: strategy "+strategy+" needs the launcher's feature gate CapacityBuffer")
+		}
+	}
+	return nil
 }
 
 // complete reports whether there is an answer about each namespace, or has not been one for long.

@@ -61,6 +61,7 @@ type scene struct {
 //	status                                      the buffers' status
 //	claim STATE                                 NodeClaim c-0, whose instance is in that state of a standby buffer
 //	disk UID                                    what instances of a standby buffer have on their disk
+//	off                                         the feature gate is off from now on
 //	needed                                      why node n-0, NodeClaim c-0 and another are needed
 func TestScenarios(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
@@ -75,10 +76,16 @@ func TestScenarios(t *testing.T) {
 func newScene(t *testing.T) *scene {
 	t.Helper()
 	s := &scene{Scene: scenariotest.New(t, &autoscalingv1beta1.CapacityBuffer{}), t: t}
-	var err error
-	s.subject, err = buffer.New(buffer.Config{Client: s.API, Guard: leadershiptest.Always{}, Asker: s, Events: s, Registerer: prometheus.NewRegistry()})
-	s.Must(err)
+	s.start(false)
 	return s
+}
+
+func (s *scene) start(off bool) {
+	var err error
+	s.subject, err = buffer.New(buffer.Config{
+		Client: s.API, Guard: leadershiptest.Always{}, Asker: s, Events: s, Registerer: prometheus.NewRegistry(), Off: off,
+	})
+	s.Must(err)
 }
 
 // Eventf implements announce.EventRecorder.
@@ -156,7 +163,7 @@ func (s *scene) command(d *datadriven.TestData) string {
 		s.Must(err)
 	case "refuse":
 		s.refused = strings.TrimPrefix(d.CmdArgs[0].Key, "-")
-	case "restart", "silent", "heard":
+	case "restart", "silent", "heard", "off":
 		s.connection(d.Cmd)
 	case "pass":
 		s.pass(d)
@@ -180,13 +187,16 @@ func named(claim, node string) *karpv1.NodeClaim {
 	return out
 }
 
-// connection is another scheduler's, or one that answers, or does not.
+// connection is another scheduler's, or one that answers, or does not, or none is asked.
 func (s *scene) connection(is string) {
-	if is == "restart" {
+	switch is {
+	case "restart":
 		s.stream++
-		return
+	case "off":
+		s.start(true)
+	default:
+		s.silent = is == "silent"
 	}
-	s.silent = is == "silent"
 }
 
 // sleeper brings NodeClaim c-0 of a standby buffer into a state, or shows what instances of a buffer have on their disk.

@@ -115,8 +115,7 @@ func (c *Controller) write(ctx context.Context, items map[string][]*item) []erro
 
 // announce records Events on the buffers of an answer.
 func (c *Controller) announce(items []*item, is *namespace) {
-	now := time.Now()
-	maps.DeleteFunc(c.recorded, func(_ string, at time.Time) bool { return now.Sub(at) > eventEvery })
+	c.forgetRecorded()
 	for _, it := range items {
 		if it.resolution.Limited != "" {
 			c.record(it.stored, "CapacityBufferLimited", it.resolution.Limited)
@@ -130,6 +129,12 @@ func (c *Controller) announce(items []*item, is *namespace) {
 			c.record(it.stored, "CapacityBufferUnplaced", p.GetNoRoom())
 		}
 	}
+}
+
+// forgetRecorded lets Events that were recorded long ago be recorded again.
+func (c *Controller) forgetRecorded() {
+	now := time.Now()
+	maps.DeleteFunc(c.recorded, func(_ string, at time.Time) bool { return now.Sub(at) > eventEvery })
 }
 
 // record records a warning, unless one with the same reason was recorded recently.
