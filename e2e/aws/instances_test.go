@@ -166,6 +166,37 @@ func TestRunInstances(t *testing.T) {
 	wantCode(t, err, "InvalidParameterValue")
 }
 
+// Network interfaces of the request replace those of the launch template, their subnet included. A dry run asks for permissions, not for capacity.
+func TestRunInstancesWithInterfaces(t *testing.T) {
+	server := start(t, nil)
+	client := ec2Client(server)
+	in := fleetInput(t, server, 1, "m5.large")
+	name := in.LaunchTemplateConfigs[0].LaunchTemplateSpecification.LaunchTemplateName
+	run := &ec2.RunInstancesInput{
+		MinCount: awssdk.Int32(1), MaxCount: awssdk.Int32(1), InstanceType: "m5.large", DryRun: awssdk.Bool(true),
+		LaunchTemplate: &ec2types.LaunchTemplateSpecification{LaunchTemplateName: name, Version: awssdk.String("$Latest")},
+		NetworkInterfaces: []ec2types.InstanceNetworkInterfaceSpecification{
+			{DeviceIndex: awssdk.Int32(0), SubnetId: awssdk.String(server.Resources().Subnets[1].ID), AssociatePublicIpAddress: awssdk.Bool(false)},
+		},
+	}
+	server.ICE("m5.large", "all", "all", time.Minute)
+	_, err := client.RunInstances(t.Context(), run)
+	wantCode(t, err, "DryRunOperation")
+	run.DryRun = nil
+	_, err = client.RunInstances(t.Context(), run)
+	wantCode(t, err, "InsufficientInstanceCapacity")
+	run.InstanceType = "m5.xlarge"
+	if _, err = client.RunInstances(t.Context(), run); err != nil {
+		t.Fatal(err)
+	}
+	if all := server.Instances(); len(all) != 1 || all[0].Zone != "us-east-1b" {
+		t.Errorf("got %+v", all)
+	}
+	run.ClientToken, run.NetworkInterfaces[0].SubnetId = nil, awssdk.String("subnet-gone")
+	_, err = client.RunInstances(t.Context(), run)
+	wantCode(t, err, "InvalidSubnetID.NotFound")
+}
+
 // A watcher sees the instances that there are, and each change of state in its order, however slowly it reads.
 func TestWatch(t *testing.T) {
 	server := start(t, nil)

@@ -26,9 +26,8 @@ func (s *Server) complete(o *override, capacityType string) *wire.Error {
 	}
 	o.info = info
 	zone := cmp.Or(o.params.Get("AvailabilityZone"), data.Get("Placement.AvailabilityZone"))
-	nics := data.Each("NetworkInterface")
 	id := o.params.Get("SubnetId")
-	if id == "" && len(nics) > 0 {
+	if nics := o.interfaces().Each("NetworkInterface"); id == "" && len(nics) > 0 {
 		id = nics[0].Get("SubnetId")
 	}
 	switch {
@@ -57,6 +56,9 @@ func (s *Server) complete(o *override, capacityType string) *wire.Error {
 		o.maxPrice = price
 	}
 	l, err := s.launchOf(data, info, o.subnet, cmp.Or(o.params.Get("ImageId"), data.Get("ImageId")))
+	if err == nil {
+		l.nics, err = s.resources.interfacesIn(o.subnet, o.interfaces(), info)
+	}
 	if err != nil {
 		return err
 	}
@@ -67,7 +69,15 @@ func (s *Server) complete(o *override, capacityType string) *wire.Error {
 	return nil
 }
 
-// launchOf reads an instance's properties from a launch template's data, or from the same parameters of RunInstances.
+// interfaces returns the parameters that have the network interfaces: those of the request replace those of the template.
+func (o *override) interfaces() wire.Params {
+	if len(o.params.Each("NetworkInterface")) > 0 {
+		return o.params
+	}
+	return o.template.data
+}
+
+// launchOf reads an instance's properties, but for its network interfaces, from a launch template's data, or from the same parameters of RunInstances.
 func (s *Server) launchOf(data wire.Params, info instancetypes.Type, subnet Subnet, imageID string) (launch, *wire.Error) {
 	l := launch{info: info}
 	l.subnet, l.keyName, l.tenancy = subnet, data.Get("KeyName"), cmp.Or(data.Get("Placement.Tenancy"), defaultTenancy)
@@ -85,9 +95,6 @@ func (s *Server) launchOf(data wire.Params, info instancetypes.Type, subnet Subn
 		return l, wire.Errorf("InvalidParameterValue", "Value (%s) for parameter placement.tenancy is invalid. Valid values are: [default, dedicated, host]", l.tenancy)
 	}
 	var err *wire.Error
-	if l.nics, err = s.resources.interfacesIn(subnet, data, info); err != nil {
-		return l, err
-	}
 	if l.place, err = s.placements.Read(data.At("Placement"), info.Name, strategies(info)); err != nil {
 		return l, err
 	}
@@ -169,14 +176,15 @@ func (s *Server) launchCount(r request, least, most int) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	// A dry run asks for permissions, not for capacity.
+	if err := dryRun(p); err != nil {
+		return nil, err
+	}
 	if !s.faults.hasCapacity(o.info.Name, o.subnet.Zone, capacityType) {
 		return nil, s.noCapacity(o.info.Name, o.subnet.Zone, capacityType).WithStatus(http.StatusInternalServerError)
 	}
 	if s.addresses.free(o.subnet.ID) < least {
 		return nil, errNoAddresses(o.subnet.ID)
-	}
-	if err := dryRun(p); err != nil {
-		return nil, err
 	}
 	out := reservationXML{ID: s.dice.id("r"), OwnerID: s.cfg.AccountID}
 	for i := range min(most, s.addresses.free(o.subnet.ID)) {
