@@ -25,32 +25,16 @@ func (s *Server) complete(o *override, capacityType string) *wire.Error {
 		return wire.Errorf("InvalidParameterValue", "The instance type '%s' does not exist", name)
 	}
 	o.info = info
-	zone := cmp.Or(o.params.Get("AvailabilityZone"), data.Get("Placement.AvailabilityZone"))
-	id := o.params.Get("SubnetId")
-	if nics := o.interfaces().Each("NetworkInterface"); id == "" && len(nics) > 0 {
-		id = nics[0].Get("SubnetId")
-	}
-	switch {
-	case id != "":
-		if o.subnet, ok = s.resources.subnet(id); !ok {
-			return wire.Errorf("InvalidSubnetID.NotFound", "The subnet ID '%s' does not exist", id)
-		}
-		if zone != "" && zone != o.subnet.Zone {
-			return wire.Errorf("InvalidParameterCombination", "The subnet ID '%s' is not in the Availability Zone %s", id, zone)
-		}
-	case zone != "":
-		if o.subnet, ok = s.resources.subnetIn(zone); !ok {
-			return wire.Errorf("InvalidParameterValue", "Invalid availability zone: [%s]", zone)
-		}
-	default:
-		o.subnet = s.resources.Subnets[0]
+	var err *wire.Error
+	if o.subnet, err = s.subnetOf(o); err != nil {
+		return err
 	}
 	if !s.table.Offered(name, o.subnet.Zone) {
 		return wire.Errorf("InvalidFleetConfiguration", "Your requested instance type (%s) is not supported in your requested Availability Zone (%s).", name, o.subnet.Zone)
 	}
 	if text := o.params.Get("MaxPrice"); text != "" {
-		price, err := strconv.ParseFloat(text, 64)
-		if err != nil {
+		price, failure := strconv.ParseFloat(text, 64)
+		if failure != nil {
 			return wire.Errorf("InvalidParameterValue", "The maximum price '%s' is not a number", text)
 		}
 		o.maxPrice = price
@@ -67,6 +51,35 @@ func (s *Server) complete(o *override, capacityType string) *wire.Error {
 	l.tags["aws:ec2launchtemplate:id"], l.tags["aws:ec2launchtemplate:version"] = o.template.id, "1"
 	o.launch = l
 	return nil
+}
+
+// subnetOf returns the subnet that the request or the template names, that of the zone that one of them names, or the default one.
+func (s *Server) subnetOf(o *override) (Subnet, *wire.Error) {
+	data := o.template.data
+	zone := cmp.Or(o.params.Get("AvailabilityZone"), data.Get("Placement.AvailabilityZone"))
+	id := o.params.Get("SubnetId")
+	if nics := o.interfaces().Each("NetworkInterface"); id == "" && len(nics) > 0 {
+		id = nics[0].Get("SubnetId")
+	}
+	switch {
+	case id != "":
+		subnet, ok := s.resources.subnet(id)
+		if !ok {
+			return subnet, wire.Errorf("InvalidSubnetID.NotFound", "The subnet ID '%s' does not exist", id)
+		}
+		if zone != "" && zone != subnet.Zone {
+			return subnet, wire.Errorf("InvalidParameterCombination", "The subnet ID '%s' is not in the Availability Zone %s", id, zone)
+		}
+		return subnet, nil
+	case zone != "":
+		subnet, ok := s.resources.subnetIn(zone)
+		if !ok {
+			return subnet, wire.Errorf("InvalidParameterValue", "Invalid availability zone: [%s]", zone)
+		}
+		return subnet, nil
+	default:
+		return s.resources.Subnets[0], nil
+	}
 }
 
 // interfaces returns the parameters that have the network interfaces: those of the request replace those of the template.
