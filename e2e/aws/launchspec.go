@@ -26,7 +26,7 @@ func (s *Server) complete(o *override, capacityType string) *wire.Error {
 	}
 	o.info = info
 	var err *wire.Error
-	if o.subnet, err = s.subnetOf(o); err != nil {
+	if o.subnet, err = s.resources.subnetOf(o); err != nil {
 		return err
 	}
 	if !s.table.Offered(name, o.subnet.Zone) {
@@ -54,7 +54,7 @@ func (s *Server) complete(o *override, capacityType string) *wire.Error {
 }
 
 // subnetOf returns the subnet that the request or the template names, that of the zone that one of them names, or the default one.
-func (s *Server) subnetOf(o *override) (Subnet, *wire.Error) {
+func (r Resources) subnetOf(o *override) (Subnet, *wire.Error) {
 	data := o.template.data
 	zone := cmp.Or(o.params.Get("AvailabilityZone"), data.Get("Placement.AvailabilityZone"))
 	id := o.params.Get("SubnetId")
@@ -63,7 +63,7 @@ func (s *Server) subnetOf(o *override) (Subnet, *wire.Error) {
 	}
 	switch {
 	case id != "":
-		subnet, ok := s.resources.subnet(id)
+		subnet, ok := r.subnet(id)
 		if !ok {
 			return subnet, wire.Errorf("InvalidSubnetID.NotFound", "The subnet ID '%s' does not exist", id)
 		}
@@ -72,13 +72,13 @@ func (s *Server) subnetOf(o *override) (Subnet, *wire.Error) {
 		}
 		return subnet, nil
 	case zone != "":
-		subnet, ok := s.resources.subnetIn(zone)
+		subnet, ok := r.subnetIn(zone)
 		if !ok {
 			return subnet, wire.Errorf("InvalidParameterValue", "Invalid availability zone: [%s]", zone)
 		}
 		return subnet, nil
 	default:
-		return s.resources.Subnets[0], nil
+		return r.Subnets[0], nil
 	}
 }
 
