@@ -103,12 +103,17 @@ func New(c Config) (*Controller, error) {
 	return &Controller{config: c, metrics: m, namespaces: map[string]*namespace{}, unanswered: map[string]time.Time{}, recorded: map[string]time.Time{}}, err
 }
 
-// Run makes one pass per period until ctx ends, while this process leads.
+// Run makes one pass per period, or now and then while the feature gate is off, until ctx ends, while this process leads.
 func (c *Controller) Run(ctx context.Context) error {
 	failed := func(err error) {
 		klog.FromContext(ctx).Error(err, "Keeping room for CapacityBuffers failed, will retry")
 	}
-	leadership.Every(ctx, c.config.Guard, period, failed, c.Pass)
+	every := period
+	if c.config.Off {
+		// Without the CRD, each look asks the API server whether it has come.
+		every = againAfter
+	}
+	leadership.Every(ctx, c.config.Guard, every, failed, c.Pass)
 	return nil
 }
 
@@ -141,11 +146,11 @@ type item struct {
 
 // Pass resolves all buffers, asks about those of namespaces for which anything has changed, and writes their status. ctx ends with leadership.
 func (c *Controller) Pass(ctx context.Context) error {
-	if c.config.Off {
-		return c.sayOff(ctx)
-	}
 	reading, cancel := context.WithTimeout(ctx, passAtMost)
 	defer cancel()
+	if c.config.Off {
+		return c.sayOff(reading)
+	}
 	items, err := c.items(reading)
 	if err != nil {
 		return err
@@ -176,17 +181,14 @@ func (c *Controller) Pass(ctx context.Context) error {
 
 // sayOff records on each buffer of slipway's own strategies why it has no room. Another autoscaler may keep room for the others.
 func (c *Controller) sayOff(ctx context.Context) error {
-	list := &autoscalingv1beta1.CapacityBufferList{}
-	if err := c.config.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
-		if meta.IsNoMatchError(err) {
-			return nil
-		}
-		return fmt.Errorf("listing CapacityBuffers: %w", err)
+	buffers, err := c.buffers(ctx)
+	if err != nil {
+		return err
 	}
 	c.forgetRecorded()
-	for i := range list.Items {
-		if strategy := buffersize.Strategy(&list.Items[i].Spec); buffersize.Own(strategy) {
-			c.record(&list.Items[i], "CapacityBufferOff", "No room is kept: strategy "+strategy+" needs the launcher's feature gate CapacityBuffer")
+	for i := range buffers {
+		if strategy := buffersize.Strategy(&buffers[i].Spec); buffersize.Own(strategy) {
+			c.record(&buffers[i], "CapacityBufferOff", "No room is kept: strategy "+strategy+" needs the launcher's feature gate CapacityBuffer")
 		}
 	}
 	return nil
@@ -208,8 +210,8 @@ func (c *Controller) complete(items map[string][]*item) bool {
 	return out
 }
 
-// items resolves all buffers, by namespace, oldest first. Without the CRD there are none.
-func (c *Controller) items(ctx context.Context) (map[string][]*item, error) {
+// buffers lists all buffers, which are the cache's. Without the CRD there are none.
+func (c *Controller) buffers(ctx context.Context) ([]autoscalingv1beta1.CapacityBuffer, error) {
 	list := &autoscalingv1beta1.CapacityBufferList{}
 	if err := c.config.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 		if meta.IsNoMatchError(err) {
@@ -217,9 +219,18 @@ func (c *Controller) items(ctx context.Context) (map[string][]*item, error) {
 		}
 		return nil, fmt.Errorf("listing CapacityBuffers: %w", err)
 	}
+	return list.Items, nil
+}
+
+// items resolves all buffers, by namespace, oldest first.
+func (c *Controller) items(ctx context.Context) (map[string][]*item, error) {
+	buffers, err := c.buffers(ctx)
+	if err != nil {
+		return nil, err
+	}
 	out := map[string][]*item{}
-	for i := range list.Items {
-		if cb := &list.Items[i]; cb.DeletionTimestamp == nil {
+	for i := range buffers {
+		if cb := &buffers[i]; cb.DeletionTimestamp == nil {
 			out[cb.Namespace] = append(out[cb.Namespace], &item{stored: cb})
 		}
 	}
