@@ -103,13 +103,21 @@ func checkAgain(t *testing.T, w *world, name string, stopped time.Time) {
 	if ready == nil || ready.Status != corev1.ConditionTrue || ready.LastTransitionTime.Time.Before(stopped.Truncate(time.Second)) {
 		t.Errorf("the condition Ready of the Node that was woken is %+v, its machine had been stopped at %v", ready, stopped)
 	}
+	w.awaitLease(t, second)
+}
+
+// awaitLease waits until a kubelet that came has renewed its Lease, which belongs to its Node. The kubelet renews it every ten seconds, and for the first time
+// while it registers, so the renewal that shows it alive may be yet to come.
+func (w *world) awaitLease(t *testing.T, of observe.Node) {
+	t.Helper()
 	lease := &coordinationv1.Lease{}
-	if err := w.client.Get(t.Context(), keyOf(corev1.NamespaceNodeLease, name), lease); err != nil {
-		t.Fatal(err)
-	}
-	owned := slices.ContainsFunc(lease.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == second.Object.UID })
-	if !owned || lease.Spec.RenewTime == nil || lease.Spec.RenewTime.Time.Before(second.Joined.At.Truncate(time.Second)) {
-		t.Errorf("the Lease is renewed at %v and belongs to %+v, the Node %s came at %v", lease.Spec.RenewTime, lease.OwnerReferences, second.Object.UID, second.Joined.At)
+	err := wait.PollUntilContextTimeout(t.Context(), time.Second, patience, true, func(ctx context.Context) (bool, error) {
+		err := w.client.Get(ctx, keyOf(corev1.NamespaceNodeLease, of.Object.Name), lease)
+		return err == nil && lease.Spec.RenewTime != nil && lease.Spec.RenewTime.After(of.Joined.At), err
+	})
+	owned := slices.ContainsFunc(lease.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == of.Object.UID })
+	if err != nil || !owned {
+		t.Errorf("the Lease is renewed at %v and belongs to %+v, the Node %s came at %v: %v", lease.Spec.RenewTime, lease.OwnerReferences, of.Object.UID, of.Joined.At, err)
 	}
 }
 
