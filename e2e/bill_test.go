@@ -9,11 +9,13 @@ import (
 	"time"
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/e2e/aws"
 	"github.com/slipway-k8s/slipway/e2e/aws/meter"
+	"github.com/slipway-k8s/slipway/e2e/sandbox"
 	"github.com/slipway-k8s/slipway/launcher/bill"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
@@ -162,5 +164,47 @@ func TestBillIsThatOfAWS(t *testing.T) {
 	t.Logf("slipway's bill is %.6f USD, AWS's %.6f: %.2f%% off; three seconds of all instances are %.6f", got, want, 100*(got/want-1), slack)
 	if off := math.Abs(got - want); off > 0.005*want+slack {
 		t.Errorf("slipway's bill is %.6f USD, AWS's %.6f: they differ by more than 0.5%% and %.6f", got, want, slack)
+	}
+}
+
+// EC2 charges nothing for a spot instance that it takes back in its first hour: the bill gives back what the instance was charged for, also what a process of
+// the launcher recorded that has ended since. Its volumes stay charged. The pod's hook takes longer than the notice, so that the launcher does not terminate it.
+func TestBillOfAnInstanceTakenBackAlone(t *testing.T) {
+	w := newWorld(t, "bill-taken")
+	w.pool(w.name, smallSpot)
+	web := w.deployment("web", 1, w.podSpec("1", "1Gi", func(s *corev1.PodSpec) {
+		s.TerminationGracePeriodSeconds = new(int64(3600))
+		s.Containers[0].Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: 3600}}}
+	}))
+	w.awaitRunning(1)
+	claim := w.claimsOf(w.name)[0]
+	charged := func(by bill.By, name string) bill.Parts {
+		line := lineOf(w.bill(by), name)
+		out := line.Requested
+		for _, p := range []*bill.Parts{line.Idle, line.Interrupted} {
+			if p != nil {
+				out = out.Plus(*p)
+			}
+		}
+		return out
+	}
+	workload := w.name + "/Deployment/web"
+	w.await(t, "the instance to be in the record", func() bool { return charged(bill.ByWorkload, workload).Instance > 0 })
+	before := charged(bill.ByNodePool, w.name)
+	if before.Volumes <= 0 {
+		t.Errorf("the NodePool is charged %+v", before)
+	}
+	w.kill(sandbox.Launcher)
+	w.scale(web, 0)
+	if err := shared.AWS().Interrupt(instanceID(claim)); err != nil {
+		t.Fatal(err)
+	}
+	w.await(t, "EC2 to take the instance back", func() bool { return claimGone(w.cluster, claim) })
+	gone := time.Now()
+	w.await(t, "the record to have all of it", func() bool { return w.bill(bill.ByNodePool).To.After(gone) })
+	for by, name := range map[bill.By]string{bill.ByNodePool: w.name, bill.ByWorkload: workload} {
+		if after := charged(by, name); math.Abs(after.Instance) > 1e-6 || after.Volumes <= 0 {
+			t.Errorf("%s is charged %+v for an instance that EC2 took back in its first hour, before that %+v", name, after, before)
+		}
 	}
 }

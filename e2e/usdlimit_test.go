@@ -82,3 +82,34 @@ func TestLimitInUSDAlone(t *testing.T) {
 	w.change(func(p *karpv1.NodePool) { delete(p.Annotations, "slipway.dev/windows") })
 	w.awaitRunning(4)
 }
+
+// A replacement counts against a limit in USD beside the node that it replaces: while there is no room for both the node stays, and says why. With room for both
+// it is replaced, and the NodePool's status has what the smaller one costs.
+func TestConsolidationKeepsALimitInUSD(t *testing.T) {
+	t.Parallel()
+	const name = "usd-consolidated"
+	w := newWorld(t, name)
+	w.shrinking(func(p *karpv1.NodePool) {
+		onlyTypes(p, "m6i.large", "m6i.xlarge")
+		p.Spec.Limits = karpv1.Limits{catalog.LimitUSD: resource.MustParse("0.25")}
+	})
+	filler := w.deployment("filler", 1, w.podSpec("2500m", "1Gi", nil))
+	w.deployment("web", 1, w.podSpec("300m", "1Gi", nil))
+	w.awaitRunning(2)
+	w.scale(filler, 0)
+	const want = "limit slipway.dev/usd-per-hour of 0.25 reached: 0.194192 in use, the smallest node that fits, m6i.large, adds 0.098192"
+	w.await(t, "the node to say why it stays", func() bool {
+		return slices.ContainsFunc(w.toldOf("Unconsolidatable"), func(m string) bool { return strings.Contains(m, want) })
+	})
+	if n := len(w.everClaimed(name)); n != 1 {
+		t.Errorf("%d nodes were bought while the limit has room for one", n)
+	}
+	w.change(func(p *karpv1.NodePool) { p.Spec.Limits[catalog.LimitUSD] = resource.MustParse("0.3") })
+	w.await(t, "the smaller node to replace it, and to be what counts", func() bool {
+		pool := &karpv1.NodePool{}
+		if err := w.client.Get(t.Context(), client.ObjectKey{Name: name}, pool); err != nil {
+			t.Fatal(err)
+		}
+		return w.running() == 1 && len(w.claimsOf(name)) == 1 && catalog.MicroUSDOf(pool.Status.Resources[catalog.LimitUSD]) == 98_192
+	})
+}
