@@ -1,8 +1,11 @@
 package consolidate_test
 
 import (
+	"cmp"
+	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -35,6 +38,49 @@ func TestOldestLook(t *testing.T) {
 			})
 		})
 	}
+}
+
+// keepAll returns an answer that keeps all nodes of a question, with a reason if there is time for as many as may be removed.
+func keepAll(q *api.Consolidate, most int) *api.ConsolidateAnswer {
+	open := 0
+	for _, n := range q.GetNodes() {
+		if n.GetBlocked() == "" {
+			open++
+		}
+	}
+	out := &api.ConsolidateAnswer{TimedOut: open > most}
+	for _, n := range q.GetNodes() {
+		out.Kept = append(out.Kept, &api.KeptNode{Name: n.GetName(), Reason: cmp.Or(n.GetBlocked(), "it is worth it"), Unlooked: n.GetBlocked() == "" && open > most})
+	}
+	return out
+}
+
+// TestNodesTakeTurns checks that all nodes are looked at within five minutes also where a decision has no time for all of them, that none says for long that it
+// waits for its turn, and that decisions are about all nodes again once there is time.
+func TestNodesTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		for i := range 18 {
+			w.node(fmt.Sprint("n", i))
+		}
+		w.time = 3
+		time.AfterFunc(time.Hour, func() {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.time = 20
+		})
+		w.run(2 * time.Hour)
+		if got := slices.Max(w.oldest[:len(w.oldest)/2]); got < 30*time.Second || got > 5*time.Minute {
+			t.Errorf("the oldest look was %s ago at most", got)
+		}
+		if slices.ContainsFunc(w.events, func(e string) bool { return strings.Contains(e, "turn") }) {
+			t.Errorf("a node that waits for its turn has an Event: %q", w.events)
+		}
+		last := w.asked[len(w.asked)-1]
+		if waits := slices.ContainsFunc(last.GetNodes(), func(n *api.FleetNode) bool { return n.GetBlocked() != "" }); waits {
+			t.Errorf("there is time for all nodes, and the last question was %v", last)
+		}
+	})
 }
 
 // TestBlockedNodesAreLookedAt checks that a node that something keeps needs no answer of the scheduler.

@@ -140,6 +140,8 @@ type Consolidator struct {
 	calm calm.Evictions
 	// unrest is since when pods come to nodes or leave them.
 	unrest calm.Unrest
+	// turn is how many nodes the next decision is asked about.
+	turn calm.Turn
 }
 
 // New returns a Consolidator; Run starts it.
@@ -201,6 +203,7 @@ func (c *Consolidator) once(ctx context.Context) error {
 	case c.config.Mover.Settling():
 		return nil // Its reservations, and perhaps its cordons, do not show in the caches yet.
 	}
+	asked, waiting := f.takeTurns(c.turn, c.looks)
 	answer, err := c.config.Asker.Consolidate(ctx, c.question(f))
 	switch {
 	case err != nil:
@@ -215,10 +218,13 @@ func (c *Consolidator) once(ctx context.Context) error {
 		c.again = c.config.Settings.Period / 2
 	}
 	c.last, c.at, c.again = f.sum, now, min(2*c.again, staleAfter)
-	klog.FromContext(ctx).V(1).Info("Decided about consolidation", "nodes", len(f.nodes), "candidates", f.candidates,
+	klog.FromContext(ctx).V(1).Info("Decided about consolidation", "nodes", len(f.nodes), "candidates", f.candidates, "waiting", waiting,
 		"moves", len(answer.GetMoves()), "questions", answer.GetQuestions(), "took", took)
 	if answer.GetTimedOut() {
 		c.config.Metrics.TimedOut("multi") // The scheduler tries the largest sets of nodes first.
+	}
+	if c.turn = c.turn.After(asked, waiting, answer.GetTimedOut()); c.turn > 0 {
+		c.again = 0 // Others wait for their turn.
 	}
 	c.recordReasons(ctx, f, answer.GetKept())
 	c.reject(f, answer.GetRejected())
@@ -234,10 +240,10 @@ func (c *Consolidator) once(ctx context.Context) error {
 func (c *Consolidator) look(f *fleet, answer *api.ConsolidateAnswer, now time.Time) {
 	nodes := make(map[types.UID]bool, len(f.nodes))
 	for _, n := range f.nodes {
-		nodes[n.claim.UID] = n.blocked != ""
+		nodes[n.claim.UID] = n.blocked != "" && !n.waits
 	}
 	note := func(name string) {
-		if n := f.byName[name]; n != nil {
+		if n := f.byName[name]; n != nil && !n.waits {
 			nodes[n.claim.UID] = true
 		}
 	}

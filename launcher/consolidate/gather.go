@@ -10,11 +10,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/internal/disruption"
 	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
+	"github.com/slipway-k8s/slipway/launcher/consolidate/calm"
 	"github.com/slipway-k8s/slipway/launcher/index"
 )
 
@@ -43,6 +45,8 @@ type member struct {
 	passing bool
 	// soon is true where it ends within seconds.
 	soon bool
+	// waits is true where it is that the node waits for its turn to be looked at.
+	waits bool
 }
 
 // movable returns how many pods move if the node goes.
@@ -66,6 +70,27 @@ func (f *fleet) movable() map[string]int {
 		out[n.pool.Name] += n.movable()
 	}
 	return out
+}
+
+// waitsForTurn is why a node stays that the decision is not asked about.
+const waitsForTurn = "a decision about all nodes ran out of time: nodes are looked at in turns, and it was not the turn of this one"
+
+// takeTurns blocks the nodes whose turn it is not, after decisions that ran out of time. Empty nodes take no time. It returns how many nodes with pods have
+// their turn, and how many wait.
+func (f *fleet) takeTurns(turn calm.Turn, looks calm.Looks) (asked, waiting int) {
+	var open []types.UID
+	of := map[types.UID]*member{}
+	for _, n := range f.nodes {
+		if n.blocked == "" && n.movable() > 0 {
+			open, of[n.claim.UID] = append(open, n.claim.UID), n
+		}
+		n.soon = n.soon && turn == 0
+	}
+	wait := turn.Wait(looks, open)
+	for _, uid := range wait {
+		of[uid].blocked, of[uid].passing, of[uid].waits = waitsForTurn, true, true
+	}
+	return len(open) - len(wait), len(wait)
 }
 
 // gather reads the fleet and the budgets.
