@@ -49,6 +49,8 @@ type pod struct {
 	node string
 	// waited says that its wait has been counted, moved that it has been evicted.
 	waited, moved bool
+	// cost is the deletion cost that it was bound with; empty for none.
+	cost string
 }
 
 // cluster is what there is in a minute of the day.
@@ -85,6 +87,8 @@ type cluster struct {
 	known map[string]catalog.NodePool
 	// ordered means that pods on the emptiest nodes end first.
 	ordered bool
+	// costs means that pods are bound with deletion costs.
+	costs bool
 	// steps are how many steps of the clock are a minute.
 	steps int
 }
@@ -142,7 +146,7 @@ func (c *cluster) apply(ch change) {
 		}
 		for _, name := range slices.Sorted(maps.Keys(c.pods)) {
 			if p := c.pods[name]; p.object.Labels["app"] == f.app {
-				one := replica{object: p.object, node: p.node, created: at(p.born, c.steps), used: used[p.node]}
+				one := replica{object: p.object, node: p.node, created: at(p.born, c.steps), used: used[p.node], cost: p.cost}
 				if n := c.nodes[p.node]; n != nil && n.ready <= c.now {
 					one.nodeReady = at(n.ready, c.steps)
 				}
@@ -295,6 +299,9 @@ func (c *cluster) settle(made *plan.Plan) {
 			c.books.launch(object, offer{claim.Expected.InstanceType, claim.Expected.Zone, claim.Expected.CapacityType == karpv1.CapacityTypeSpot}, c.clock())
 		}
 		c.put(claim.Members, name)
+		if c.costs {
+			setCosts(c.pods, claim.Members, object)
+		}
 	}
 	for _, p := range made.Placements {
 		c.put(p.Members, p.Node)
@@ -306,7 +313,7 @@ func (c *cluster) put(members []plan.Member, on string) {
 	for _, m := range members {
 		for _, ref := range m.Pods {
 			p := c.pods[ref.Name]
-			p.node, p.object.Status.StartTime = on, new(metav1.NewTime(c.clock()))
+			p.node, p.cost, p.object.Status.StartTime = on, "", new(metav1.NewTime(c.clock()))
 			if !p.waited {
 				p.waited = true
 				c.bill.Pending += 60 * float64(max(c.nodes[on].ready, c.now)-p.born) / float64(c.steps)

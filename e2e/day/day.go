@@ -82,8 +82,8 @@ func Replay(ctx context.Context, cfg Config, p Policy) (Bill, error) {
 	}
 	c := newCluster(ctx, m, cfg.Commitments)
 	c.bill.Policy, c.from = p, cfg.From
-	c.ordered = p == Ordered
-	if p == On || p == Ordered {
+	c.ordered, c.costs = p == Ordered, p == On
+	if p == On || p == Ordered || p == Alike {
 		c.growth = &expect.Growth{}
 	}
 	if c.books, err = newBooks(int64(cfg.Seed), c.clock(), cfg.Commitments); err != nil {

@@ -33,12 +33,14 @@ const (
 	// Keen is Alone for which an eviction costs as much however many there were: it saves what it can, and evicts more pods for it.
 	Keen Policy = "keen"
 	// Ordered is On in a cluster in which a Deployment that shrinks ends the pods on the emptiest nodes first, by controller.kubernetes.io/pod-deletion-cost.
-	// Slipway sets no such cost.
+	// The order is that of the moment; slipway sets such costs once, when it binds a pod.
 	Ordered Policy = "ordered"
+	// Alike is On in which pods have no deletion cost: a Deployment that shrinks ends pods on all nodes alike.
+	Alike Policy = "alike"
 )
 
 // strained reports whether evictions cost the policy more the more there were.
-func (p Policy) strained() bool { return p == On || p == Alone || p == Ordered }
+func (p Policy) strained() bool { return p == On || p == Alone || p == Ordered || p == Alike }
 
 const (
 	// decide is how often a policy decides, in minutes: as often as a greedy one can that waits for its last node to be gone.

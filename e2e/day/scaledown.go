@@ -9,7 +9,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/kubernetes/pkg/controller"
 
+	"github.com/slipway-k8s/slipway/launcher/scalein"
 	"github.com/slipway-k8s/slipway/plugin/consolidate"
+	"github.com/slipway-k8s/slipway/plugin/plan"
 )
 
 // replica is a pod of a service.
@@ -23,6 +25,8 @@ type replica struct {
 	nodeReady time.Time
 	// used is the share of the node that pods request, if that decides which pods end first.
 	used float64
+	// cost is the pod's own deletion cost.
+	cost string
 }
 
 // usedOf returns the shares of the nodes that pods request.
@@ -59,8 +63,11 @@ func deleted(replicas []replica, n int, now time.Time) []string {
 // status is the pod as the controller sees it: ready where its node is. A pod that has moved is a new one.
 func (r *replica) status() *corev1.Pod {
 	out := *r.object
-	if r.used > 0 {
+	switch {
+	case r.used > 0:
 		out.Annotations = map[string]string{corev1.PodDeletionCost: strconv.Itoa(int(1000 * r.used))}
+	case r.cost != "":
+		out.Annotations = map[string]string{corev1.PodDeletionCost: r.cost}
 	}
 	out.Spec.NodeName, out.CreationTimestamp = r.node, metav1.NewTime(r.created)
 	if out.Status.StartTime != nil {
@@ -74,4 +81,23 @@ func (r *replica) status() *corev1.Pod {
 		out.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: since}}
 	}
 	return &out
+}
+
+// setCosts gives pods that the launcher binds to a new node their deletion costs. Those that the scheduler places have none.
+func setCosts(pods map[string]*pod, members []plan.Member, on *corev1.Node) {
+	for _, m := range members {
+		for _, ref := range m.Pods {
+			p := pods[ref.Name]
+			if !scalein.Governed(p.object) {
+				continue
+			}
+			kept := map[string]bool{}
+			for _, other := range pods {
+				if other.object.Labels["app"] == p.object.Labels["app"] && scalein.Kept(other.cost) {
+					kept[other.node] = true
+				}
+			}
+			p.cost = scalein.Cost(on, scalein.KeepsAnother(on.Name, kept))
+		}
+	}
 }

@@ -39,6 +39,8 @@ type ScaleIn struct {
 	From, To int
 	// Minutes that are replayed.
 	Minutes int
+	// Alike means that pods have no deletion cost (the annotation slipway.dev/pod-deletion-cost of a NodePool is off).
+	Alike bool
 }
 
 // Minute is what is seen at the end of a minute after a scale-in.
@@ -112,7 +114,7 @@ func (s ScaleIn) Replay(ctx context.Context) (ScaledIn, error) {
 		return out, err
 	}
 	c := newCluster(ctx, m, nil)
-	c.pools, c.steps, c.budgets = []*karpv1.NodePool{scalePool()}, stepsPerMinute, map[string]int{}
+	c.pools, c.steps, c.budgets, c.costs = []*karpv1.NodePool{scalePool()}, stepsPerMinute, map[string]int{}, !s.Alike
 	c.reprice(ctx)
 	r := &scaling{cluster: c, random: rand.New(rand.NewPCG(s.Seed, 3)), event: map[string]int{}}
 	if err := r.begin(ctx, s.From); err != nil {

@@ -44,6 +44,8 @@ type Binding struct {
 	Moment Moment
 	// Reason is the rule's, for people.
 	Reason string
+	// DeletionCost is what the pod gets as its annotation controller.kubernetes.io/pod-deletion-cost with the binding; none if it is empty.
+	DeletionCost string
 }
 
 // All binds all pods concurrently and waits for every answer. It returns one error per binding, in their order: nil if the answer is final,
@@ -68,6 +70,9 @@ func (b *Binder) bind(ctx context.Context, in Binding) error {
 		ObjectMeta: metav1.ObjectMeta{Namespace: in.Pod.Namespace, Name: in.Pod.Name, UID: in.Pod.UID},
 		Target:     corev1.ObjectReference{Kind: "Node", Name: in.Node},
 	}
+	if in.DeletionCost != "" {
+		binding.Annotations = map[string]string{corev1.PodDeletionCost: in.DeletionCost}
+	}
 	err := b.client.SubResource("binding").Create(ctx, in.Pod, binding)
 	switch {
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
@@ -79,7 +84,7 @@ func (b *Binder) bind(ctx context.Context, in Binding) error {
 	case err != nil:
 		return fmt.Errorf("binding pod %s/%s to node %s: %w", in.Pod.Namespace, in.Pod.Name, in.Node, err)
 	}
-	logger.V(2).Info("Bound pod ahead of the queue", "moment", in.Moment, "reason", in.Reason)
+	logger.V(2).Info("Bound pod ahead of the queue", "moment", in.Moment, "reason", in.Reason, "deletionCost", in.DeletionCost)
 	b.events.Eventf(in.Pod, corev1.EventTypeNormal, "PreBound", "Bound to node %s at %s: %s", in.Node, in.Moment, in.Reason)
 	return nil
 }

@@ -72,6 +72,29 @@ func TestBinder(t *testing.T) {
 	}
 }
 
+// A pod gets its deletion cost with the binding, in one request.
+func TestDeletionCost(t *testing.T) {
+	var sent []map[string]string
+	api := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithInterceptorFuncs(interceptor.Funcs{
+		SubResourceCreate: func(_ context.Context, _ client.Client, _ string, _, sub client.Object, _ ...client.SubResourceCreateOption) error {
+			sent = append(sent, sub.GetAnnotations())
+			return nil
+		},
+	}).Build()
+	binder, err := bind.NewBinder(api, record.NewFakeRecorder(2))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, cost := range []string{"812", ""} {
+		if err := errors.Join(binder.All(t.Context(), []bind.Binding{{Pod: ordinary().Pod, Node: "node-1", DeletionCost: cost}})...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want := fmt.Sprint([]map[string]string{{corev1.PodDeletionCost: "812"}, nil}); fmt.Sprint(sent) != want {
+		t.Errorf("bindings with the annotations %v, want %s", sent, want)
+	}
+}
+
 func TestNewBinderNeedsItsDependencies(t *testing.T) {
 	if _, err := bind.NewBinder(nil, nil); err == nil {
 		t.Error("no error")

@@ -62,6 +62,11 @@ const (
 	PrefetchAnnotation = "slipway.dev/prefetch"
 	// PrefetchOff is the value of PrefetchAnnotation that disables prefetching.
 	PrefetchOff = "off"
+	// DeletionCostAnnotation on a NodePool with the value DeletionCostOff leaves the order in which a ReplicaSet that shrinks ends its pods on the NodePool's nodes
+	// to the ReplicaSet controller.
+	DeletionCostAnnotation = "slipway.dev/pod-deletion-cost"
+	// DeletionCostOff is the only value of DeletionCostAnnotation.
+	DeletionCostOff = "off"
 	// UnreadableAnnotation lists the fields of an object that cannot be decoded. The launcher's client adds it to the objects that it
 	// returns; it is not on the API server.
 	UnreadableAnnotation = "slipway.dev/unreadable"

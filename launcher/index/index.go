@@ -8,11 +8,13 @@ import (
 	"path"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/record"
+	"github.com/slipway-k8s/slipway/launcher/scalein"
 )
 
 // The indexed fields.
@@ -21,6 +23,8 @@ const (
 	PodNodeName = "spec.nodeName"
 	// PodUID indexes pods by their UIDs.
 	PodUID = "metadata.uid"
+	// PodKept indexes the pods that a ReplicaSet keeps for last when it shrinks (package scalein), by the UID of the set.
+	PodKept = "metadata.annotations.pod-deletion-cost"
 	// NodeProviderID indexes Nodes by spec.providerID.
 	NodeProviderID = "spec.providerID"
 	// ClaimProviderID indexes NodeClaims by status.providerID.
@@ -51,6 +55,7 @@ func Each(add func(obj client.Object, field string, value client.IndexerFunc)) {
 	}
 	add(&corev1.Pod{}, PodNodeName, func(o client.Object) []string { return one(o.(*corev1.Pod).Spec.NodeName) })
 	add(&corev1.Pod{}, PodUID, func(o client.Object) []string { return one(string(o.GetUID())) })
+	add(&corev1.Pod{}, PodKept, func(o client.Object) []string { return keptFor(o.(*corev1.Pod)) })
 	add(&corev1.Node{}, NodeProviderID, func(o client.Object) []string { return one(o.(*corev1.Node).Spec.ProviderID) })
 	claim(ClaimProviderID, func(c *karpv1.NodeClaim) string { return c.Status.ProviderID })
 	claim(ClaimInstanceID, func(c *karpv1.NodeClaim) string { return InstanceID(c.Status.ProviderID) })
@@ -122,6 +127,14 @@ func promised(claim *karpv1.NodeClaim) []string {
 		out[i] = p.UID
 	}
 	return out
+}
+
+// keptFor returns the UID of the ReplicaSet that keeps a pod for last; none if no set does.
+func keptFor(pod *corev1.Pod) []string {
+	if owner := metav1.GetControllerOf(pod); owner != nil && scalein.Kept(pod.Annotations[corev1.PodDeletionCost]) {
+		return []string{string(owner.UID)}
+	}
+	return nil
 }
 
 func one(s string) []string {

@@ -173,6 +173,9 @@ func (c *Controller) bind(ctx context.Context, o Observed, d Decision) time.Dura
 		return d.After
 	}
 	after := time.Millisecond // The taint is removed as soon as the bindings are answered: look again at once.
+	if !o.NoDeletionCosts {
+		c.costs.set(ctx, o.Node, d.Bind)
+	}
 	for i, err := range c.config.Binder.All(ctx, d.Bind) {
 		b := d.Bind[i]
 		switch {

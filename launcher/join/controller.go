@@ -108,6 +108,7 @@ type Controller struct {
 	metrics *metrics
 	memory  *memory
 	leases  leases
+	costs   *deletionCosts
 }
 
 // New returns a Controller; SetupWithManager starts it with the manager.
@@ -127,7 +128,10 @@ func New(c Config) (*Controller, error) {
 		return nil, err
 	}
 	memory := newMemory()
-	return &Controller{config: c, metrics: m, memory: memory, leases: leases{client: c.Client, reader: c.Reader, memory: memory}}, nil
+	return &Controller{
+		config: c, metrics: m, memory: memory, leases: leases{client: c.Client, reader: c.Reader, memory: memory},
+		costs: &deletionCosts{cache: c.Client, recent: map[kept]time.Time{}},
+	}, nil
 }
 
 // SetupWithManager adds the reconciler to a manager.

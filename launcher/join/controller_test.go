@@ -72,6 +72,9 @@ func newWorld(t *testing.T) *world {
 					return err
 				}
 				pod.Spec.NodeName = sub.(*corev1.Binding).Target.Name
+				for name, value := range sub.GetAnnotations() { // As the API server does (pkg/registry/core/pod/storage).
+					metav1.SetMetaDataAnnotation(&pod.ObjectMeta, name, value)
+				}
 				return c.Update(ctx, pod)
 			},
 		})

@@ -46,6 +46,8 @@ type Observed struct {
 	NetworkAtStart bool
 	// SwitchedOff is why the launcher binds no pods in the NodePool; empty if it does.
 	SwitchedOff string
+	// NoDeletionCosts means that the NodePool wants none for its pods.
+	NoDeletionCosts bool
 	// DaemonKeptOff names a DaemonSet that fits the node and that only the launcher's taint blocks; empty if there is none.
 	DaemonKeptOff string
 	// Slices are the ResourceSlices of the node; read only if the claim names DRA drivers to wait for.

@@ -19,6 +19,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 	"github.com/slipway-k8s/slipway/launcher/index"
 	"github.com/slipway-k8s/slipway/launcher/record"
+	"github.com/slipway-k8s/slipway/launcher/scalein"
 )
 
 // observe gathers Decide's input for one claim.
@@ -53,7 +54,7 @@ func (c *Controller) observe(ctx context.Context, claim *karpv1.NodeClaim) (Obse
 	pool := claim.Labels[karpv1.NodePoolLabelKey]
 	c.memory.network(claim.UID, conditions.Posted(o.Node) != nil, networkLate(o.Node))
 	o.NetworkAtStart = c.memory.networkAtStart(pool)
-	if o.SwitchedOff, err = c.switchedOff(ctx, pool); err != nil {
+	if err = c.poolOf(ctx, pool, &o); err != nil {
 		return o, err
 	}
 	if conditions.Posted(o.Node) != nil && !conditions.NodeReady(o.Node) {
@@ -62,12 +63,15 @@ func (c *Controller) observe(ctx context.Context, claim *karpv1.NodeClaim) (Obse
 	return o, err
 }
 
-func (c *Controller) switchedOff(ctx context.Context, name string) (string, error) {
+// poolOf notes what the NodePool says about the binding of pods. One that is deleted says nothing.
+func (c *Controller) poolOf(ctx context.Context, name string, o *Observed) error {
 	pool := &karpv1.NodePool{}
 	if err := c.config.Client.Get(ctx, types.NamespacedName{Name: name}, pool); err != nil {
-		return "", client.IgnoreNotFound(err)
+		return client.IgnoreNotFound(err)
 	}
-	return c.config.Health.SwitchedOff(pool), nil
+	o.SwitchedOff = c.config.Health.SwitchedOff(pool)
+	o.NoDeletionCosts, _ = scalein.Off(pool.Annotations) // The NodePool's condition says what is wrong with it.
+	return nil
 }
 
 // askEvery is how often EC2 is asked about an instance that boots for longer than bootTime. All claims share these times, so that one call answers for

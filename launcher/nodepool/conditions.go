@@ -13,6 +13,7 @@ import (
 	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
 	"github.com/slipway-k8s/slipway/internal/window"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/scalein"
 )
 
 // ConditionNodeCost is False on a NodePool whose annotation catalog.NodeCostAnnotation or catalog.BurstUseAnnotation cannot be read, and absent
@@ -22,6 +23,10 @@ const ConditionNodeCost = "slipway.dev/NodeCost"
 // ConditionOnDemandShare is False on a NodePool whose annotation catalog.OnDemandShareAnnotation cannot be read, and absent otherwise. The
 // NodePool is still used, as if it had none.
 const ConditionOnDemandShare = "slipway.dev/OnDemandShare"
+
+// ConditionPodDeletionCost is False on a NodePool whose annotation catalog.DeletionCostAnnotation cannot be read, and absent otherwise. The NodePool is still
+// used, as if it had none.
+const ConditionPodDeletionCost = "slipway.dev/PodDeletionCost"
 
 // ConditionDisruptionPaused is True on a NodePool whose nodes are not disrupted because of catalog.PausedAnnotation, and absent otherwise.
 const ConditionDisruptionPaused = "slipway.dev/DisruptionPaused"
@@ -61,6 +66,8 @@ func SetConditions(ctx context.Context, pool *karpv1.NodePool, facts Facts) {
 	setReadable(pool, ConditionNodeCost, "InvalidNodeCost", err)
 	_, err = catalog.OnDemandShare(pool.Annotations)
 	setReadable(pool, ConditionOnDemandShare, "InvalidOnDemandShare", err)
+	_, err = scalein.Off(pool.Annotations)
+	setReadable(pool, ConditionPodDeletionCost, "InvalidPodDeletionCost", err)
 	setWindow(pool, facts.Now)
 	setLimitReached(pool, facts)
 	if disruption.Paused(pool) {

@@ -45,6 +45,22 @@ func TestUnreadableNodeCost(t *testing.T) {
 	}
 }
 
+// So is what is to become of deletion costs.
+func TestUnreadablePodDeletionCost(t *testing.T) {
+	pool := validPool(t)
+	pool.Annotations = map[string]string{catalog.DeletionCostAnnotation: "no"}
+	nodepool.SetConditions(t.Context(), pool, nodepool.Facts{Class: class(t, "ready")})
+	got := pool.StatusConditions().Get(nodepool.ConditionPodDeletionCost)
+	if want := `metadata.annotations[slipway.dev/pod-deletion-cost]: "no": off is expected; pods get deletion costs`; !got.IsFalse() || got.Message != want {
+		t.Errorf("%+v, want %s", got, want)
+	}
+	pool.Annotations[catalog.DeletionCostAnnotation] = catalog.DeletionCostOff
+	nodepool.SetConditions(t.Context(), pool, nodepool.Facts{Class: class(t, "ready")})
+	if got := pool.StatusConditions().Get(nodepool.ConditionPodDeletionCost); got != nil {
+		t.Errorf("%+v", got)
+	}
+}
+
 // A share that cannot be read is reported in the same way.
 func TestUnreadableOnDemandShare(t *testing.T) {
 	pool := validPool(t)
