@@ -60,16 +60,16 @@ func keepAll(q *api.Consolidate, most int) *api.ConsolidateAnswer {
 func TestNodesTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		for i := range 18 {
+		for i := range 10 {
 			w.node(fmt.Sprint("n", i))
 		}
 		w.time = 3
-		time.AfterFunc(time.Hour, func() {
+		time.AfterFunc(20*time.Minute, func() {
 			w.mu.Lock()
 			defer w.mu.Unlock()
-			w.time = 20
+			w.time = 12
 		})
-		w.run(2 * time.Hour)
+		w.run(40 * time.Minute)
 		if got := slices.Max(w.oldest[:len(w.oldest)/2]); got < 30*time.Second || got > 5*time.Minute {
 			t.Errorf("the oldest look was %s ago at most", got)
 		}

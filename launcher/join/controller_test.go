@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -49,7 +50,8 @@ type world struct {
 	instance cloud.Instance
 	// refuse is the answer to the binding of a pod, by its name.
 	refuse map[string]error
-	// trace is what the Controller asked others to do.
+	// trace is what the Controller asked others to do. Pods of one node are bound beside each other.
+	mu    sync.Mutex
 	trace []string
 	ours  bool
 	// joined counts the calls of Health.Joined.
@@ -66,7 +68,7 @@ func newWorld(t *testing.T) *world {
 				if err := w.refuse[o.GetName()]; err != nil {
 					return err
 				}
-				w.trace = append(w.trace, "bind "+o.GetName())
+				w.note("bind " + o.GetName())
 				pod := &corev1.Pod{}
 				if err := c.Get(ctx, client.ObjectKeyFromObject(o), pod); err != nil {
 					return err
@@ -87,24 +89,30 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
+func (w *world) note(line string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.trace = append(w.trace, line)
+}
+
 // Eventf implements announce.EventRecorder.
 func (w *world) Eventf(o runtime.Object, _, reason, format string, args ...any) {
-	w.trace = append(w.trace, fmt.Sprintf("event %s %s: %s", o.(client.Object).GetName(), reason, fmt.Sprintf(format, args...)))
+	w.note(fmt.Sprintf("event %s %s: %s", o.(client.Object).GetName(), reason, fmt.Sprintf(format, args...)))
 }
 
 // Enqueue implements join.Launcher.
 func (w *world) Enqueue(claims ...*karpv1.NodeClaim) {
 	for _, c := range claims {
-		w.trace = append(w.trace, "launch "+c.Name)
+		w.note("launch " + c.Name)
 	}
 }
 
 // Forget implements join.Launcher.
-func (w *world) Forget(uid types.UID) { w.trace = append(w.trace, "forget "+string(uid)) }
+func (w *world) Forget(uid types.UID) { w.note("forget " + string(uid)) }
 
 // Begin implements join.Ender.
 func (w *world) Begin(ctx context.Context, claim *karpv1.NodeClaim, reason string) error {
-	w.trace = append(w.trace, "end "+claim.Name+" "+reason)
+	w.note("end " + claim.Name + " " + reason)
 	return w.api.Delete(ctx, claim)
 }
 
@@ -113,13 +121,13 @@ func (w *world) Joined(context.Context, *karpv1.NodeClaim) error { w.joined++; r
 
 // DidNotJoin implements join.Health.
 func (w *world) DidNotJoin(_ context.Context, claim *karpv1.NodeClaim, reason, _ string) error {
-	w.trace = append(w.trace, "did not join "+claim.Name+" "+reason)
+	w.note("did not join " + claim.Name + " " + reason)
 	return nil
 }
 
 // Rejected implements join.Health.
 func (w *world) Rejected(_ context.Context, claim *karpv1.NodeClaim, reason, _ string) error {
-	w.trace = append(w.trace, "rejected on "+claim.Name+" "+reason)
+	w.note("rejected on " + claim.Name + " " + reason)
 	return nil
 }
 
@@ -136,7 +144,7 @@ func (w *world) config() join.Config {
 		Settings: join.Settings{BindAt: bind.Auto, JoinDeadline: 5 * time.Minute, EmptyDeadline: 15 * time.Minute},
 		Ours:     func(*karpv1.NodeClaim) bool { return w.ours },
 		Failed: func(c *karpv1.NodeClaim, reason, _ string) {
-			w.trace = append(w.trace, "failed "+c.Name+" "+reason)
+			w.note("failed " + c.Name + " " + reason)
 		},
 		Registerer: prometheus.NewRegistry(),
 	}
