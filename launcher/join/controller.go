@@ -130,7 +130,7 @@ func New(c Config) (*Controller, error) {
 	memory := newMemory()
 	return &Controller{
 		config: c, metrics: m, memory: memory, leases: leases{client: c.Client, reader: c.Reader, memory: memory},
-		costs: &deletionCosts{cache: c.Client, recent: map[kept]time.Time{}},
+		costs: &deletionCosts{cache: c.Client, recent: map[types.UID]*chosen{}},
 	}, nil
 }
 

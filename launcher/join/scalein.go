@@ -13,27 +13,29 @@ import (
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/slipway-k8s/slipway/internal/disruption"
 	"github.com/slipway-k8s/slipway/launcher/bind"
 	"github.com/slipway-k8s/slipway/launcher/index"
 	"github.com/slipway-k8s/slipway/launcher/scalein"
 )
 
-// cacheLag is for how long a pod that a set keeps for last is remembered: the cache shows it long before that.
+// cacheLag is for how long the pods that a set keeps for last are remembered: the cache shows them long before that.
 const cacheLag = 30 * time.Second
-
-// kept is a pod that a set keeps for last.
-type kept struct {
-	set  types.UID
-	node string
-}
 
 // deletionCosts chooses the deletion costs of pods that are bound. It is safe for concurrent use.
 type deletionCosts struct {
 	cache client.Reader
 
 	mu sync.Mutex
-	// recent are the pods that were chosen to be kept for last, and when.
-	recent map[kept]time.Time
+	// recent are the sets for which pods were chosen to be kept for last, swept when those were forgotten that the cache shows.
+	recent map[types.UID]*chosen
+	swept  time.Time
+}
+
+// chosen are the nodes on which a set keeps a pod for last, and when the last one was chosen.
+type chosen struct {
+	nodes map[string]bool
+	at    time.Time
 }
 
 // set sets the costs of bindings to a node. Pods without one are ended in the order of the ReplicaSet controller, so a cache that cannot be read delays no binding.
@@ -43,7 +45,7 @@ func (d *deletionCosts) set(ctx context.Context, node *corev1.Node, list []bind.
 		if !scalein.Governed(b.Pod) {
 			continue
 		}
-		last, err := d.last(ctx, kept{metav1.GetControllerOf(b.Pod).UID, node.Name}, time.Now())
+		last, err := d.last(ctx, metav1.GetControllerOf(b.Pod).UID, node.Name, time.Now())
 		if err != nil {
 			klog.FromContext(ctx).V(2).Info("A pod gets no deletion cost", "pod", klog.KObj(b.Pod), "node", node.Name, "err", err)
 			continue
@@ -53,28 +55,31 @@ func (d *deletionCosts) set(ctx context.Context, node *corev1.Node, list []bind.
 }
 
 // last reports whether a set keeps a pod on a node for last, and notes it.
-func (d *deletionCosts) last(ctx context.Context, k kept, now time.Time) (bool, error) {
+func (d *deletionCosts) last(ctx context.Context, set types.UID, node string, now time.Time) (bool, error) {
 	var pods corev1.PodList
-	if err := d.cache.List(ctx, &pods, client.MatchingFields{index.PodKept: string(k.set)}, client.UnsafeDisableDeepCopy); err != nil {
+	if err := d.cache.List(ctx, &pods, client.MatchingFields{index.PodKept: string(set)}, client.UnsafeDisableDeepCopy); err != nil {
 		return false, fmt.Errorf("listing the pods that are kept for last: %w", err)
+	}
+	nodes := map[string]bool{}
+	for i := range pods.Items {
+		if p := &pods.Items[i]; p.DeletionTimestamp == nil && !disruption.Terminal(p) {
+			nodes[p.Spec.NodeName] = true
+		}
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	maps.DeleteFunc(d.recent, func(_ kept, at time.Time) bool { return now.Sub(at) > cacheLag })
-	nodes := map[string]bool{}
-	for i := range pods.Items {
-		if pods.Items[i].DeletionTimestamp == nil {
-			nodes[pods.Items[i].Spec.NodeName] = true
-		}
+	if now.Sub(d.swept) > cacheLag {
+		maps.DeleteFunc(d.recent, func(_ types.UID, c *chosen) bool { return now.Sub(c.at) > cacheLag })
+		d.swept = now
 	}
-	for other := range d.recent {
-		if other.set == k.set {
-			nodes[other.node] = true
-		}
+	c := d.recent[set]
+	if c == nil || now.Sub(c.at) > cacheLag {
+		c = &chosen{nodes: map[string]bool{}}
 	}
-	if !scalein.KeepsAnother(k.node, nodes) {
+	maps.Copy(nodes, c.nodes)
+	if !scalein.KeepsAnother(node, nodes) {
 		return false, nil
 	}
-	d.recent[k] = now
+	c.nodes[node], c.at, d.recent[set] = true, now, c
 	return true, nil
 }
