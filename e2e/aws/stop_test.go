@@ -136,7 +136,7 @@ func TestHibernation(t *testing.T) {
 
 // EC2 promises no capacity to a stopped instance: it stays stopped where there is none.
 func TestStartWithoutCapacity(t *testing.T) {
-	server := start(t, nil)
+	server := start(t, func(c *aws.Config) { c.StoppedAfter = time.Hour }) // 3.6 seconds, so that it is seen to be stopping.
 	client := ec2Client(server)
 	id := launched(createFleet(t, server, fleetInput(t, server, 1, "m5.large")))[0]
 	inState(t, server, id, aws.StateRunning)
@@ -144,15 +144,11 @@ func TestStartWithoutCapacity(t *testing.T) {
 		t.Fatal(err)
 	}
 	launch := &ec2.StartInstancesInput{InstanceIds: []string{id}}
-	if instance(t, server, id).State == aws.StateStopping {
-		_, err := client.StartInstances(t.Context(), launch)
-		if instance(t, server, id).State == aws.StateStopping {
-			wantCode(t, err, "IncorrectInstanceState")
-		}
-	}
+	_, err := client.StartInstances(t.Context(), launch)
+	wantCode(t, err, "IncorrectInstanceState")
 	inState(t, server, id, aws.StateStopped)
 	server.ICE("m5.large", instance(t, server, id).Zone, aws.OnDemand, time.Hour)
-	_, err := client.StartInstances(t.Context(), launch)
+	_, err = client.StartInstances(t.Context(), launch)
 	wantCode(t, err, "InsufficientInstanceCapacity")
 	server.ClearICE()
 	server.SetQuota(aws.OnDemand, 1)

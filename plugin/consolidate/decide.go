@@ -76,8 +76,15 @@ type search struct {
 	slow map[string]bool
 	// avoid are nodes that a later decision will remove.
 	avoid []string
-	// soon are the nodes with pods that the next decision may remove, soonEmpty those without.
+	// soon are the nodes with pods that the next decision may remove, soonEmpty those without. What pods they have then is not known yet.
 	soon, soonEmpty []string
+}
+
+// unsettled reports whether a move is about a node that may go soon, or puts pods on one: pods come to it now or leave it, and the next decision sees more.
+func (s *search) unsettled(m *Move) bool {
+	soon := func(name string) bool { n := s.nodes[name]; return n != nil && n.Soon }
+	return slices.ContainsFunc(m.Nodes, func(n Node) bool { return n.Soon }) ||
+		slices.ContainsFunc(slices.Collect(maps.Values(m.Targets)), soon)
 }
 
 // soonGoes notes a blocked node if the next decision may remove it.
@@ -100,7 +107,7 @@ type set struct {
 
 // best returns the set that earns most. If the budgets do not let all candidates go at once, or others may go soon, it first finds out which would go in
 // the end, so that pods move once, and not onto nodes that are removed next. If that earns nothing, it tries as many of the most
-// wasteful candidates as may go, and then the next ones, until a set earns something.
+// wasteful candidates as may go, and then the next ones, until a set earns something. No pods move to nodes that may go soon.
 func (s *search) best(ctx context.Context, candidates []string) (set, error) {
 	rest, all := s.wasteful(candidates), s.wasteful(slices.Concat(candidates, s.soon))
 	if now, later := s.allowed(all); len(now) > 0 && len(later)+len(s.soonEmpty) > 0 {
@@ -108,6 +115,8 @@ func (s *search) best(ctx context.Context, candidates []string) (set, error) {
 			return best, err
 		}
 	}
+	s.avoid = slices.Concat(s.soon, s.soonEmpty)
+	defer func() { s.avoid = nil }()
 	for len(rest) > 0 && s.questions < s.o.Questions && !s.timedOut {
 		now, later := s.allowed(rest)
 		if len(now) == 0 {
@@ -137,7 +146,7 @@ func (s *search) wasteful(names []string) []string {
 }
 
 // towards finds the nodes that would be removed if all of them could be at once, and chooses as many of them as may go now. It is done if that earns
-// something, or if it waits for nodes that may go soon.
+// something, or if moves wait for nodes that may go soon.
 func (s *search) towards(ctx context.Context, order []string) (best set, done bool, err error) {
 	s.avoid = s.soonEmpty
 	defer func() { s.avoid = nil }()
@@ -145,20 +154,21 @@ func (s *search) towards(ctx context.Context, order []string) (best set, done bo
 	if err != nil {
 		return set{}, false, err
 	}
-	goes, waits := map[string]bool{}, false
-	for _, m := range end.moves {
-		for _, n := range m.Nodes {
-			goes[n.Name] = true
-			waits = waits || n.Soon
+	settled, waits := map[string]bool{}, []string(nil)
+	for i := range end.moves {
+		for _, n := range end.moves[i].Nodes {
+			if settled[n.Name] = !s.unsettled(&end.moves[i]); !settled[n.Name] {
+				waits = append(waits, n.Name)
+			}
 		}
 	}
-	now, later := s.allowed(slices.DeleteFunc(slices.Clone(order), func(name string) bool { return !goes[name] }))
-	s.avoid = slices.Concat(later, s.soonEmpty)
+	now, later := s.allowed(slices.DeleteFunc(slices.Clone(order), func(name string) bool { return !settled[name] }))
+	s.avoid = slices.Concat(later, waits, s.soon, s.soonEmpty)
 	best, err = s.halves(ctx, now)
 	if best.earned > 0 {
 		s.overBudget(later)
 	}
-	return best, best.earned > 0 || waits, err
+	return best, best.earned > 0 || len(waits) > 0, err
 }
 
 // limitEmpty keeps the empty nodes beyond what the budgets allow: the cheapest ones.

@@ -61,7 +61,7 @@ func TestDecideFindsTheEndAtOnce(t *testing.T) {
 }
 
 // Nodes whose pods have just gone do not go in this decision. It counts on them: pods move to nodes that stay, and a node that stays in the end is left
-// alone until it is known which others do.
+// alone until it is known which others do. Where pods go on leaving the nodes that stay, others wait for the end of it.
 func TestDecideCountsOnNodesThatGoSoon(t *testing.T) {
 	world := shrunk(9, 3, 8, 2, 4, 2)
 	soon := func(names ...string) {
@@ -72,7 +72,7 @@ func TestDecideCountsOnNodesThatGoSoon(t *testing.T) {
 			}
 		}
 	}
-	soon("n00", "n02", "n03", "n04", "n05")
+	soon("n03", "n04", "n05")
 	o := consolidate.DefaultOptions()
 	o.EvictionCost = 0.0001
 	d, err := consolidate.Decide(t.Context(), world.fleet, o, world.askSpot)
@@ -89,6 +89,14 @@ func TestDecideCountsOnNodesThatGoSoon(t *testing.T) {
 				t.Errorf("pod %s moves to node %s, which goes next", pod, to)
 			}
 		}
+	}
+	world = shrunk(9, 3, 8, 2, 4, 2)
+	soon("n00", "n02", "n03", "n04", "n05")
+	if d, err = consolidate.Decide(t.Context(), world.fleet, o, world.askSpot); err != nil {
+		t.Fatal(err)
+	}
+	if names, _ := goes(d); len(names) > 0 {
+		t.Errorf("%v go, to nodes that pods leave", names)
 	}
 	world = shrunk(9, 3, 8, 2, 4, 2)
 	soon("n01", "n03", "n04", "n05")
