@@ -10,6 +10,20 @@ import (
 // concurrent use.
 type bufferBoard struct {
 	nodes atomic.Pointer[map[string]bool]
+	// begun and over count the answers about buffers that were begun, and those that are published.
+	begun, over atomic.Int64
+}
+
+// begin notes that an answer is sought. The function that it returns notes that what was found is published.
+func (b *bufferBoard) begin() (published func()) {
+	b.begun.Add(1)
+	return func() { b.over.Add(1) }
+}
+
+// shows returns a function that reports whether all answers are published that were begun before.
+func (b *bufferBoard) shows() func() bool {
+	begun := b.begun.Load()
+	return func() bool { return b.over.Load() >= begun }
 }
 
 // publish replaces the list with the nodes of the table.

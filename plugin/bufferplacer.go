@@ -34,8 +34,9 @@ const (
 	// the planner's time at most.
 	buffersAfter = 4
 	// buffersStay is how long pods of buffers stay on a node that is cordoned to terminate. A move asks within that time for room for them and
-	// the node's other pods, which one new node may have together.
-	buffersStay = 10 * time.Second
+	// the node's other pods, which one new node may have together. The launcher uncordons an empty node within it that a buffer needs: it waits for
+	// the answer for up to seven seconds.
+	buffersStay = 20 * time.Second
 )
 
 // bufferPlacer finds room for the pods of capacity buffers, as the launcher asks. The planner's goroutine alone uses it.
@@ -78,8 +79,10 @@ func (b *bufferPlacer) step(ctx context.Context, waiting bool, now time.Time) ti
 	}
 	q := b.todo[0]
 	b.todo, b.since = b.todo[1:], now
+	published := b.parts.bufferBoard.begin()
 	answer := b.safe(ctx, q.GetPlaceBuffers())
 	b.publish() // Before the launcher knows it: it may ask at once whether a node is free.
+	published()
 	b.rest = time.Now().Add(buffersAfter * time.Since(now))
 	reply(ctx, b.parts.link, &api.Answer{Id: q.GetId(), Kind: &api.Answer_PlaceBuffers{PlaceBuffers: answer}})
 	if len(b.todo) > 0 {
@@ -102,7 +105,7 @@ func (b *bufferPlacer) safe(ctx context.Context, asked *api.PlaceBuffers) (answe
 	return b.place(ctx, asked)
 }
 
-// watchCordons notes since when nodes are cordoned to terminate.
+// watchCordons notes since when nodes are cordoned to terminate. Asked seldom, it would take two short cordons for a long one.
 func (b *bufferPlacer) watchCordons(now time.Time) {
 	nodes := b.table.Nodes()
 	maps.DeleteFunc(b.cordoned, func(name string, _ time.Time) bool { return !nodes[name] })

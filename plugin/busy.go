@@ -46,7 +46,7 @@ func (b *busyView) safe(ctx context.Context, q *api.NodeBusy) (answer *api.NodeB
 // ask waits until no scheduling cycle can choose the node any more, and then looks at what has chosen it:
 //
 //  1. the scheduler's cache shows the disruption taint: cycles that start from now on keep off the node;
-//  2. the pods whose cycles may have started before are done with, or assumed on a node;
+//  2. the pods whose cycles may have started before are done with, or assumed on a node, and so are pods of buffers;
 //  3. nothing is assumed, nominated, promised or reserved there, and no buffer that stays has its room there.
 func (b *busyView) ask(ctx context.Context, q *api.NodeBusy) (reason string, busy bool) {
 	ctx, cancel := context.WithTimeout(ctx, busyWithin)
@@ -57,6 +57,9 @@ func (b *busyView) ask(ctx context.Context, q *api.NodeBusy) (reason string, bus
 	before := b.queue.cycles()
 	if !waitUntil(ctx, func() bool { return b.queue.cyclesOver(before) }) {
 		return "scheduling cycles that may choose the node have not ended", true
+	}
+	if !waitUntil(ctx, b.buffers.shows()) {
+		return "room for a capacity buffer is planned, which may be on the node", true
 	}
 	if reason, busy := b.chosen(ctx, q.GetNodeName()); busy {
 		return reason, true

@@ -3,6 +3,7 @@ package plugin_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -73,5 +74,39 @@ func TestFreeNodeStaysFree(t *testing.T) {
 	t.Logf("%d answers free, %d busy", free, busy)
 	if free == 0 {
 		t.Error("no node was ever free")
+	}
+}
+
+// A node is cordoned and asked about while room for a buffer is planned there: it is not free, for the plan does not know of the cordon.
+func TestNodeIsNotFreeWhileABufferIsPlanned(t *testing.T) {
+	t.Parallel()
+	begun, goOn := make(chan struct{}), make(chan struct{})
+	h := start(t, harnessOptions{
+		objects: []runtime.Object{newNode("one", "1930m", bought("m7g.large", "on-demand"))},
+		fault: func(point string, _ *corev1.Pod) {
+			if point == "Plan" {
+				begun <- struct{}{}
+				<-goOn
+			}
+		},
+	})
+	h.known("one", 0)
+	h.launcher.questions <- &api.Question{Id: "place", Kind: &api.Question_PlaceBuffers{PlaceBuffers: &api.PlaceBuffers{
+		Namespace: "default", Buffers: []*api.Buffer{buffer(t, "spare", 1, "1500m", nil)},
+	}}}
+	<-begun
+	h.updateNode(newNode("one", "1930m", bought("m7g.large", "on-demand"), disrupted()))
+	h.launcher.questions <- &api.Question{Id: "busy", Kind: &api.Question_NodeBusy{NodeBusy: &api.NodeBusy{NodeName: "one"}}}
+	time.AfterFunc(300*time.Millisecond, func() { close(goOn) })
+	answers := map[string]*api.Answer{}
+	for range 2 {
+		a := <-h.launcher.answers
+		answers[a.GetId()] = a
+	}
+	if got := answers["place"].GetPlaceBuffers().GetBuffers()[0]; !slices.Equal(got.GetNodeNames(), []string{"one"}) {
+		t.Fatalf("places %v", got)
+	}
+	if a := answers["busy"].GetNodeBusy(); !a.GetBusy() {
+		t.Error("the node is free, and has the room of a buffer")
 	}
 }

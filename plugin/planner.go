@@ -231,6 +231,7 @@ func (p *planner) overdue(now time.Time) {
 	p.nominations.tidy(now)
 	p.waker.tend(now)
 	p.growth.tend(now)
+	p.buffers.watchCordons(now)
 	for _, e := range p.unplaced.Tidy(now, p.objects.placed) {
 		p.batch.Add(e, now)
 	}

@@ -113,7 +113,6 @@ func (p *provisioner) attempt(ctx context.Context, entries []intake.Entry, of pu
 	}()
 	byUID := make(map[types.UID]intake.Entry, len(entries))
 	for _, e := range entries {
-		p.guard.injected(pointPlan, e.Pod)
 		byUID[e.Pod.UID] = e
 	}
 	within, cancel := context.WithTimeout(ctx, p.timeout)
@@ -135,6 +134,9 @@ func (p *provisioner) attempt(ctx context.Context, entries []intake.Entry, of pu
 func (p *provisioner) provision(ctx context.Context, entries []intake.Entry, of purpose) (provision.Result, error) {
 	if err := p.snapshot.update(ctx); err != nil {
 		return provision.Result{}, &surroundingsError{fmt.Errorf("updating the snapshot of the scheduler's cache: %w", err)}
+	}
+	for _, e := range entries {
+		p.guard.injected(pointPlan, e.Pod)
 	}
 	now := time.Now()
 	req, err := p.needs.request(entries, p.view.StateFor(p.promises.Claims(), now, of.sees))
