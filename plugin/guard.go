@@ -16,6 +16,8 @@ const (
 	pointPermit     = "Permit"
 	pointUnreserve  = "Unreserve"
 	pointFilter     = "Filter"
+	pointPreScore   = "PreScore"
+	pointScore      = "Score"
 	pointPlan       = "Plan"
 )
 

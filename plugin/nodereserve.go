@@ -64,6 +64,8 @@ type daemonNeeds struct {
 
 var (
 	_ fwk.FilterPlugin      = &nodeReserve{}
+	_ fwk.PreScorePlugin    = &nodeReserve{}
+	_ fwk.ScorePlugin       = &nodeReserve{}
 	_ fwk.EnqueueExtensions = &nodeReserve{}
 	_ fwk.SignPlugin        = &nodeReserve{}
 )
@@ -157,6 +159,29 @@ func (n *nodeReserve) Filter(ctx context.Context, state fwk.CycleState, pod *cor
 	}
 	return fwk.NewStatus(fwk.Unschedulable, "room is reserved for "+kept.whose()+what)
 }
+
+// PreScore skips all pods for whose owner nothing is reserved.
+func (n *nodeReserve) PreScore(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) (status *fwk.Status) {
+	defer n.guard.recovered(pointPreScore, &status)
+	n.guard.injected(pointPreScore, pod)
+	if !n.reserved.Board().For(pod) {
+		return fwk.NewStatus(fwk.Skip)
+	}
+	return nil
+}
+
+// Score prefers the nodes that have room for a replacement pod: by the scores of Kubernetes it would go to the emptiest node, which may be the next one to be removed.
+func (n *nodeReserve) Score(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, info fwk.NodeInfo) (score int64, status *fwk.Status) {
+	defer n.guard.recovered(pointScore, &status)
+	n.guard.injected(pointScore, pod)
+	if info.Node() != nil && n.reserved.Board().Takes(pod, info, n.reserved.Left) {
+		return fwk.MaxScore, nil
+	}
+	return fwk.MinScore, nil
+}
+
+// ScoreExtensions returns nil: scores need no second look.
+func (n *nodeReserve) ScoreExtensions() fwk.ScoreExtensions { return nil }
 
 // keptRoom is what is reserved on a node against a pod.
 type keptRoom struct {

@@ -225,6 +225,70 @@ func TestNoRoomOnNodesThatLeaveSoon(t *testing.T) {
 	}
 }
 
+// replaced evicts three pods that have room on node stays, and waits until their replacements are bound. Node next is emptier.
+func replaced(t *testing.T, fault func(string, *corev1.Pod)) *harness {
+	t.Helper()
+	h := start(t, harnessOptions{fault: fault, objects: []runtime.Object{
+		newNode("going", "4", nil, disrupted()), newNode("next", "64", nil), newNode("stays", "4", nil), replicaSet("web", 3),
+	}})
+	h.asks("other", 1000, func(p *corev1.Pod) { p.Spec.NodeName = "stays" })
+	q := &api.MakeRoom{NodeNames: []string{"going"}, Avoid: []string{"next"}}
+	for _, name := range []string{"a", "b", "c"} {
+		h.on("going", name)
+		q.Pods = append(q.Pods, "uid-"+name)
+	}
+	h.known("going", 3)
+	h.known("stays", 1)
+	if a := h.move("1", q); len(a.GetNodeClaims()) != 0 || a.GetNoRoom() != "" {
+		t.Fatalf("answer %v, want room on node stays", a)
+	}
+	for _, name := range []string{"a", "b", "c"} {
+		if err := h.client.CoreV1().Pods("default").Delete(h.ctx, name, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h.known("going", 0)
+	for _, name := range []string{"d", "e", "f"} {
+		h.asks(name, 600, ownedBy("web"))
+	}
+	h.eventually("the replacements to be bound", func() bool { return h.bound() == 4 })
+	return h
+}
+
+// Replacements go to the nodes where they have room, not to the emptiest one, which is the next one to go.
+func TestReplacementsGoWhereTheyHaveRoom(t *testing.T) {
+	t.Parallel()
+	h := replaced(t, nil)
+	for _, name := range []string{"d", "e", "f"} {
+		if node := h.nodeOf(name); node != "stays" {
+			t.Errorf("pod %s is on node %s, and has room on node stays", name, node)
+		}
+	}
+	h.asks("g", 600, ownedBy("web"))
+	h.eventually("one more pod of the ReplicaSet to be bound", func() bool { return h.bound() == 5 })
+	if node := h.nodeOf("g"); node != "next" {
+		t.Errorf("a pod for which nothing was reserved is on node %s", node)
+	}
+}
+
+// A bug of ours leaves replacements to the scores of Kubernetes.
+func TestPanicsInScoresLeaveSchedulingGoing(t *testing.T) {
+	t.Parallel()
+	for _, point := range []string{"PreScore", "Score"} {
+		t.Run(point, func(t *testing.T) {
+			t.Parallel()
+			h := replaced(t, func(p string, _ *corev1.Pod) {
+				if p == point {
+					panic("injected")
+				}
+			})
+			if h.metric("slipway_plugin_panics_total", point) == 0 {
+				t.Error("no panic was counted")
+			}
+		})
+	}
+}
+
 // Where no new node can be had, the room of one that leaves soon will do.
 func TestRoomOnNodesThatLeaveSoonIfNeedBe(t *testing.T) {
 	t.Parallel()

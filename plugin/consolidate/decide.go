@@ -80,6 +80,9 @@ type search struct {
 	soon, soonEmpty []string
 }
 
+// waitsForOthers is why a node stays whose move is unsettled.
+const waitsForOthers = "it would go with nodes that pods come to or leave now: the next decision sees what is left there"
+
 // unsettled reports whether a move is about a node that may go soon, or puts pods on one: pods come to it now or leave it, and the next decision sees more.
 func (s *search) unsettled(m *Move) bool {
 	soon := func(name string) bool { n := s.nodes[name]; return n != nil && n.Soon }
@@ -167,6 +170,11 @@ func (s *search) towards(ctx context.Context, order []string) (best set, done bo
 	best, err = s.halves(ctx, now)
 	if best.earned > 0 {
 		s.overBudget(later)
+	}
+	for _, name := range waits {
+		if !s.nodes[name].Soon {
+			s.kept[name] = waitsForOthers
+		}
 	}
 	return best, best.earned > 0 || len(waits) > 0, err
 }

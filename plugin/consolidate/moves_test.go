@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/slipway-k8s/slipway/plugin/consolidate"
@@ -63,50 +64,41 @@ func TestDecideFindsTheEndAtOnce(t *testing.T) {
 // Nodes whose pods have just gone do not go in this decision. It counts on them: pods move to nodes that stay, and a node that stays in the end is left
 // alone until it is known which others do. Where pods go on leaving the nodes that stay, others wait for the end of it.
 func TestDecideCountsOnNodesThatGoSoon(t *testing.T) {
-	world := shrunk(9, 3, 8, 2, 4, 2)
-	soon := func(names ...string) {
-		for i := range world.fleet {
-			n := &world.fleet[i]
-			if n.Soon = slices.Contains(names, n.Name); n.Soon {
-				n.Blocked = "a pod left"
+	for name, c := range map[string]struct {
+		soon, goes []string
+		// kept is a node that stays, with its reason.
+		kept, reason string
+	}{
+		"the nodes that stay are quiet":    {[]string{"n03", "n04", "n05"}, []string{"n01"}, "n03", "a pod left"},
+		"pods leave the nodes that stay":   {[]string{"n00", "n02", "n03", "n04", "n05"}, nil, "n01", "pods come to or leave"},
+		"pods leave the nodes that may go": {[]string{"n01", "n03", "n04", "n05"}, nil, "n01", "a pod left"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			world := shrunk(9, 3, 8, 2, 4, 2)
+			for i := range world.fleet {
+				if n := &world.fleet[i]; slices.Contains(c.soon, n.Name) {
+					n.Soon, n.Blocked = true, "a pod left"
+				}
 			}
-		}
-	}
-	soon("n03", "n04", "n05")
-	o := consolidate.DefaultOptions()
-	o.EvictionCost = 0.0001
-	d, err := consolidate.Decide(t.Context(), world.fleet, o, world.askSpot)
-	if err != nil {
-		t.Fatal(err)
-	}
-	names, _ := goes(d)
-	if !slices.Equal(names, []string{"n01"}) {
-		t.Errorf("%v go, want n01 alone", names)
-	}
-	for _, m := range d.Moves {
-		for pod, to := range m.Targets {
-			if to != "n00" && to != "n02" {
-				t.Errorf("pod %s moves to node %s, which goes next", pod, to)
+			o := consolidate.DefaultOptions()
+			o.EvictionCost = 0.0001
+			d, err := consolidate.Decide(t.Context(), world.fleet, o, world.askSpot)
+			if err != nil {
+				t.Fatal(err)
 			}
-		}
-	}
-	world = shrunk(9, 3, 8, 2, 4, 2)
-	soon("n00", "n02", "n03", "n04", "n05")
-	if d, err = consolidate.Decide(t.Context(), world.fleet, o, world.askSpot); err != nil {
-		t.Fatal(err)
-	}
-	if names, _ := goes(d); len(names) > 0 {
-		t.Errorf("%v go, to nodes that pods leave", names)
-	}
-	world = shrunk(9, 3, 8, 2, 4, 2)
-	soon("n01", "n03", "n04", "n05")
-	if d, err = consolidate.Decide(t.Context(), world.fleet, o, world.askSpot); err != nil {
-		t.Fatal(err)
-	}
-	if names, _ := goes(d); len(names) > 0 {
-		t.Errorf("%v go, of the nodes that stay in the end", names)
-	}
-	if i := slices.IndexFunc(d.Kept, func(k consolidate.Kept) bool { return k.Node == "n01" && k.Reason == "a pod left" }); i < 0 {
-		t.Errorf("the reason of a node that goes soon is lost: %+v", d.Kept)
+			if names, _ := goes(d); !slices.Equal(names, c.goes) {
+				t.Errorf("%v go, want %v", names, c.goes)
+			}
+			if !slices.ContainsFunc(d.Kept, func(k consolidate.Kept) bool { return k.Node == c.kept && strings.Contains(k.Reason, c.reason) }) {
+				t.Errorf("%s is not kept because %s: %+v", c.kept, c.reason, d.Kept)
+			}
+			for _, m := range d.Moves {
+				for pod, to := range m.Targets {
+					if to != "n00" && to != "n02" {
+						t.Errorf("pod %s moves to node %s, which goes next", pod, to)
+					}
+				}
+			}
+		})
 	}
 }

@@ -109,6 +109,17 @@ func (b *Board) Needs(pod *corev1.Pod, info fwk.NodeInfo, left func(*corev1.Pod)
 	return out
 }
 
+// Takes reports whether a replacement pod may take room that is reserved on the node for a pod of its owner.
+func (b *Board) Takes(pod *corev1.Pod, info fwk.NodeInfo, left func(*corev1.Pod) bool) bool {
+	owner := metav1.GetControllerOf(pod)
+	if owner == nil {
+		return false
+	}
+	rooms := b.rooms[info.Node().Name]
+	first := slices.IndexFunc(rooms, func(r room) bool { return r.need.Owner == owner.UID })
+	return first >= 0 && claimable(rooms[first:], taken(rooms[first:], info), left) > 0
+}
+
 // claimable returns 1 where more pods of the first room's owner have left than replacements came, else 0.
 func claimable(rooms []room, taken int, left func(*corev1.Pod) bool) int {
 	gone := 0
