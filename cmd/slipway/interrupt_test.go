@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -75,5 +76,25 @@ func TestSignalsEndPlanning(t *testing.T) {
 				t.Errorf("it printed %q and %q, want the error alone", out.String(), errs.String())
 			}
 		})
+	}
+}
+
+// writes calls a function with each write.
+type writes func()
+
+func (w writes) Write(p []byte) (int, error) {
+	w()
+	return len(p), nil
+}
+
+// A user ends a view that repeats itself while it reads: that is no error.
+func TestWatchEndsWhileItReads(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	cmd := newCommand()
+	cmd.SetOut(writes(cancel)) // The time is written before the first read.
+	cmd.SetArgs([]string{"status", "--watch", "--kubeconfig", server(t)})
+	if err := cmd.ExecuteContext(ctx); err != nil {
+		t.Errorf("the view ended with %v", err)
 	}
 }

@@ -83,7 +83,8 @@ func (o *options) watch(cmd *cobra.Command, interval time.Duration, format view.
 	}
 	for {
 		startOfScreen(cmd.Root().OutOrStdout(), cmd.OutOrStdout(), format)
-		if err := o.status(cmd.Context(), c, cmd.OutOrStdout(), format); err != nil {
+		// The user may end it while it reads.
+		if err := o.status(cmd.Context(), c, cmd.OutOrStdout(), format); err != nil && cmd.Context().Err() == nil {
 			return err
 		}
 		select {
