@@ -94,6 +94,8 @@ func TestConsolidationKeepsALimitInUSD(t *testing.T) {
 		p.Spec.Limits = karpv1.Limits{catalog.LimitUSD: resource.MustParse("0.25")}
 	})
 	filler := w.deployment("filler", 1, w.podSpec("2500m", "1Gi", nil))
+	// A node for web alone would leave no room in the limit for the node of filler.
+	w.awaitRunning(1)
 	w.deployment("web", 1, w.podSpec("300m", "1Gi", nil))
 	w.awaitRunning(2)
 	w.scale(filler, 0)
