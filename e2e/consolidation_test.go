@@ -40,6 +40,8 @@ func (w *world) shrinking(change func(*karpv1.NodePool)) {
 func (w *world) halfEmpty(n int) {
 	w.t.Helper()
 	filler := w.deployment("filler", int32(n), w.podSpec("1300m", "512Mi", nil))
+	// Pods of web that are seen first would share a node.
+	w.awaitRunning(n)
 	w.deployment("web", int32(n), w.podSpec("300m", "512Mi", func(s *corev1.PodSpec) {
 		s.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
 			MaxSkew: 1, TopologyKey: corev1.LabelHostname, WhenUnsatisfiable: corev1.ScheduleAnyway,

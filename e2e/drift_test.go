@@ -3,6 +3,8 @@ package e2e_test
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
@@ -108,6 +110,15 @@ func (w *world) reasonOf(claim observe.Claim) string {
 	return ""
 }
 
+// releaseImages has the class's nodes drift.
+func (w *world) releaseImages(class *awsv1.EC2NodeClass) {
+	w.t.Helper()
+	patch := fmt.Appendf(nil, `{"spec":{"amiSelectorTerms":[{"alias":%q}]}}`, newerImages)
+	if err := w.client.Patch(w.t.Context(), class, client.RawPatch("application/merge-patch+json", patch)); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
 // New AMIs: the fleet is replaced in parallel, never more nodes at a time than the budget allows, while the Deployment keeps the
 // availability that its PodDisruptionBudget asks for.
 func TestDriftedImageRollsWithinItsBudget(t *testing.T) {
@@ -133,10 +144,7 @@ func TestDriftedImageRollsWithinItsBudget(t *testing.T) {
 	for _, c := range w.claimsOf("drift") {
 		old[c.Object.Name] = true
 	}
-	patch := fmt.Appendf(nil, `{"spec":{"amiSelectorTerms":[{"alias":%q}]}}`, newerImages)
-	if err := w.client.Patch(t.Context(), class, client.RawPatch("application/merge-patch+json", patch)); err != nil {
-		t.Fatal(err)
-	}
+	w.releaseImages(class)
 	most := 0
 	w.await(t, "every node to be one with the new AMI", func() bool {
 		most = max(most, w.disrupted("drift"))
@@ -158,5 +166,43 @@ func TestDriftedImageRollsWithinItsBudget(t *testing.T) {
 		if old[c.Object.Name] && w.reasonOf(c) != "drifted" {
 			t.Errorf("NodeClaim %s was ended for %q", c.Object.Name, w.reasonOf(c))
 		}
+	}
+}
+
+// All nodes drift at once, each has two pods of one Deployment, and no PodDisruptionBudget says anything: the pods leave one at a time, each when the one before
+// it is Ready again.
+func TestDriftLeavesADeploymentServing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "drift-serving")
+	class := w.ownClass(olderImages)
+	w.pool(w.name, func(p *karpv1.NodePool) {
+		onlyTypes(p, "m6i.large")
+		p.Spec.Template.Spec.NodeClassRef.Name = class.Name
+		p.Spec.Disruption.Budgets = []karpv1.Budget{{Nodes: "100%", Reasons: []karpv1.DisruptionReason{karpv1.DisruptionReasonDrifted}}}
+	})
+	const n = 6
+	w.deployment("web", n, w.podSpec("800m", "512Mi", nil))
+	w.awaitRunning(n)
+	w.await(t, "all pods to be ready", func() bool { return w.ready() == n })
+	old := map[string]bool{}
+	for _, c := range w.claimsOf(w.name) {
+		old[c.Object.Name] = true
+	}
+	w.releaseImages(class)
+	most := 0
+	w.await(t, "every node to be one with the new AMI", func() bool {
+		most = max(most, w.disrupted(w.name))
+		claims := w.claimsOf(w.name)
+		return !slices.ContainsFunc(claims, func(c observe.Claim) bool { return old[c.Object.Name] }) && w.ready() == n
+	})
+	if most < 2 {
+		t.Errorf("at most %d of %d nodes were disrupted at one time: nothing is shown", most, len(old))
+	}
+	if fewest := observe.FewestReady(w.web(), n); fewest < n-1 {
+		t.Errorf("%d of %d pods were Ready at the worst moment, one may be away", fewest, n)
+	}
+	const waits = "pods of ReplicaSet drift-serving/web"
+	if !slices.ContainsFunc(w.toldOf("DisruptionWaitingReadiness"), func(m string) bool { return strings.Contains(m, waits) }) {
+		t.Errorf("no Event says that %s wait", waits)
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
@@ -23,6 +24,8 @@ const (
 	PodNodeName = "spec.nodeName"
 	// PodUID indexes pods by their UIDs.
 	PodUID = "metadata.uid"
+	// PodController indexes pods by the UID of their controller.
+	PodController = "metadata.ownerReferences.controller"
 	// PodKept indexes the pods that a ReplicaSet keeps for last when it shrinks (package scalein), by the UID of the set.
 	PodKept = "metadata.annotations.pod-deletion-cost"
 	// NodeProviderID indexes Nodes by spec.providerID.
@@ -55,6 +58,7 @@ func Each(add func(obj client.Object, field string, value client.IndexerFunc)) {
 	}
 	add(&corev1.Pod{}, PodNodeName, func(o client.Object) []string { return one(o.(*corev1.Pod).Spec.NodeName) })
 	add(&corev1.Pod{}, PodUID, func(o client.Object) []string { return one(string(o.GetUID())) })
+	add(&corev1.Pod{}, PodController, func(o client.Object) []string { return one(string(controllerOf(o))) })
 	add(&corev1.Pod{}, PodKept, func(o client.Object) []string { return keptFor(o.(*corev1.Pod)) })
 	add(&corev1.Node{}, NodeProviderID, func(o client.Object) []string { return one(o.(*corev1.Node).Spec.ProviderID) })
 	claim(ClaimProviderID, func(c *karpv1.NodeClaim) string { return c.Status.ProviderID })
@@ -127,6 +131,14 @@ func promised(claim *karpv1.NodeClaim) []string {
 		out[i] = p.UID
 	}
 	return out
+}
+
+// controllerOf returns the UID of the controller of an object; "" for none.
+func controllerOf(o client.Object) types.UID {
+	if owner := metav1.GetControllerOfNoCopy(o); owner != nil {
+		return owner.UID
+	}
+	return ""
 }
 
 // keptFor returns the UID of the ReplicaSet that keeps a pod for last; none if no set does.

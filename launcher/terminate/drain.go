@@ -43,7 +43,8 @@ func (t *Terminator) drain(ctx context.Context, s *scope) (time.Duration, error)
 		return 0, err
 	}
 	plan := disruption.DecideDrain(disruption.DrainFacts{Pods: pods, Now: s.now, Deadline: s.deadline})
-	if err := t.evictor.carryOut(ctx, s, plan); err != nil {
+	held, err := t.evictor.carryOut(ctx, s, plan)
+	if err != nil {
 		return 0, err
 	}
 	settled := s.now.Sub(s.claim.DeletionTimestamp.Time) >= minDrain
@@ -53,6 +54,12 @@ func (t *Terminator) drain(ctx context.Context, s *scope) (time.Duration, error)
 		return 0, nil
 	}
 	message := fmt.Sprintf("%d pods are waiting to be evicted", plan.Waiting)
+	if held != "" {
+		message += "; " + held
+		if c := conditions.Get(karpv1.ConditionTypeDrained); c == nil || !strings.Contains(c.Message, held) {
+			t.event(s, corev1.EventTypeNormal, "DisruptionWaitingReadiness", "Waiting on readiness to continue disruption: %s", held)
+		}
+	}
 	if len(plan.Protected) > 0 {
 		message += "; do-not-disrupt holds " + names(plan.Protected)
 		if c := conditions.Get(karpv1.ConditionTypeDrained); c == nil || c.Message != message {
@@ -78,7 +85,8 @@ func (t *Terminator) podsOn(ctx context.Context, reader client.Reader, nodes []*
 	return out, nil
 }
 
-func (e *evictor) carryOut(ctx context.Context, s *scope, plan disruption.DrainPlan) error {
+// carryOut does what is planned. It returns what holds up evictions, for people; empty for nothing.
+func (e *evictor) carryOut(ctx context.Context, s *scope, plan disruption.DrainPlan) (held string, err error) {
 	first := s.claim.StatusConditions().Get(karpv1.ConditionTypeDrained) == nil
 	for _, pod := range plan.Invalid {
 		if !first {
@@ -86,27 +94,46 @@ func (e *evictor) carryOut(ctx context.Context, s *scope, plan disruption.DrainP
 		}
 		e.config.Events.Eventf(pod, corev1.EventTypeWarning, "InvalidDoNotDisruptAnnotation", "%s", disruption.ProtectionOf(pod, s.now).Invalid)
 	}
-	reason := reasonOf(s.claim)
 	var errs []error
 	for _, d := range plan.Delete {
-		errs = append(errs, e.delete(ctx, s, d, reason))
+		errs = append(errs, e.delete(ctx, s, d, reasonOf(s.claim)))
 	}
 	for _, pod := range plan.Evict {
 		if !e.backoff.due(pod.UID, s.now) {
 			continue
 		}
-		waits, refusal := false, ""
-		var err error
-		// Where EC2 takes the instance away, the pod's own graceful end comes first.
-		if drain.Spare(s.now, s.ends(reason), longestGrace([]*corev1.Pod{pod})) > 0 {
-			waits, refusal, err = e.surger.Ahead(ctx, pod, s.now)
-		}
-		if err == nil && !waits {
-			err = e.evict(ctx, s, pod, refusal)
+		unserved, waits, err := e.may(ctx, s, pod)
+		switch {
+		case err != nil:
+		case waits != "":
+			held = waits
+		default:
+			err = e.evict(ctx, s, pod, unserved)
 		}
 		errs = append(errs, err)
 	}
-	return errors.Join(errs...)
+	return held, errors.Join(errs...)
+}
+
+// may returns what the eviction of a pod waits for, empty where it may begin, and why nothing serves in the pod's place then.
+func (e *evictor) may(ctx context.Context, s *scope, pod *corev1.Pod) (unserved, waits string, err error) {
+	reason := reasonOf(s.claim)
+	// Where EC2 takes the instance away, the pod's own graceful end comes first.
+	if drain.Spare(s.now, s.ends(reason), longestGrace([]*corev1.Pod{pod})) <= 0 {
+		return "", "", nil
+	}
+	surges, unserved, err := e.surger.Ahead(ctx, pod, s.now)
+	if err != nil || surges {
+		return unserved, fmt.Sprintf("pod %s/%s waits for its replacement", pod.Namespace, pod.Name), err
+	}
+	if !takesTurns(reason) || s.now.Sub(s.claim.DeletionTimestamp.Time) >= disruption.ServingPatience {
+		return unserved, "", nil
+	}
+	owner, err := e.turns.take(ctx, pod, s.now)
+	if owner != nil {
+		waits = disruption.ServingText(pod.Namespace, owner)
+	}
+	return unserved, waits, err
 }
 
 func (e *evictor) delete(ctx context.Context, s *scope, d disruption.Deletion, reason string) error {
@@ -151,6 +178,7 @@ func (e *evictor) evict(ctx context.Context, s *scope, pod *corev1.Pod, unserved
 		e.backoff.forget(pod.UID)
 	case apierrors.IsTooManyRequests(err), apierrors.IsInternalError(err): // One budget blocks it, or several do.
 		e.backoff.refused(pod.UID, s.now)
+		e.turns.giveBack(pod)
 		for _, node := range s.nodes {
 			e.config.Events.Eventf(node, corev1.EventTypeWarning, "FailedDraining", "Failed to drain node, evicting pod %s/%s: %s", pod.Namespace, pod.Name, e.refusal(ctx, pod, err))
 		}

@@ -37,7 +37,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 //	orphan                                           the NodeClaim vanishes, finalizer and all
 //	foreground                                       somebody deletes the NodeClaim in the foreground
 //	strip                                            somebody removes our finalizer from the NodeClaim
-//	pod NAME [daemonset] [critical] [tolerates] [protected[=VALUE]] [owned] [pending] [exit=DURATION] [refuse=N] [ending] [ready] [grace=DURATION] [sole]
+//	pod NAME [daemonset] [critical] [tolerates] [protected[=VALUE]] [owned] [pending] [exit=DURATION] [refuse=N] [ending] [ready] [grace=DURATION] [sole] [set] [elsewhere]
+//	set ready NAME                                   a pod becomes Ready
 //	scheduler silent | scheduler NODECLAIM...         what it launches when it is asked for room; without this: nothing
 //	replacement NODECLAIM launching|launched|ready|gone    how far such a NodeClaim is
 //	set releases | set ready | set gone              what the ReplicaSet controller does about the pod that is sole
@@ -76,7 +77,7 @@ func (w *world) command(ctx context.Context, d *datadriven.TestData) {
 	case "pod":
 		w.addPod(ctx, d)
 	case "set":
-		w.changeSet(ctx, arg)
+		w.changeSet(ctx, d)
 	case "volume":
 		w.addVolume(ctx, d)
 	case "node":
@@ -270,7 +271,7 @@ func (w *world) addPod(ctx context.Context, d *datadriven.TestData) {
 			pod.Status.Phase = corev1.PodPending
 		case arg.Key == "exit":
 			w.exit[pod.Name] = w.duration(arg.Vals[0])
-		case slices.Contains([]string{"ready", "grace", "sole"}, arg.Key):
+		case slices.Contains([]string{"ready", "grace", "sole", "set", "elsewhere"}, arg.Key):
 			w.serving(ctx, pod, arg)
 		case arg.Key == "ending":
 			pod.Labels = map[string]string{"ending": ""} // The namespace is terminating; this is the reason of the refusal.
@@ -283,17 +284,33 @@ func (w *world) addPod(ctx context.Context, d *datadriven.TestData) {
 	w.create(ctx, pod)
 }
 
-// serving has the pod be Ready, alone in its set as well, or need so long for its end.
+// serving has the pod be Ready, of a set, alone in it, on another node, or need so long for its end.
 func (w *world) serving(ctx context.Context, pod *corev1.Pod, arg datadriven.CmdArg) {
 	switch arg.Key {
 	case "sole":
 		w.addSet(ctx, pod)
+		return
+	case "set":
+		pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "db", UID: "db", Controller: new(true)}}
+		return
+	case "elsewhere":
+		pod.Spec.NodeName = "node-2"
 		return
 	case "ready":
 		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 		return
 	}
 	pod.Spec.TerminationGracePeriodSeconds = new(int64(w.duration(arg.Vals[0]).Seconds()))
+}
+
+// ready makes a pod Ready.
+func (w *world) ready(ctx context.Context, name string) {
+	pod := &corev1.Pod{}
+	err := w.api.Get(ctx, client.ObjectKey{Namespace: "default", Name: name}, pod)
+	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+	if err := errors.Join(err, w.api.Status().Update(ctx, pod)); err != nil {
+		w.t.Fatal(err)
+	}
 }
 
 func (w *world) number(s string) int {

@@ -3,6 +3,7 @@ package terminate_test
 import (
 	"context"
 
+	"github.com/cockroachdb/datadriven"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -28,8 +29,13 @@ func (w *world) addSet(ctx context.Context, pod *corev1.Pod) {
 	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 }
 
-// changeSet does what the ReplicaSet controller does.
-func (w *world) changeSet(ctx context.Context, what string) {
+// changeSet does what the ReplicaSet controller does, or the kubelet of a pod.
+func (w *world) changeSet(ctx context.Context, d *datadriven.TestData) {
+	if len(d.CmdArgs) == 2 {
+		w.ready(ctx, d.CmdArgs[1].Key)
+		return
+	}
+	what := d.CmdArgs[0].Key
 	set := &appsv1.ReplicaSet{}
 	if err := w.api.Get(ctx, client.ObjectKey{Namespace: "default", Name: setName}, set); err != nil {
 		w.t.Fatal(err)

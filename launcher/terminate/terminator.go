@@ -85,7 +85,7 @@ func New(c Config) (*Terminator, error) {
 	if err != nil {
 		return nil, err
 	}
-	evictor := &evictor{config: c, metrics: m, surger: surger, backoff: &backoff{pods: map[types.UID]attempt{}}}
+	evictor := &evictor{config: c, metrics: m, surger: surger, turns: newTurns(c.Client), backoff: &backoff{pods: map[types.UID]attempt{}}}
 	return &Terminator{
 		config: c, metrics: m, ends: newEnds(c.Cloud, c.Guard), evictor: evictor,
 		ahead: &replacements{byClaim: map[types.UID]*replacement{}}, released: &released{claims: map[string]types.UID{}},
@@ -100,5 +100,6 @@ type evictor struct {
 	config  Config
 	metrics *metrics
 	surger  *surge.Surger
+	turns   *turns
 	backoff *backoff
 }
