@@ -21,8 +21,10 @@ import (
 )
 
 const (
-	// countedFor is how long the count of a controller's pods is used: drains of many nodes ask about the same controllers.
-	countedFor = time.Second
+	// countedFor is how long the count of a controller's pods is used at least, and countedPerPod how much longer for each pod: drains of many nodes
+	// ask about the same controllers. A count that is used again only grows, with the evictions since.
+	countedFor    = 500 * time.Millisecond
+	countedPerPod = 100 * time.Microsecond
 	// evictedFor is how long an eviction is remembered, longer than it counts.
 	evictedFor = time.Minute
 )
@@ -47,7 +49,7 @@ type turns struct {
 
 type counted struct {
 	disruption.Serving
-	at time.Time
+	until time.Time
 }
 
 func newTurns(cache client.Reader) *turns {
@@ -63,13 +65,14 @@ func (t *turns) take(ctx context.Context, pod *corev1.Pod, now time.Time) (waits
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	count, ok := t.counts[owner.UID]
-	if !ok || now.Sub(count.at) >= countedFor {
+	if !ok || !now.Before(count.until) {
 		list := &corev1.PodList{}
 		if err := t.reader.List(ctx, list, client.MatchingFields{index.PodController: string(owner.UID)}, client.UnsafeDisableDeepCopy); err != nil {
 			return nil, fmt.Errorf("listing pods of %s %s/%s: %w", owner.Kind, pod.Namespace, owner.Name, err)
 		}
 		t.forget(now)
-		count = counted{Serving: disruption.ServingOf(list.Items, t.evicted[owner.UID], now), at: now}
+		count.Serving = disruption.ServingOf(list.Items, t.evicted[owner.UID], now)
+		count.until = now.Add(countedFor + time.Duration(count.Pods)*countedPerPod)
 	}
 	if count.Spares() {
 		count.Away++
@@ -104,9 +107,5 @@ func (t *turns) forget(now time.Time) {
 			delete(t.evicted, owner)
 		}
 	}
-	for uid, c := range t.counts {
-		if now.Sub(c.at) > countedFor {
-			delete(t.counts, uid)
-		}
-	}
+	maps.DeleteFunc(t.counts, func(_ types.UID, c counted) bool { return !now.Before(c.until) })
 }
