@@ -37,7 +37,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 //	orphan                                           the NodeClaim vanishes, finalizer and all
 //	foreground                                       somebody deletes the NodeClaim in the foreground
 //	strip                                            somebody removes our finalizer from the NodeClaim
-//	pod NAME [daemonset] [critical] [tolerates] [protected[=VALUE]] [owned] [pending] [exit=DURATION] [refuse=N] [ending] [ready] [grace=DURATION] [sole] [set] [elsewhere]
+//	pod NAME [daemonset] [critical] [tolerates] [protected[=VALUE]] [owned] [pending] [exit=DURATION] [refuse=N] [ending] [ready] [grace=DURATION] [sole] [set] [elsewhere] [foreign]
 //	set ready NAME                                   a pod becomes Ready
 //	scheduler silent | scheduler NODECLAIM...         what it launches when it is asked for room; without this: nothing
 //	replacement NODECLAIM launching|launched|ready|gone    how far such a NodeClaim is
@@ -271,7 +271,7 @@ func (w *world) addPod(ctx context.Context, d *datadriven.TestData) {
 			pod.Status.Phase = corev1.PodPending
 		case arg.Key == "exit":
 			w.exit[pod.Name] = w.duration(arg.Vals[0])
-		case slices.Contains([]string{"ready", "grace", "sole", "set", "elsewhere"}, arg.Key):
+		case slices.Contains([]string{"ready", "grace", "sole", "set", "elsewhere", "foreign"}, arg.Key):
 			w.serving(ctx, pod, arg)
 		case arg.Key == "ending":
 			pod.Labels = map[string]string{"ending": ""} // The namespace is terminating; this is the reason of the refusal.
@@ -284,7 +284,7 @@ func (w *world) addPod(ctx context.Context, d *datadriven.TestData) {
 	w.create(ctx, pod)
 }
 
-// serving has the pod be Ready, of a set, alone in it, on another node, or need so long for its end.
+// serving has the pod be Ready, of a set, alone in it, on another node, in another namespace, or need so long for its end.
 func (w *world) serving(ctx context.Context, pod *corev1.Pod, arg datadriven.CmdArg) {
 	switch arg.Key {
 	case "sole":
@@ -295,6 +295,9 @@ func (w *world) serving(ctx context.Context, pod *corev1.Pod, arg datadriven.Cmd
 		return
 	case "elsewhere":
 		pod.Spec.NodeName = "node-2"
+		return
+	case "foreign":
+		pod.Namespace = "other"
 		return
 	case "ready":
 		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}

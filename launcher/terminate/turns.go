@@ -42,9 +42,15 @@ type turns struct {
 	reader client.Reader
 
 	mu sync.Mutex
-	// counts are by the UID of the controller, evicted by that and by the UID of the pod.
-	counts  map[types.UID]counted
-	evicted map[types.UID]map[types.UID]time.Time
+	// evicted is by the UID of the pod as well.
+	counts  map[workload]counted
+	evicted map[workload]map[types.UID]time.Time
+}
+
+// workload is the controller that pods of a namespace name as theirs. A pod of another namespace that names the same does not count.
+type workload struct {
+	namespace string
+	uid       types.UID
 }
 
 type counted struct {
@@ -53,7 +59,7 @@ type counted struct {
 }
 
 func newTurns(cache client.Reader) *turns {
-	return &turns{reader: cache, counts: map[types.UID]counted{}, evicted: map[types.UID]map[types.UID]time.Time{}}
+	return &turns{reader: cache, counts: map[workload]counted{}, evicted: map[workload]map[types.UID]time.Time{}}
 }
 
 // take reports whether the pod may be evicted now, and counts it as away if so. Otherwise it returns the controller whose other pods it waits for.
@@ -62,28 +68,30 @@ func (t *turns) take(ctx context.Context, pod *corev1.Pod, now time.Time) (waits
 	if owner == nil {
 		return nil, nil
 	}
+	key := workload{namespace: pod.Namespace, uid: owner.UID}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	count, ok := t.counts[owner.UID]
+	count, ok := t.counts[key]
 	if !ok || !now.Before(count.until) {
 		list := &corev1.PodList{}
-		if err := t.reader.List(ctx, list, client.MatchingFields{index.PodController: string(owner.UID)}, client.UnsafeDisableDeepCopy); err != nil {
+		of := client.MatchingFields{index.PodController: string(owner.UID)}
+		if err := t.reader.List(ctx, list, client.InNamespace(pod.Namespace), of, client.UnsafeDisableDeepCopy); err != nil {
 			return nil, fmt.Errorf("listing pods of %s %s/%s: %w", owner.Kind, pod.Namespace, owner.Name, err)
 		}
 		t.forget(now)
-		count.Serving = disruption.ServingOf(list.Items, t.evicted[owner.UID], now)
+		count.Serving = disruption.ServingOf(list.Items, t.evicted[key], now)
 		count.until = now.Add(countedFor + time.Duration(count.Pods)*countedPerPod)
 	}
 	if count.Spares() {
 		count.Away++
-		if t.evicted[owner.UID] == nil {
-			t.evicted[owner.UID] = map[types.UID]time.Time{}
+		if t.evicted[key] == nil {
+			t.evicted[key] = map[types.UID]time.Time{}
 		}
-		t.evicted[owner.UID][pod.UID] = now
+		t.evicted[key][pod.UID] = now
 	} else {
 		waitsFor = owner
 	}
-	t.counts[owner.UID] = count
+	t.counts[key] = count
 	return waitsFor, nil
 }
 
@@ -93,10 +101,11 @@ func (t *turns) giveBack(pod *corev1.Pod) {
 	if owner == nil {
 		return
 	}
+	key := workload{namespace: pod.Namespace, uid: owner.UID}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	delete(t.evicted[owner.UID], pod.UID)
-	delete(t.counts, owner.UID)
+	delete(t.evicted[key], pod.UID)
+	delete(t.counts, key)
 }
 
 // forget drops what no longer counts. The caller holds mu.
@@ -107,5 +116,5 @@ func (t *turns) forget(now time.Time) {
 			delete(t.evicted, owner)
 		}
 	}
-	maps.DeleteFunc(t.counts, func(_ types.UID, c counted) bool { return !now.Before(c.until) })
+	maps.DeleteFunc(t.counts, func(_ workload, c counted) bool { return !now.Before(c.until) })
 }
