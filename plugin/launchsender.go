@@ -27,10 +27,11 @@ import (
 )
 
 const (
-	// launchTries and launchTimeout bound how long one batch is sent; after that the next full state shows what of it
-	// was recorded.
+	// launchTries, launchTimeout and launchPerNode bound how long one batch is sent; after that the next full state shows what of it
+	// was recorded. An API server that creates many pods at the same moment writes some tens of NodeClaims a second.
 	launchTries   = 5
 	launchTimeout = 5 * time.Second
+	launchPerNode = 100 * time.Millisecond
 )
 
 // launchSenderConfig is what a launchSender needs. All fields are required.
@@ -175,8 +176,9 @@ func (s *launchSender) hold(w *work, now time.Time) {
 // twice. It runs beside the planner's goroutine.
 func send(ctx context.Context, to *link.Link, req *api.LaunchRequest) (*api.LaunchResponse, error) {
 	wait := 50 * time.Millisecond
+	timeout := launchTimeout + time.Duration(len(req.GetClaims())+len(req.GetPlacements()))*launchPerNode
 	for try := 1; ; try++ {
-		attempt, cancel := context.WithTimeout(ctx, launchTimeout)
+		attempt, cancel := context.WithTimeout(ctx, timeout)
 		resp, err := to.Launch(attempt, req)
 		cancel()
 		var refused *api.IncompatibleError
