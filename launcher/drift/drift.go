@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
@@ -71,9 +72,10 @@ func New(c Config) (*Detector, error) {
 func (d *Detector) SetupWithManager(mgr manager.Manager) error {
 	return builder.ControllerManagedBy(mgr).Named("nodeclaim.drift").
 		For(&karpv1.NodeClaim{}).
+		// Its status changes with each of its nodes.
 		Watches(&karpv1.NodePool{}, handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
 			return d.claims(ctx, client.MatchingFields{index.ClaimNodePool: o.GetName()}, nil)
-		})).
+		}), builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
 		Watches(&awsv1.EC2NodeClass{}, handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
 			return d.claims(ctx, nil, func(c *karpv1.NodeClaim) bool {
 				return c.Spec.NodeClassRef != nil && c.Spec.NodeClassRef.Name == o.GetName()
@@ -86,7 +88,7 @@ func (d *Detector) SetupWithManager(mgr manager.Manager) error {
 // claims lists the claims to reconcile. If the cache fails, they are reconciled after period.
 func (d *Detector) claims(ctx context.Context, sel client.MatchingFields, keep func(*karpv1.NodeClaim) bool) []reconcile.Request {
 	list := &karpv1.NodeClaimList{}
-	var options []client.ListOption
+	options := []client.ListOption{client.UnsafeDisableDeepCopy}
 	if sel != nil {
 		options = append(options, sel)
 	}

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
@@ -118,7 +119,9 @@ func (r *Reclaimer) SetupWithManager(mgr manager.Manager) error {
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
 			return r.claimsOfNode(ctx, o.GetName())
 		})).
-		Watches(&karpv1.NodePool{}, handler.EnqueueRequestsFromMapFunc(r.claimsOfPool)).
+		// Its status changes with each of its nodes.
+		Watches(&karpv1.NodePool{}, handler.EnqueueRequestsFromMapFunc(r.claimsOfPool),
+			builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: workers,
 			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](100*time.Millisecond, 10*time.Second),
@@ -137,7 +140,7 @@ func (r *Reclaimer) claimsOfPool(ctx context.Context, o client.Object) []reconci
 // claims lists the claims to check; if the cache fails, they are checked at the next change.
 func (r *Reclaimer) claims(ctx context.Context, sel client.MatchingFields) []reconcile.Request {
 	list := &karpv1.NodeClaimList{}
-	if err := r.config.Client.List(ctx, list, sel); err != nil {
+	if err := r.config.Client.List(ctx, list, sel, client.UnsafeDisableDeepCopy); err != nil {
 		return nil
 	}
 	out := make([]reconcile.Request, 0, len(list.Items))
