@@ -172,9 +172,14 @@ func (s *launchSender) hold(w *work, now time.Time) {
 	s.metrics.promises.Set(float64(s.promises.Len()))
 }
 
+// launcher is the part of link.Link that launches.
+type launcher interface {
+	Launch(ctx context.Context, req *api.LaunchRequest) (*api.LaunchResponse, error)
+}
+
 // send repeats the request until it is answered: claims have their names already, so that a repetition records nothing
 // twice. It runs beside the planner's goroutine.
-func send(ctx context.Context, to *link.Link, req *api.LaunchRequest) (*api.LaunchResponse, error) {
+func send(ctx context.Context, to launcher, req *api.LaunchRequest) (*api.LaunchResponse, error) {
 	wait := 50 * time.Millisecond
 	timeout := launchTimeout + time.Duration(len(req.GetClaims())+len(req.GetPlacements()))*launchPerNode
 	for try := 1; ; try++ {

@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"context"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -80,4 +81,43 @@ func TestMeanwhilePanics(t *testing.T) {
 		}
 	}()
 	meanwhile(func() { panic("broken") }, nil, nil)
+}
+
+// slowLauncher answers after a time.
+type slowLauncher struct {
+	takes time.Duration
+	asked int
+}
+
+func (l *slowLauncher) Launch(ctx context.Context, _ *api.LaunchRequest) (*api.LaunchResponse, error) {
+	l.asked++
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-time.After(l.takes):
+		return &api.LaunchResponse{}, nil
+	}
+}
+
+// A request with many nodes is given more time than one with a few, and is sent once; what is never answered ends.
+func TestLargeLaunchHasMoreTime(t *testing.T) {
+	for _, c := range []struct {
+		nodes    int
+		takes    time.Duration
+		asked    int
+		answered bool
+	}{
+		{nodes: 1, takes: 4 * time.Second, asked: 1, answered: true},
+		{nodes: 300, takes: 30 * time.Second, asked: 1, answered: true},
+		{nodes: 1, takes: 30 * time.Second, asked: launchTries},
+		{nodes: 300, takes: time.Hour, asked: launchTries},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			to := &slowLauncher{takes: c.takes}
+			_, err := send(t.Context(), to, &api.LaunchRequest{Claims: make([]*api.Claim, c.nodes)})
+			if to.asked != c.asked || (err == nil) != c.answered {
+				t.Errorf("%d nodes, answered after %s: sent %d times, %v; want %d times", c.nodes, c.takes, to.asked, err, c.asked)
+			}
+		})
+	}
 }

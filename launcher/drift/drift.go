@@ -15,7 +15,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
@@ -72,10 +71,9 @@ func New(c Config) (*Detector, error) {
 func (d *Detector) SetupWithManager(mgr manager.Manager) error {
 	return builder.ControllerManagedBy(mgr).Named("nodeclaim.drift").
 		For(&karpv1.NodeClaim{}).
-		// Its status changes with each of its nodes.
 		Watches(&karpv1.NodePool{}, handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
 			return d.claims(ctx, client.MatchingFields{index.ClaimNodePool: o.GetName()}, nil)
-		}), builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
+		}), builder.WithPredicates(index.PoolChanges())).
 		Watches(&awsv1.EC2NodeClass{}, handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
 			return d.claims(ctx, nil, func(c *karpv1.NodeClaim) bool {
 				return c.Spec.NodeClassRef != nil && c.Spec.NodeClassRef.Name == o.GetName()

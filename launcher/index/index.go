@@ -1,5 +1,5 @@
-// Package index defines the field indexes with which the launcher's controllers read the cache, so that each is registered once. It has no
-// state of its own.
+// Package index defines the field indexes with which the launcher's controllers read the cache, so that each is registered once, and which
+// changes of a NodePool they watch. It has no state of its own.
 package index
 
 import (
@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
@@ -50,6 +51,11 @@ const (
 
 // Yes is the only value of an index that selects a subset of the NodeClaims.
 const Yes = "yes"
+
+// PoolChanges are the changes of a NodePool that its NodeClaims are examined for. Its status is none: that changes with each of its nodes.
+func PoolChanges() predicate.Predicate {
+	return predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{})
+}
 
 // Each calls add for every index: register with a manager's field indexer, or with a fake client's builder.
 func Each(add func(obj client.Object, field string, value client.IndexerFunc)) {
