@@ -1,6 +1,6 @@
 // The page: its head, and the view that the address names.
 import { render } from "preact";
-import { useEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 import { ClusterView } from "./cluster";
 import { DecisionsView } from "./decisions";
 import { NodeView } from "./node";
@@ -44,7 +44,7 @@ function App() {
   const main = useRef<HTMLElement>(null);
   const place = [route.view, ...route.names].join("/");
   const first = useRef(place);
-  useEffect(() => {
+  useLayoutEffect(() => {
     document.title = `${[titles[route.view] ?? route.view, ...route.names].join(" ")} – slipway`;
     // Who uses a keyboard or a screen reader starts at the new view's heading.
     if (first.current !== place) main.current?.querySelector("h1")?.focus();

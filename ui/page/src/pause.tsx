@@ -1,5 +1,5 @@
 // Pausing and resuming the disruption of all nodes, where the viewer's rights allow it.
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { post, useAnswer } from "./api";
 import { count } from "./format";
 import type { Disruption } from "./local";
@@ -34,10 +34,10 @@ export function Pause() {
   );
 }
 
-/** Confirm asks before something is done. The focus goes to the question, so that a keyboard and a screen reader go on there. */
+/** Confirm asks before something is done. The focus goes to the question as it appears, so that a keyboard and a screen reader go on there; later it would take the focus from a key that was pressed since. */
 function Confirm({ text, action, yes, no }: { text: string; action: string; yes: () => void; no: () => void }) {
   const group = useRef<HTMLDivElement>(null);
-  useEffect(() => group.current?.focus(), []);
+  useLayoutEffect(() => group.current?.focus(), []);
   return (
     <div class="confirm" role="group" aria-label="Confirm" tabIndex={-1} ref={group}>
       <p>{text}</p>
