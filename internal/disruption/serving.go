@@ -18,9 +18,9 @@ const (
 	// ServingPatience is how long a drain waits for pods of a controller to be Ready before it takes more of them, and how long a pod that is
 	// not Ready counts as one that will be.
 	ServingPatience = 5 * time.Minute
-	// replacedWithin is how long after an eviction its pod counts as away, whatever is seen: until then its controller has created the
+	// ReplacedWithin is how long after an eviction its pod counts as away, whatever is seen: until then its controller has created the
 	// replacement, and it has been seen.
-	replacedWithin = 3 * time.Second
+	ReplacedWithin = 3 * time.Second
 )
 
 // Serving counts the pods of one controller.
@@ -34,11 +34,16 @@ type Serving struct {
 // Spares reports whether one more of the pods may be evicted: a tenth of them may be away, and one where that is less.
 func (s Serving) Spares() bool { return s.Away < max(s.Pods/awayShare, 1) }
 
-// Serves returns the controller of a pod that takes part in the count: it is Ready, and runs on until it is stopped. The pods of DaemonSets
+// Serves reports whether the pod is Ready and stays so until it is evicted.
+func Serves(pod *corev1.Pod) bool {
+	return pod.DeletionTimestamp == nil && conditions.PodIs(pod, corev1.PodReady)
+}
+
+// ServingOwner returns the controller of a pod that takes part in the count: it serves, and runs on until it is stopped. The pods of DaemonSets
 // have no replacement elsewhere. Nil for other pods, which are evicted as they come.
-func Serves(pod *corev1.Pod) *metav1.OwnerReference {
-	stopped := pod.DeletionTimestamp != nil || pod.Spec.RestartPolicy == corev1.RestartPolicyNever || pod.Spec.RestartPolicy == corev1.RestartPolicyOnFailure
-	if stopped || !conditions.PodIs(pod, corev1.PodReady) || OfDaemonSet(pod) || Static(pod) {
+func ServingOwner(pod *corev1.Pod) *metav1.OwnerReference {
+	ends := pod.Spec.RestartPolicy == corev1.RestartPolicyNever || pod.Spec.RestartPolicy == corev1.RestartPolicyOnFailure
+	if !Serves(pod) || ends || OfDaemonSet(pod) || Static(pod) {
 		return nil
 	}
 	return metav1.GetControllerOf(pod)
@@ -48,7 +53,7 @@ func Serves(pod *corev1.Pod) *metav1.OwnerReference {
 func ServingOf(pods []corev1.Pod, evicted map[types.UID]time.Time, now time.Time) Serving {
 	var out Serving
 	for _, at := range evicted {
-		if now.Sub(at) < replacedWithin {
+		if now.Sub(at) < ReplacedWithin {
 			out.Pods++
 			out.Away++
 		}
@@ -56,7 +61,7 @@ func ServingOf(pods []corev1.Pod, evicted map[types.UID]time.Time, now time.Time
 	for i := range pods {
 		pod := &pods[i]
 		switch at, was := evicted[pod.UID]; {
-		case Terminal(pod), was && now.Sub(at) < replacedWithin:
+		case Terminal(pod), was && now.Sub(at) < ReplacedWithin:
 		case pod.DeletionTimestamp != nil:
 			// A ReplicaSet creates the replacement at once, which is counted. A StatefulSet waits until the pod has ended.
 			if ownedBy(pod, "apps/v1", "StatefulSet") {

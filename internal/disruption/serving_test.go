@@ -69,7 +69,7 @@ func TestSpares(t *testing.T) {
 }
 
 // Pods that are evicted as they come: not Ready, without a controller, of a DaemonSet, of a Job.
-func TestServes(t *testing.T) {
+func TestServingOwner(t *testing.T) {
 	ready := servingPod("ready", "ReplicaSet", true, epoch())
 	daemon := servingPod("daemon", "DaemonSet", true, epoch())
 	booting := servingPod("booting", "ReplicaSet", false, epoch())
@@ -79,7 +79,7 @@ func TestServes(t *testing.T) {
 	bare.OwnerReferences = nil
 	got := ""
 	for _, pod := range []corev1.Pod{ready, daemon, booting, job, bare} {
-		if owner := disruption.Serves(&pod); owner != nil {
+		if owner := disruption.ServingOwner(&pod); owner != nil {
 			got += fmt.Sprintln(pod.Name, owner.Kind, owner.Name)
 		}
 	}

@@ -11,8 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
-
-	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
 )
 
 const (
@@ -55,8 +53,7 @@ func ReleasedFrom(pod *corev1.Pod) (Released, bool) {
 
 // Sole reports whether the pod serves and is the only one of its ReplicaSet: when it ends, nothing serves until its replacement does.
 func Sole(pod *corev1.Pod, set *appsv1.ReplicaSet) bool {
-	return pod.DeletionTimestamp == nil && conditions.PodIs(pod, corev1.PodReady) &&
-		metav1.IsControlledBy(pod, set) && set.Spec.Replicas != nil && *set.Spec.Replicas == 1
+	return Serves(pod) && metav1.IsControlledBy(pod, set) && set.Spec.Replicas != nil && *set.Spec.Replicas == 1
 }
 
 // SurgeRefusal returns why a Deployment's only pod may not run beside its replacement; empty if it may. A rolling update with a surge runs

@@ -9,7 +9,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
@@ -62,10 +61,13 @@ func Each(add func(obj client.Object, field string, value client.IndexerFunc)) {
 	claim := func(field string, value func(*karpv1.NodeClaim) string) {
 		add(&karpv1.NodeClaim{}, field, func(o client.Object) []string { return one(value(o.(*karpv1.NodeClaim))) })
 	}
-	add(&corev1.Pod{}, PodNodeName, func(o client.Object) []string { return one(o.(*corev1.Pod).Spec.NodeName) })
-	add(&corev1.Pod{}, PodUID, func(o client.Object) []string { return one(string(o.GetUID())) })
-	add(&corev1.Pod{}, PodController, func(o client.Object) []string { return one(string(controllerOf(o))) })
-	add(&corev1.Pod{}, PodKept, func(o client.Object) []string { return keptFor(o.(*corev1.Pod)) })
+	pod := func(field string, value func(*corev1.Pod) string) {
+		add(&corev1.Pod{}, field, func(o client.Object) []string { return one(value(o.(*corev1.Pod))) })
+	}
+	pod(PodNodeName, func(p *corev1.Pod) string { return p.Spec.NodeName })
+	pod(PodUID, func(p *corev1.Pod) string { return string(p.UID) })
+	pod(PodController, controllerOf)
+	pod(PodKept, keptFor)
 	add(&corev1.Node{}, NodeProviderID, func(o client.Object) []string { return one(o.(*corev1.Node).Spec.ProviderID) })
 	claim(ClaimProviderID, func(c *karpv1.NodeClaim) string { return c.Status.ProviderID })
 	claim(ClaimInstanceID, func(c *karpv1.NodeClaim) string { return InstanceID(c.Status.ProviderID) })
@@ -139,20 +141,20 @@ func promised(claim *karpv1.NodeClaim) []string {
 	return out
 }
 
-// controllerOf returns the UID of the controller of an object; "" for none.
-func controllerOf(o client.Object) types.UID {
-	if owner := metav1.GetControllerOfNoCopy(o); owner != nil {
-		return owner.UID
+// controllerOf returns the UID of a pod's controller; "" for none.
+func controllerOf(pod *corev1.Pod) string {
+	if owner := metav1.GetControllerOfNoCopy(pod); owner != nil {
+		return string(owner.UID)
 	}
 	return ""
 }
 
-// keptFor returns the UID of the ReplicaSet that keeps a pod for last; none if no set does.
-func keptFor(pod *corev1.Pod) []string {
-	if owner := metav1.GetControllerOf(pod); owner != nil && scalein.Kept(pod.Annotations[corev1.PodDeletionCost]) {
-		return []string{string(owner.UID)}
+// keptFor returns the UID of the ReplicaSet that keeps a pod for last; "" if no set does.
+func keptFor(pod *corev1.Pod) string {
+	if scalein.Kept(pod.Annotations[corev1.PodDeletionCost]) {
+		return controllerOf(pod)
 	}
-	return nil
+	return ""
 }
 
 func one(s string) []string {

@@ -14,7 +14,6 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/internal/disruption"
-	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
 	"github.com/slipway-k8s/slipway/launcher/api"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 	"github.com/slipway-k8s/slipway/launcher/drain"
@@ -99,7 +98,7 @@ func (t *Terminator) replace(ctx context.Context, s *scope) (time.Duration, erro
 	}
 	facts := drain.Replacement{
 		Waited: s.now.Sub(have.since), Answered: have.answered, Late: !s.deadline.IsZero() && !s.now.Before(s.deadline),
-		InstanceEnds: instanceEnds(reason), Serving: slices.ContainsFunc(moving, serves), Spare: drain.Spare(s.now, s.ends(reason), longestGrace(pods)),
+		InstanceEnds: instanceEnds(reason), Serving: slices.ContainsFunc(moving, disruption.Serves), Spare: drain.Spare(s.now, s.ends(reason), longestGrace(pods)),
 	}
 	if err := t.launches(ctx, have.claims, &facts); err != nil {
 		return 0, err
@@ -146,12 +145,6 @@ func (s *scope) ends(reason string) time.Time {
 		end = taken
 	}
 	return end
-}
-
-// serves reports whether the pod is Ready and stays so until it is evicted.
-func serves(pod *corev1.Pod) bool {
-	c := conditions.Pod(pod, corev1.PodReady)
-	return pod.DeletionTimestamp == nil && c != nil && c.Status == corev1.ConditionTrue
 }
 
 // longestGrace returns the longest of the pods' grace periods.

@@ -25,8 +25,6 @@ const (
 	// ask about the same controllers. A count that is used again only grows, with the evictions since.
 	countedFor    = 500 * time.Millisecond
 	countedPerPod = 100 * time.Microsecond
-	// evictedFor is how long an eviction is remembered, longer than it counts.
-	evictedFor = time.Minute
 )
 
 // takesTurns reports whether the evictions of a termination can wait for other pods to be Ready: slipway itself chose the moment.
@@ -41,9 +39,9 @@ type turns struct {
 	// reader reads the cache.
 	reader client.Reader
 
-	mu sync.Mutex
-	// evicted is by the UID of the pod as well.
-	counts  map[workload]counted
+	mu     sync.Mutex
+	counts map[workload]counted
+	// evicted is when pods were evicted, by their UIDs, as long as that counts.
 	evicted map[workload]map[types.UID]time.Time
 }
 
@@ -51,6 +49,10 @@ type turns struct {
 type workload struct {
 	namespace string
 	uid       types.UID
+}
+
+func workloadOf(pod *corev1.Pod, owner *metav1.OwnerReference) workload {
+	return workload{namespace: pod.Namespace, uid: owner.UID}
 }
 
 type counted struct {
@@ -64,11 +66,11 @@ func newTurns(cache client.Reader) *turns {
 
 // take reports whether the pod may be evicted now, and counts it as away if so. Otherwise it returns the controller whose other pods it waits for.
 func (t *turns) take(ctx context.Context, pod *corev1.Pod, now time.Time) (waitsFor *metav1.OwnerReference, err error) {
-	owner := disruption.Serves(pod)
+	owner := disruption.ServingOwner(pod)
 	if owner == nil {
 		return nil, nil
 	}
-	key := workload{namespace: pod.Namespace, uid: owner.UID}
+	key := workloadOf(pod, owner)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	count, ok := t.counts[key]
@@ -101,7 +103,7 @@ func (t *turns) giveBack(pod *corev1.Pod) {
 	if owner == nil {
 		return
 	}
-	key := workload{namespace: pod.Namespace, uid: owner.UID}
+	key := workloadOf(pod, owner)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.evicted[key], pod.UID)
@@ -111,7 +113,7 @@ func (t *turns) giveBack(pod *corev1.Pod) {
 // forget drops what no longer counts. The caller holds mu.
 func (t *turns) forget(now time.Time) {
 	for owner, pods := range t.evicted {
-		maps.DeleteFunc(pods, func(_ types.UID, at time.Time) bool { return now.Sub(at) > evictedFor })
+		maps.DeleteFunc(pods, func(_ types.UID, at time.Time) bool { return now.Sub(at) >= disruption.ReplacedWithin })
 		if len(pods) == 0 {
 			delete(t.evicted, owner)
 		}
