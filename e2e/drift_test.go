@@ -119,6 +119,20 @@ func (w *world) releaseImages(class *awsv1.EC2NodeClass) {
 	}
 }
 
+// namesOf returns the names of NodeClaims.
+func namesOf(claims []observe.Claim) map[string]bool {
+	out := map[string]bool{}
+	for _, c := range claims {
+		out[c.Object.Name] = true
+	}
+	return out
+}
+
+// anyOf reports whether any of the NodeClaims has one of the names.
+func anyOf(claims []observe.Claim, names map[string]bool) bool {
+	return slices.ContainsFunc(claims, func(c observe.Claim) bool { return names[c.Object.Name] })
+}
+
 // New AMIs: the fleet is replaced in parallel, never more nodes at a time than the budget allows, while the Deployment keeps the
 // availability that its PodDisruptionBudget asks for.
 func TestDriftedImageRollsWithinItsBudget(t *testing.T) {
@@ -140,21 +154,13 @@ func TestDriftedImageRollsWithinItsBudget(t *testing.T) {
 	w.deployment("web", n, w.podSpec("300m", "512Mi", apart("web")))
 	w.awaitRunning(n)
 	w.await(t, "all pods to be ready", func() bool { return w.ready() == n })
-	old := map[string]bool{}
-	for _, c := range w.claimsOf("drift") {
-		old[c.Object.Name] = true
-	}
+	old := namesOf(w.claimsOf("drift"))
 	w.releaseImages(class)
 	most := 0
 	w.await(t, "every node to be one with the new AMI", func() bool {
 		most = max(most, w.disrupted("drift"))
 		claims := w.claimsOf("drift")
-		for _, c := range claims {
-			if old[c.Object.Name] {
-				return false
-			}
-		}
-		return len(claims) == n && w.ready() == n
+		return !anyOf(claims, old) && len(claims) == n && w.ready() == n
 	})
 	if fewest := observe.FewestReady(w.web(), n); fewest < n-2 {
 		t.Errorf("%d pods were Ready at the worst moment, the PodDisruptionBudget lets two be away", fewest)
@@ -184,16 +190,12 @@ func TestDriftLeavesADeploymentServing(t *testing.T) {
 	w.deployment("web", n, w.podSpec("800m", "512Mi", nil))
 	w.awaitRunning(n)
 	w.await(t, "all pods to be ready", func() bool { return w.ready() == n })
-	old := map[string]bool{}
-	for _, c := range w.claimsOf(w.name) {
-		old[c.Object.Name] = true
-	}
+	old := namesOf(w.claimsOf(w.name))
 	w.releaseImages(class)
 	most := 0
 	w.await(t, "every node to be one with the new AMI", func() bool {
 		most = max(most, w.disrupted(w.name))
-		claims := w.claimsOf(w.name)
-		return !slices.ContainsFunc(claims, func(c observe.Claim) bool { return old[c.Object.Name] }) && w.ready() == n
+		return !anyOf(w.claimsOf(w.name), old) && w.ready() == n
 	})
 	if most < 2 {
 		t.Errorf("at most %d of %d nodes were disrupted at one time: nothing is shown", most, len(old))
