@@ -33,7 +33,7 @@ type Args struct {
 	// GangTimeout is how long the pods of a gang (label slipway.dev/gang, size slipway.dev/gang-size) wait for those that it
 	// lacks before that is reported on them; they hold no other pod back. Default 30s.
 	GangTimeout *metav1.Duration `json:"gangTimeout,omitempty"`
-	// PlanTimeout is how long one plan may take before its batch is halved. Default 5s.
+	// PlanTimeout is how long one plan may take. A plan for capacity buffers has a tenth of it, and a question of consolidation a fifth. Default 5s.
 	PlanTimeout *metav1.Duration `json:"planTimeout,omitempty"`
 	// PromiseTimeout is when a promised pod is released of which the launcher reports nothing more: above the launcher's own join
 	// deadline. Default 6m.

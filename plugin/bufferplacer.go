@@ -27,8 +27,9 @@ const (
 	// buffersGiveWay is how long capacity buffers wait for pods that wait for a plan.
 	buffersGiveWay = 2 * time.Second
 	buffersPoll    = 50 * time.Millisecond
-	// buffersAtMost bounds the planning for the buffers of one namespace, and buffersPerPod what each pod adds: pods that come meanwhile wait.
-	buffersAtMost = 500 * time.Millisecond
+	// buffersShare of planTimeout bounds the planning for the buffers of one namespace, half a second by default, and buffersPerPod is what each pod
+	// adds: pods that come meanwhile wait.
+	buffersShare  = 10
 	buffersPerPod = time.Millisecond
 	// buffersAfter is for how long no buffer is planned after a plan for one, as a multiple of the time that it took: buffers take a fifth of
 	// the planner's time at most.
@@ -41,8 +42,9 @@ const (
 
 // bufferPlacer finds room for the pods of capacity buffers, as the launcher asks. The planner's goroutine alone uses it.
 type bufferPlacer struct {
-	// provisioner has a timeout of its own.
+	// provisioner has a timeout of its own: atMost and what each pod adds.
 	provisioner provisioner
+	atMost      time.Duration
 	inbox       *inbox
 	table       *buffers.Table
 	templates   bufferTemplates
@@ -58,7 +60,7 @@ type bufferPlacer struct {
 
 func newBufferPlacer(p *plannerParts, from *provisioner, publish func()) *bufferPlacer {
 	return &bufferPlacer{
-		provisioner: *from, inbox: p.inbox, table: p.buffers, parts: p, publish: publish, cordoned: map[string]time.Time{},
+		provisioner: *from, atMost: from.timeout / buffersShare, inbox: p.inbox, table: p.buffers, parts: p, publish: publish, cordoned: map[string]time.Time{},
 		templates: bufferTemplates{rules: p.objects.rules, known: map[string]map[string]bufferTemplate{}},
 	}
 }
@@ -184,7 +186,7 @@ func (b *bufferPlacer) planAll(ctx context.Context, states []*bufferState, of pu
 		return
 	}
 	klog.FromContext(ctx).Error(err, "Capacity buffers could not be planned together", "buffers", len(states))
-	for end := time.Now().Add(divideWithin * buffersAtMost); len(states) > 0; states = states[1:] {
+	for end := time.Now().Add(divideWithin * b.atMost); len(states) > 0; states = states[1:] {
 		s := states[:1]
 		if time.Now().Before(end) {
 			err = b.plan(ctx, s[0].todo, s, of)
@@ -198,7 +200,7 @@ func (b *bufferPlacer) planAll(ctx context.Context, states []*bufferState, of pu
 
 // planStandby plans standby buffers, each by itself on nodes of its own. What is not planned in time keeps its room until the launcher asks again.
 func (b *bufferPlacer) planStandby(ctx context.Context, states []*bufferState) {
-	end := time.Now().Add(buffersAtMost)
+	end := time.Now().Add(b.atMost)
 	for _, s := range states {
 		one, err := []*bufferState{s}, errors.New("the other buffers of the namespace took all of the time")
 		if time.Now().Before(end) {
@@ -267,7 +269,7 @@ func (b *bufferPlacer) plan(ctx context.Context, entries []intake.Entry, states 
 	if len(entries) == 0 {
 		return nil
 	}
-	b.provisioner.timeout = buffersAtMost + time.Duration(len(entries))*buffersPerPod
+	b.provisioner.timeout = b.atMost + time.Duration(len(entries))*buffersPerPod
 	w, err := b.provisioner.attempt(ctx, entries, of)
 	if err != nil {
 		return err

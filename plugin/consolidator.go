@@ -32,9 +32,9 @@ const (
 	giveWayPoll   = 20 * time.Millisecond
 	// decideAtMost bounds one decision.
 	decideAtMost = 50 * time.Second
-	// askAtMost bounds the planning of one question, and askPerPod what each pod of it adds: a plan that is cut short moves
-	// fewer pods. 1,000 pods are planned in half a second.
-	askAtMost = time.Second
+	// askShare of planTimeout bounds the planning of one question, a second by default, and askPerPod is what each pod of it adds: a plan that is
+	// cut short moves fewer pods. 1,000 pods are planned in half a second.
+	askShare  = 5
 	askPerPod = 2 * time.Millisecond
 	// restAfter is for how long consolidation rests after a decision, as a multiple of what its planning took: whatever runs in the
 	// cluster, it takes a fifth of a CPU at most.
@@ -49,8 +49,10 @@ type consolidatorConfig struct {
 	needs *needs
 	// planning makes and verifies the plans.
 	planning *provision.Provisioner
-	link     *link.Link
-	metrics  *metrics
+	// askAtMost bounds the planning of one question, but for what its pods add.
+	askAtMost time.Duration
+	link      *link.Link
+	metrics   *metrics
 }
 
 // consolidator decides which nodes to give up, in a goroutine of its own: it works on a snapshot, promises nothing, and gives
@@ -290,7 +292,7 @@ func (a *asker) ask(ctx context.Context, gone, avoid []string) (consolidate.Answ
 	req.Now = time.Now()
 	req.Cluster.Snapshot, req.Cluster.Going, req.Cluster.Kept = a.snapshot.Snapshot, setOf(gone), allOn(a.reserved.On, a.buffers.On)
 	req.Cluster.Room = func(name string) bool { return !a.terminating[name] && !slices.Contains(avoid, name) }
-	within, cancel := context.WithTimeout(ctx, askAtMost+time.Duration(len(entries))*askPerPod)
+	within, cancel := context.WithTimeout(ctx, a.askAtMost+time.Duration(len(entries))*askPerPod)
 	defer cancel()
 	result, err := a.planning.Provision(within, req)
 	if err != nil {

@@ -74,7 +74,7 @@ func newCore(ctx context.Context, c coreConfig) (*core, error) {
 		objects: c.objects, profiles: served,
 	}
 	status := podstatus.New(podstatus.Config{Client: s.Client, Pods: c.objects.pods, Recorder: s.Recorder, Karpenter: cmp.Or(s.Karpenter, s.Recorder), Adopts: served.adopts})
-	consolidator := newConsolidator(consolidatorConfig{queue: q, needs: needs, planning: beside, link: to, metrics: c.metrics})
+	consolidator := newConsolidator(consolidatorConfig{queue: q, needs: needs, planning: beside, askAtMost: c.args.PlanTimeout.Duration / askShare, link: to, metrics: c.metrics})
 	parts := plannerParts{
 		coreConfig: c, queue: q, link: to, planning: planning, needs: needs, status: status, consolidator: consolidator,
 		view: catalogview.New(), unplaced: pending.New(), snapshot: q.newSnapshot(), buffers: buffers.NewTable(),

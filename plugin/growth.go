@@ -96,7 +96,7 @@ func (c *consolidator) keepExpected(ctx context.Context, d decision) error {
 		info, err := c.snapshot.Get(name)
 		return err == nil && !going[name] && slices.ContainsFunc(info.GetPods(), func(p fwk.PodInfo) bool { return disruption.Occupies(p.GetPod()) })
 	}
-	within, cancel := context.WithTimeout(ctx, askAtMost)
+	within, cancel := context.WithTimeout(ctx, c.askAtMost)
 	defer cancel()
 	result, err := c.planning.Provision(within, req)
 	if err != nil {

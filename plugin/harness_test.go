@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -55,7 +56,8 @@ type harness struct {
 }
 
 type harnessOptions struct {
-	// args of NodeLaunch, YAML lines; for nil batches close when they are complete, and never for the time they take.
+	// args of NodeLaunch, YAML lines; for nil batches close when they are complete, and never for the time they take. No plan is cut short on a busy
+	// machine but where planTimeout is given.
 	args []string
 	// absent leaves the launcher's socket closed.
 	absent bool
@@ -79,6 +81,9 @@ func start(tb testing.TB, o harnessOptions) *harness {
 	}
 	if o.args == nil {
 		o.args = []string{"batchIdle: 1m", "batchMax: 2m"}
+	}
+	if !slices.ContainsFunc(o.args, func(line string) bool { return strings.HasPrefix(line, "planTimeout:") }) {
+		o.args = append(slices.Clone(o.args), "planTimeout: 2m")
 	}
 	if !o.absent {
 		h.launcher.serve(tb)
