@@ -64,6 +64,8 @@ type catalogUpdates struct {
 	catalogUpdatesConfig
 
 	unanswered unanswered
+	// doubted are pods of requests that were not answered: the next full state shows which of their promises are recorded.
+	doubted []types.UID
 	// awaited is how many nodes are awaited in the scheduler's cache, to release the pods that are promised them.
 	awaited atomic.Int64
 }
@@ -132,6 +134,7 @@ func (c *catalogUpdates) apply(ctx context.Context, u link.Update, now time.Time
 // it. They have to show soon, as any.
 func (c *catalogUpdates) resync(ctx context.Context, u link.Update, now time.Time) {
 	c.view.Resync(u.Opened)
+	c.settle(u.State, now)
 	known := func(name string) bool { return c.view.Knows(name) || c.unanswered.claims[name] }
 	c.metrics.release("unknown", c.promises.ReleaseUnknown(known, u.Opened), c.promises)
 	for _, name := range u.Changed {
@@ -140,6 +143,32 @@ func (c *catalogUpdates) resync(ctx context.Context, u link.Update, now time.Tim
 	if c.view.Synced() {
 		c.begins.restore()
 	}
+}
+
+// settle ends the doubt about requests that were not answered: promises that the full state does not list were not recorded, and are released.
+func (c *catalogUpdates) settle(state catalog.State, now time.Time) {
+	if len(c.doubted) == 0 || !c.view.Synced() {
+		return
+	}
+	listed := map[types.UID]string{}
+	for name, n := range state.InFlight {
+		for _, ref := range n.Pods {
+			listed[types.UID(ref.UID)] = name
+		}
+	}
+	var lost []types.UID
+	for _, uid := range c.doubted {
+		switch p, held := c.promises.Get(uid); {
+		case !held:
+		case listed[uid] != p.NodeClaim:
+			lost = append(lost, uid)
+		default:
+			c.delays.launchedFor(p.NodeClaim, []catalog.PodRef{p.Pod}, c.queue.objects.pod, now)
+			c.status.Report(podstatus.Note{Pod: p.Pod, Message: explain.Place(p.Message)})
+		}
+	}
+	c.doubted = nil
+	c.metrics.release("unsent", c.promises.Release(lost...), c.promises)
 }
 
 // onInFlight applies an in-flight node that is new or changed. Pods that it newly lists are promised to it: another leader has put

@@ -92,46 +92,6 @@ func (h *harness) warned(text string) bool {
 	}
 }
 
-// A launcher that dies in the middle of a launch has recorded all of it or nothing: the full state shows which.
-func TestUnansweredLaunch(t *testing.T) {
-	t.Parallel()
-	h := start(t, harnessOptions{
-		objects: []runtime.Object{newNode("full", "100m", nil)},
-		prepare: func(l *testLauncher) { l.away = true },
-	})
-	h.pod("a", nil)
-	h.eventually("a try", func() bool { return h.launcher.missed() > 1 })
-	h.launcher.back()
-	h.eventually("the launch", func() bool { return h.launcher.podNames()["a"] == 1 })
-}
-
-// A full state that was made while a launch was being recorded lacks its claims: their pods stay promised all the same, and are not
-// planned for a second time.
-func TestFullStateFromBeforeTheAnswer(t *testing.T) {
-	t.Parallel()
-	var once sync.Once
-	h := start(t, harnessOptions{
-		objects: []runtime.Object{newNode("full", "100m", nil)},
-		prepare: func(l *testLauncher) {
-			l.silent = true
-			l.before = func() { once.Do(l.reconnect) }
-		},
-	})
-	h.pod("a", nil)
-	h.eventually("the launch", func() bool { return h.launcher.podNames()["a"] > 0 })
-	// What the new stream sends next is applied after its full state.
-	h.pod("amd", func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"kubernetes.io/arch": "amd64"} })
-	h.eventually("the reason", func() bool { return strings.Contains(h.message("amd"), "NodePool default") })
-	h.launcher.offerAMD()
-	h.eventually("a launch of what is offered since", func() bool { return h.launcher.podNames()["amd"] == 1 })
-	if n := h.metric("slipway_released_pods_total", "unknown"); n != 0 {
-		t.Errorf("%v promises were released because the launcher did not know them", n)
-	}
-	if n := h.launcher.podNames()["a"]; n != 1 {
-		t.Errorf("the pod was launched for %d times", n)
-	}
-}
-
 // A failed launch lets its pods go and they are planned again at once.
 func TestFailedLaunchIsPlannedAgain(t *testing.T) {
 	t.Parallel()

@@ -38,6 +38,10 @@ type testLauncher struct {
 	silent bool
 	// away makes Launch fail.
 	away bool
+	// unsaid makes Launch fail for requests that it has recorded, but for the claims that it refuses.
+	unsaid bool
+	// opens, where it is set, is received from before a catalog stream that is opened gets its full state.
+	opens chan struct{}
 	// before is called, if it is set, when a launch has come and before anything of it is recorded.
 	before func()
 	// streams counts the catalog streams that were opened.
@@ -109,6 +113,16 @@ func instanceTypes() []*api.InstanceType {
 
 func (l *testLauncher) WatchCatalog(_ *api.WatchCatalogRequest, s grpc.ServerStreamingServer[api.CatalogUpdate]) error {
 	updates := make(chan *api.CatalogUpdate, 1000)
+	l.mu.Lock()
+	opens := l.opens
+	l.mu.Unlock()
+	if opens != nil {
+		select {
+		case <-opens:
+		case <-s.Context().Done():
+			return nil
+		}
+	}
 	l.mu.Lock()
 	full := &api.CatalogUpdate{Generation: 1, Full: true, Version: l.version, NodePools: l.pools, InstanceTypes: l.types}
 	for _, n := range l.inFlight {
@@ -205,6 +219,9 @@ func (l *testLauncher) Launch(_ context.Context, req *api.LaunchRequest) (*api.L
 		}
 		l.inFlight[p.GetNodeClaim()] = n
 		l.publish(func() *api.CatalogUpdate { return &api.CatalogUpdate{InFlight: []*api.InFlightNode{n}} })
+	}
+	if l.unsaid {
+		return nil, status.Error(codes.Unavailable, "unsaid")
 	}
 	return resp, nil
 }

@@ -199,17 +199,18 @@ func send(ctx context.Context, to launcher, req *api.LaunchRequest) (*api.Launch
 	}
 }
 
-// unsent releases the pods. What the launcher may have recorded shows in the full state of a stream that is opened from now on,
-// before which nothing is planned.
+// unsent leaves the pods promised until it is known what the launcher has recorded: pods of a recorded claim that were planned again would be
+// bound twice. It shows in the full state of a stream that is opened from now on, before which nothing is planned.
 func (s *launchSender) unsent(ctx context.Context, w *work, err error) {
 	klog.FromContext(ctx).Error(err, "The launcher did not answer; its full state will show what it has recorded")
 	s.view.Distrust(time.Now())
 	s.link.Resync()
-	uids := make([]types.UID, len(w.entries))
-	for i, e := range w.entries {
-		uids[i] = e.Pod.UID
+	for _, e := range w.entries {
+		if p, held := s.promises.Get(e.Pod.UID); held && w.pending() {
+			s.updates.doubted = append(s.updates.doubted, e.Pod.UID)
+			s.status.Report(podstatus.Note{Pod: p.Pod, Message: explain.Unanswered(p.NodeClaim)})
+		}
 	}
-	s.metrics.release("unsent", s.promises.Release(uids...), s.promises)
 }
 
 func refusals(resp *api.LaunchResponse) map[string]*api.Result {

@@ -95,6 +95,11 @@ func Refused(nodeClaim, reason, message string) Message {
 	return Place(fmt.Sprintf("NodeClaim %s was refused: %s: %s; planning again", nodeClaim, reason, message))
 }
 
+// Unanswered returns the message of a pod whose claim the launcher may have recorded: it has not answered.
+func Unanswered(nodeClaim string) Message {
+	return Place(fmt.Sprintf("NodeClaim %s was sent, and the launcher did not answer: it shows what it has recorded once it can be reached", nodeClaim))
+}
+
 // Failed returns the message of a pod whose launch failed. The pod is planned again.
 func Failed(nodeClaim, reason, message string) Message {
 	return Place(fmt.Sprintf("NodeClaim %s failed: %s: %s; planning again", nodeClaim, reason, message))
