@@ -2,6 +2,8 @@ package disruption
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -18,9 +20,9 @@ const (
 	// ServingPatience is how long a drain waits for pods of a controller to be Ready before it takes more of them, and how long a pod that is
 	// not Ready counts as one that will be.
 	ServingPatience = 5 * time.Minute
-	// ReplacedWithin is how long after an eviction its pod counts as away, whatever is seen: until then its controller has created the
-	// replacement, and it has been seen.
-	ReplacedWithin = 3 * time.Second
+	// ReplacedWithin is how long an evicted pod of which no replacement is seen counts as away. A busy kube-controller-manager takes seconds; one of a
+	// Deployment that was scaled down meanwhile creates none.
+	ReplacedWithin = 30 * time.Second
 )
 
 // Serving counts the pods of one controller.
@@ -51,17 +53,12 @@ func ServingOwner(pod *corev1.Pod) *metav1.OwnerReference {
 
 // ServingOf counts the pods of a controller. evicted is when drains evicted pods of it, by the pod's UID; these may be gone.
 func ServingOf(pods []corev1.Pod, evicted map[types.UID]time.Time, now time.Time) Serving {
-	var out Serving
-	for _, at := range evicted {
-		if now.Sub(at) < ReplacedWithin {
-			out.Pods++
-			out.Away++
-		}
-	}
+	missing := unreplaced(pods, evicted, now)
+	out := Serving{Pods: len(missing), Away: len(missing)}
 	for i := range pods {
 		pod := &pods[i]
-		switch at, was := evicted[pod.UID]; {
-		case Terminal(pod), was && now.Sub(at) < ReplacedWithin:
+		switch {
+		case Terminal(pod), missing[pod.UID]:
 		case pod.DeletionTimestamp != nil:
 			// A ReplicaSet creates the replacement at once, which is counted. A StatefulSet waits until the pod has ended.
 			if ownedBy(pod, "apps/v1", "StatefulSet") {
@@ -73,6 +70,36 @@ func ServingOf(pods []corev1.Pod, evicted map[types.UID]time.Time, now time.Time
 			if !conditions.PodIs(pod, corev1.PodReady) && now.Sub(unreadySince(pod)) < ServingPatience {
 				out.Away++
 			}
+		}
+	}
+	return out
+}
+
+// unreplaced returns the evicted pods of which no replacement is seen yet: each pod that was created since stands for one of them.
+func unreplaced(pods []corev1.Pod, evicted map[types.UID]time.Time, now time.Time) map[types.UID]bool {
+	out := map[types.UID]bool{}
+	if len(evicted) == 0 {
+		return out
+	}
+	var created []time.Time
+	for i := range pods {
+		if _, was := evicted[pods[i].UID]; !was {
+			created = append(created, pods[i].CreationTimestamp.Time)
+		}
+	}
+	slices.SortFunc(created, time.Time.Compare)
+	for _, uid := range slices.SortedFunc(maps.Keys(evicted), func(a, b types.UID) int { return evicted[a].Compare(evicted[b]) }) {
+		at := evicted[uid]
+		// The API server cuts off the fraction of the second.
+		before := func(c time.Time) bool { return c.Before(at.Truncate(time.Second)) }
+		for len(created) > 0 && before(created[0]) {
+			created = created[1:]
+		}
+		switch {
+		case len(created) > 0:
+			created = created[1:]
+		case now.Sub(at) < ReplacedWithin:
+			out[uid] = true
 		}
 	}
 	return out

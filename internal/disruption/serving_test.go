@@ -24,7 +24,7 @@ func servingPod(name, kind string, ready bool, since time.Time) corev1.Pod {
 	return pod
 }
 
-// What counts as away: a pod that is not Ready yet, one of a StatefulSet until it has ended, and one that was evicted a moment ago whatever is seen.
+// What counts as away: a pod that is not Ready yet, one of a StatefulSet until it has ended, and one that was evicted and has no replacement yet.
 func TestServingOf(t *testing.T) {
 	now := epoch().Add(time.Hour)
 	ready := servingPod("ready", "ReplicaSet", true, epoch())
@@ -36,6 +36,8 @@ func TestServingOf(t *testing.T) {
 	unseen.Status.Conditions = nil
 	unseen.CreationTimestamp = metav1.NewTime(now.Add(-time.Second))
 	ending, endingOfSet := servingPod("ending", "ReplicaSet", true, epoch()), servingPod("ending", "StatefulSet", true, epoch())
+	replacement := servingPod("replacement", "ReplicaSet", true, now)
+	replacement.CreationTimestamp = metav1.NewTime(now.Add(-9 * time.Second).Truncate(time.Second))
 	ending.DeletionTimestamp, endingOfSet.DeletionTimestamp = &metav1.Time{Time: now}, &metav1.Time{Time: now}
 
 	for _, c := range []struct {
@@ -48,7 +50,15 @@ func TestServingOf(t *testing.T) {
 		{pods: []corev1.Pod{ready, endingOfSet}, want: disruption.Serving{Pods: 2, Away: 1}},
 		{pods: []corev1.Pod{ready}, evicted: map[types.UID]time.Time{"gone": now.Add(-time.Second)}, want: disruption.Serving{Pods: 2, Away: 1}},
 		{pods: []corev1.Pod{ready}, evicted: map[types.UID]time.Time{"ready": now}, want: disruption.Serving{Pods: 1, Away: 1}},
-		{pods: []corev1.Pod{ready, ending}, evicted: map[types.UID]time.Time{"ending": now.Add(-10 * time.Second)}, want: disruption.Serving{Pods: 1}},
+		{pods: []corev1.Pod{ready, ending}, evicted: map[types.UID]time.Time{"ending": now.Add(-time.Minute)}, want: disruption.Serving{Pods: 1}},
+		{pods: []corev1.Pod{ready, ending}, evicted: map[types.UID]time.Time{"ending": now.Add(-20 * time.Second)}, want: disruption.Serving{Pods: 2, Away: 1}},
+		{pods: []corev1.Pod{ready, ending, replacement}, evicted: map[types.UID]time.Time{"ending": now.Add(-9 * time.Second)}, want: disruption.Serving{Pods: 2}},
+		{
+			pods:    []corev1.Pod{ready, replacement},
+			evicted: map[types.UID]time.Time{"first": now.Add(-10 * time.Second), "second": now.Add(-9 * time.Second)},
+			want:    disruption.Serving{Pods: 3, Away: 1},
+		},
+		{pods: []corev1.Pod{replacement}, evicted: map[types.UID]time.Time{"later": now.Add(-7 * time.Second)}, want: disruption.Serving{Pods: 2, Away: 1}},
 	} {
 		if got := disruption.ServingOf(c.pods, c.evicted, now); got != c.want {
 			t.Errorf("of %d pods, evicted %v: %+v, want %+v", len(c.pods), c.evicted, got, c.want)
