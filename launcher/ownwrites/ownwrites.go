@@ -61,7 +61,9 @@ func (c *Client) Get(ctx context.Context, key client.ObjectKey, obj client.Objec
 	if err := c.Client.Get(ctx, key, obj, opts...); err != nil {
 		return err
 	}
-	c.renew(obj)
+	var all client.GetOptions
+	all.ApplyOptions(opts)
+	c.renew(obj, shares(all.UnsafeDisableDeepCopy))
 	return nil
 }
 
@@ -70,18 +72,21 @@ func (c *Client) List(ctx context.Context, list client.ObjectList, opts ...clien
 	if err := c.Client.List(ctx, list, opts...); err != nil {
 		return err
 	}
+	var all client.ListOptions
+	all.ApplyOptions(opts)
+	share := shares(all.UnsafeDisableDeepCopy)
 	// The items are copies of their own, whose maps and slices may be the cache's: renew replaces them and changes none.
 	switch l := list.(type) {
 	case *karpv1.NodeClaimList:
 		if c.any() {
 			for i := range l.Items {
-				c.renew(&l.Items[i])
+				c.renew(&l.Items[i], share)
 			}
 		}
 	case *corev1.NodeList:
 		if c.any() {
 			for i := range l.Items {
-				c.renew(&l.Items[i])
+				c.renew(&l.Items[i], share)
 			}
 		}
 	}
@@ -95,8 +100,11 @@ func (c *Client) any() bool {
 	return len(c.written) > 0
 }
 
-// renew replaces an object by what was written of it later.
-func (c *Client) renew(obj client.Object) {
+// shares reports whether the caller shares what it reads with others, and changes none of it.
+func shares(unsafe *bool) bool { return unsafe != nil && *unsafe }
+
+// renew replaces an object by what was written of it later: by a copy, or by the same maps and slices where these are shared.
+func (c *Client) renew(obj client.Object, share bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	own, ok := c.written[obj.GetUID()]
@@ -107,18 +115,22 @@ func (c *Client) renew(obj client.Object) {
 		delete(c.written, obj.GetUID())
 		return
 	}
-	copyInto(own.object, obj)
+	copyInto(own.object, obj, share)
 }
 
 // copyInto copies an object into another of its type.
-func copyInto(from, to client.Object) {
+func copyInto(from, to client.Object, share bool) {
 	switch from := from.(type) {
 	case *karpv1.NodeClaim:
-		if to, ok := to.(*karpv1.NodeClaim); ok {
+		if to, ok := to.(*karpv1.NodeClaim); ok && share {
+			*to = *from
+		} else if ok {
 			from.DeepCopyInto(to)
 		}
 	case *corev1.Node:
-		if to, ok := to.(*corev1.Node); ok {
+		if to, ok := to.(*corev1.Node); ok && share {
+			*to = *from
+		} else if ok {
 			from.DeepCopyInto(to)
 		}
 	}

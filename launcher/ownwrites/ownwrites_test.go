@@ -135,6 +135,27 @@ func TestOwnWritesAreRead(t *testing.T) {
 	}
 }
 
+// Who reads a list as it is in the cache shares the own write as well; all others have copies.
+func TestListsShareOwnWrites(t *testing.T) {
+	l, c := newWorld(t)
+	l.catchUp(t)
+	status(t, c)
+	read := func(opts ...client.ListOption) *metav1.Condition {
+		list := &karpv1.NodeClaimList{}
+		if err := c.List(t.Context(), list, opts...); err != nil || len(list.Items) != 1 || !launched(&list.Items[0]) {
+			t.Fatalf("the own write is not in the list %+v, %v", list.Items, err)
+		}
+		return (*metav1.Condition)(&list.Items[0].Status.Conditions[0])
+	}
+	own, other, shared, again := read(), read(), read(client.UnsafeDisableDeepCopy), read(client.UnsafeDisableDeepCopy)
+	if own == other || own == shared {
+		t.Error("a reader that may change what it reads shares it with another")
+	}
+	if shared != again {
+		t.Error("readers that change nothing have copies")
+	}
+}
+
 // What others write later counts, and so does an end.
 func TestLaterVersionsCount(t *testing.T) {
 	l, c := newWorld(t)

@@ -24,6 +24,7 @@ func TestFolderOfTheSocket(t *testing.T) {
 	if err := os.Chmod(open, 0o777); err != nil {
 		t.Fatal(err)
 	}
+	// serve serves until the socket is there, or until it fails.
 	serve := func(socket string) error {
 		c := w.config
 		c.Socket = socket
@@ -31,8 +32,16 @@ func TestFolderOfTheSocket(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
+		go func() {
+			for ctx.Err() == nil {
+				if _, err := os.Stat(socket); err == nil {
+					cancel()
+				}
+				time.Sleep(time.Millisecond)
+			}
+		}()
 		return s.Run(ctx)
 	}
 	if err := serve(filepath.Join(open, "a.sock")); err == nil || !strings.Contains(err.Error(), open+" (mode 0777), expected 0700") {
