@@ -76,6 +76,7 @@ func TestNodeOverlay(t *testing.T) {
 	w.await(t, "an Event on the NodeOverlay in conflict", func() bool { return len(w.eventsAbout("node-overlay-endless", nodeoverlay.ReasonNotApplied)) > 0 })
 	w.deployment("web", 1, w.podSpec("1", "1Gi", nil))
 	w.awaitRunning(1)
+	w.await(t, "the node to be initialized", func() bool { return w.claimsOf(w.name)[0].Initialized.Seen() })
 	claim := w.claimsOf(w.name)[0].Object
 	cost, _ := catalog.ParseCost(claim.Annotations[catalog.CostAnnotation])
 	if claim.Labels[corev1.LabelInstanceTypeStable] != "m6i.large" || math.Abs(cost.Instance-0.001) > 1e-6 || cost.Volumes <= 0 ||

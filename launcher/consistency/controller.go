@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
 	"github.com/slipway-k8s/slipway/launcher/announce"
 	"github.com/slipway-k8s/slipway/launcher/leadership"
 )
@@ -90,15 +91,15 @@ func (c *Controller) reconcile(ctx context.Context, req reconcile.Request) (reco
 		c.forget(req.Name)
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	if claim.Status.ProviderID == "" || claim.Status.NodeName == "" || !c.config.Ours(claim) {
-		return reconcile.Result{}, nil
+	if !conditions.ClaimIs(claim, karpv1.ConditionTypeInitialized) || claim.Status.NodeName == "" || !c.config.Ours(claim) {
+		return reconcile.Result{}, nil // The claim changes when its node is initialized.
 	}
 	if left := c.due(claim); left > 0 {
 		return reconcile.Result{RequeueAfter: left}, nil
 	}
 	node := &corev1.Node{}
 	if err := c.config.Client.Get(ctx, client.ObjectKey{Name: claim.Status.NodeName}, node); err != nil {
-		return reconcile.Result{}, client.IgnoreNotFound(err) // The claim changes when the node comes.
+		return reconcile.Result{}, client.IgnoreNotFound(err) // A user deleted it: the end of its NodeClaim follows.
 	}
 	if err := c.report(ctx, claim, Issues(claim, node)); err != nil {
 		return reconcile.Result{}, err
@@ -107,12 +108,15 @@ func (c *Controller) reconcile(ctx context.Context, req reconcile.Request) (reco
 	return reconcile.Result{RequeueAfter: period}, nil
 }
 
-// due returns how long the next comparison is away.
+// due returns how long the next comparison is away. The condition shows when the first one was.
 func (c *Controller) due(claim *karpv1.NodeClaim) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if last := c.scanned[claim.Name]; last.uid == claim.UID {
 		return period - time.Since(last.at)
+	}
+	if first := claim.StatusConditions().Get(karpv1.ConditionTypeConsistentStateFound); first != nil && !first.IsUnknown() {
+		return period - time.Since(first.LastTransitionTime.Time)
 	}
 	return 0
 }
@@ -132,20 +136,30 @@ func (c *Controller) forget(name string) {
 // report writes the condition, and an Event and a log line for each issue.
 func (c *Controller) report(ctx context.Context, claim *karpv1.NodeClaim, issues []string) error {
 	before := claim.DeepCopy()
-	if len(issues) == 0 {
-		claim.StatusConditions().SetTrue(karpv1.ConditionTypeConsistentStateFound)
-	} else {
-		claim.StatusConditions().SetFalse(karpv1.ConditionTypeConsistentStateFound, reasonFalse, "Consistency Check Failed")
-	}
+	SetCondition(claim, issues)
 	if !equality.Semantic.DeepEqual(before.Status, claim.Status) {
 		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 		if err := c.config.Client.Status().Patch(ctx, claim, patch); err != nil {
 			return client.IgnoreNotFound(fmt.Errorf("writing status of NodeClaim %s: %w", claim.Name, err))
 		}
 	}
+	Report(ctx, c.config.Events, claim, issues)
+	return nil
+}
+
+// SetCondition sets the condition ConsistentStateFound.
+func SetCondition(claim *karpv1.NodeClaim, issues []string) {
+	if len(issues) == 0 {
+		claim.StatusConditions().SetTrue(karpv1.ConditionTypeConsistentStateFound)
+	} else {
+		claim.StatusConditions().SetFalse(karpv1.ConditionTypeConsistentStateFound, reasonFalse, "Consistency Check Failed")
+	}
+}
+
+// Report records an Event and a log line for each issue.
+func Report(ctx context.Context, events announce.EventRecorder, claim *karpv1.NodeClaim, issues []string) {
 	for _, issue := range issues {
 		klog.FromContext(ctx).Info("failed consistency check", "nodeClaim", klog.KObj(claim), "node", claim.Status.NodeName, "issue", issue)
-		c.config.Events.Eventf(claim, corev1.EventTypeWarning, ReasonFailed, "%s", issue)
+		events.Eventf(claim, corev1.EventTypeWarning, ReasonFailed, "%s", issue)
 	}
-	return nil
 }

@@ -14,12 +14,17 @@ import (
 // enough is the share of an expected resource that a node must have, as in Karpenter.
 const enough = 0.9
 
-// Issues returns, in Karpenter's words, the resources that the claim's pods were planned to request and of which its node has less than nine
-// tenths of what was expected. A claim that is being deleted or that is not initialized has none.
+// Issues returns what the claim's node lacks. A claim that is being deleted or that is not initialized has no issues.
 func Issues(claim *karpv1.NodeClaim, node *corev1.Node) []string {
 	if !claim.DeletionTimestamp.IsZero() || !conditions.ClaimIs(claim, karpv1.ConditionTypeInitialized) {
 		return nil
 	}
+	return Lacking(claim, node)
+}
+
+// Lacking returns, in Karpenter's words, the resources that the claim's pods were planned to request and of which its node has less than nine
+// tenths of what was expected.
+func Lacking(claim *karpv1.NodeClaim, node *corev1.Node) []string {
 	var out []string
 	for name, requested := range claim.Spec.Resources.Requests {
 		have, expected := node.Status.Capacity[name], claim.Status.Capacity[name]

@@ -18,14 +18,16 @@ import (
 	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
+	"github.com/slipway-k8s/slipway/launcher/consistency"
 	"github.com/slipway-k8s/slipway/launcher/index"
 	"github.com/slipway-k8s/slipway/launcher/node"
 	"github.com/slipway-k8s/slipway/launcher/record"
 )
 
 const (
-	// reasonAfter is how long a node is not initialized for one reason until its NodeClaim shows the reason in place of another.
-	reasonAfter = 2 * time.Second
+	// reasonAfter is how long a node is not initialized for one reason until its NodeClaim shows the reason in place of another:
+	// kube-controller-manager removes the taint of a node that was not Ready up to five seconds late.
+	reasonAfter = 6 * time.Second
 	// bindTries is the number of attempts of a binding, and bindAgain the pause between two: all of them fit into the time that the startup
 	// taint stays.
 	bindTries = 5
@@ -271,11 +273,16 @@ func (c *Controller) condition(ctx context.Context, o Observed, d Decision) erro
 // writeConditions writes the decision over the version of the claim that was read, and returns whether there was something to write.
 func (c *Controller) writeConditions(ctx context.Context, o Observed, d Decision) (changed bool, err error) {
 	before := o.Claim.DeepCopy()
-	c.leftOut(ctx, o, setConditions(o, d))
+	leftOut, lacking := setConditions(o, d)
+	c.leftOut(ctx, o, leftOut)
 	if equality.Semantic.DeepEqual(before.Status, o.Claim.Status) {
 		return false, nil
 	}
-	return true, c.config.Client.Status().Patch(ctx, o.Claim, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	err = c.config.Client.Status().Patch(ctx, o.Claim, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	if err == nil {
+		consistency.Report(ctx, c.config.KarpenterEvents, o.Claim, lacking)
+	}
+	return true, err
 }
 
 // asKarpenter returns a logger with the fields of Karpenter's log lines besides ours: alerts match on them (its
@@ -295,8 +302,8 @@ func (c *Controller) leftOut(ctx context.Context, o Observed, n int) {
 }
 
 // setConditions writes a decision into the claim's conditions, with Karpenter's reasons. It returns how many of the node's resources it
-// left out.
-func setConditions(o Observed, d Decision) (leftOut int) {
+// left out, and which the node lacks of what was planned.
+func setConditions(o Observed, d Decision) (leftOut int, lacking []string) {
 	set := o.Claim.StatusConditions()
 	if record.StandbyOf(o.Claim).State == record.StandbyAwake && set.Get(record.ConditionStandby) != nil {
 		set.SetFalse(record.ConditionStandby, record.ReasonWoken, "A pod was promised the node")
@@ -313,11 +320,13 @@ func setConditions(o Observed, d Decision) (leftOut int) {
 	switch {
 	case d.Initialize:
 		set.SetTrue(karpv1.ConditionTypeInitialized)
+		lacking = consistency.Lacking(o.Claim, o.Node) // Before the status says what the node has.
+		consistency.SetCondition(o.Claim, lacking)
 		planned, status := o.Claim.Status.Allocatable, &o.Claim.Status
 		status.Capacity, leftOut = node.Reported(o.Node.Status.Capacity, planned)
 		status.Allocatable, _ = node.Reported(o.Node.Status.Allocatable, planned)
 	case d.Waiting != "":
 		set.SetUnknownWithReason(karpv1.ConditionTypeInitialized, d.Waiting, d.Message)
 	}
-	return leftOut
+	return leftOut, lacking
 }

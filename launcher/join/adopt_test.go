@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -164,6 +165,44 @@ func TestReasonsOfTheConditions(t *testing.T) {
 	w.kubelet("node-1", corev1.ConditionTrue)
 	w.looks(c, 2)
 	want(karpv1.ConditionTypeInitialized, karpv1.ConditionTypeInitialized)
+}
+
+// A node with less than its pods were planned to request says so when it is initialized, in the same write.
+func TestSmallNodeIsTold(t *testing.T) {
+	for have, want := range map[string]metav1.ConditionStatus{"2": metav1.ConditionTrue, "1": metav1.ConditionFalse} {
+		t.Run(have, func(t *testing.T) {
+			w := newWorld(t)
+			claim := w.claim(time.Minute)
+			claim.Status.Capacity = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")}
+			if err := w.api.Status().Update(t.Context(), claim); err != nil {
+				t.Fatal(err)
+			}
+			claim.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1500m")}
+			if err := w.api.Update(t.Context(), claim); err != nil {
+				t.Fatal(err)
+			}
+			c := w.controller()
+			w.looks(c, 2)
+			node := w.node("node-1")
+			node.Status.Capacity = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(have)}
+			if err := w.api.Status().Update(t.Context(), node); err != nil {
+				t.Fatal(err)
+			}
+			w.kubelet("node-1", corev1.ConditionTrue)
+			for !w.current().StatusConditions().Get(karpv1.ConditionTypeInitialized).IsTrue() {
+				w.looks(c, 1)
+			}
+			if got := w.current().StatusConditions().Get(karpv1.ConditionTypeConsistentStateFound); got.GetStatus() != want {
+				t.Errorf("the condition is %+v, want %s", got, want)
+			}
+			told := slices.ContainsFunc(w.trace, func(line string) bool {
+				return strings.Contains(line, "FailedConsistencyCheck: expected 2 of resource cpu, but found 1")
+			})
+			if told != (want == metav1.ConditionFalse) {
+				t.Errorf("the Event was recorded: %t", told)
+			}
+		})
+	}
 }
 
 // What is bound when, and why, stands on the NodeClaim, once.

@@ -78,8 +78,9 @@ type Settings struct {
 
 // The times of joining.
 const (
-	// leaseEvery is how often the launcher renews a booting node's Lease, as the kubelet does (a quarter of 40 s).
-	leaseEvery = 10 * time.Second
+	// leaseEvery is how often the launcher renews a booting node's Lease: half of the 40 s after which kube-controller-manager may call the node
+	// unreachable (--node-monitor-grace-period, 50 s since 1.32). The kubelet has better things to report, and renews twice as often.
+	leaseEvery = 20 * time.Second
 	// untaintAfter is when the startup taint is removed even without all answers to bindings.
 	untaintAfter = 2 * time.Second
 	// knownFor is how long an adopted pod's own scheduler must have been able to see the pod's node before it may use the node: its caches
