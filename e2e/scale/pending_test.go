@@ -70,7 +70,7 @@ func pending(tb testing.TB, pods int, speed float64, rest time.Duration) []calls
 	w.Create(full)
 	w.pool(open)
 	w.Create(deployment("first", 1, podSpec(3500, map[string]string{karpv1.NodePoolLabelKey: limited})))
-	w.await("the only node of the limited NodePool", func(t tally) bool { return t.running == 1 })
+	w.await("the only node of the limited NodePool", func(t tally) bool { return t.running == 1 && t.initialized == 1 })
 	wait := func() {
 		end := time.Now().Add(rest)
 		w.beside("the rest to end", func() bool { return time.Now().After(end) })
