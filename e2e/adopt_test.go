@@ -47,9 +47,12 @@ func TestAdopt(t *testing.T) {
 		t.Errorf("%d nodes were launched and %d are used", claims, len(nodes))
 	}
 	bound := map[string]bool{}
-	for _, e := range w.events("PreBound") {
-		bound[e.InvolvedObject.Name] = true
-	}
+	w.await(t, "the Events of the launcher's bindings", func() bool {
+		for _, e := range w.events("PreBound") {
+			bound[e.InvolvedObject.Name] = true
+		}
+		return len(bound) >= 6
+	})
 	if len(bound) != 6 || bound["bare"] {
 		t.Errorf("the launcher bound %v, not the six of the Deployment", bound)
 	}

@@ -31,6 +31,7 @@ func TestCapacityBuffer(t *testing.T) {
 	buffer.Spec.PodTemplateRef, buffer.Spec.Replicas = &autoscalingv1beta1.LocalObjectRef{Name: "chunk"}, new(int32(2))
 	w.create(buffer)
 	w.awaitBuffered(buffer)
+	w.await(t, "the nodes to be seen", func() bool { return len(w.fixed(w.name)) >= 2 })
 	first := w.fixed(w.name)
 	if len(first) != 2 {
 		t.Fatalf("%d nodes for 2 pods of 1.1 CPUs", len(first))
@@ -83,6 +84,7 @@ func TestBufferOfLimitRange(t *testing.T) {
 	buffer.Spec.PodTemplateRef, buffer.Spec.Replicas = &autoscalingv1beta1.LocalObjectRef{Name: "chunk"}, new(int32(2))
 	w.create(buffer)
 	w.awaitBuffered(buffer)
+	w.await(t, "the nodes to be seen", func() bool { return len(w.fixed(w.name)) >= 2 })
 	nodes := w.fixed(w.name)
 	if len(nodes) != 2 {
 		t.Errorf("%d nodes of 2 CPUs for 2 pods that have 1.1 CPUs by the LimitRange", len(nodes))
@@ -125,6 +127,7 @@ func TestReservedBuffer(t *testing.T) {
 	w.create(all)
 	w.create(buffer)
 	w.awaitBuffered(buffer)
+	w.await(t, "the nodes to be seen", func() bool { return len(w.fixed(w.name)) >= 2 })
 	room := map[string]bool{}
 	for _, c := range w.fixed(w.name) {
 		room[c.Object.Status.NodeName] = true
@@ -183,6 +186,7 @@ func TestOneShotBuffer(t *testing.T) {
 	if c := w.condition(buffer, "Infeasible"); c.Status != metav1.ConditionFalse {
 		t.Errorf("with room: %v", c)
 	}
+	w.await(t, "the nodes to be seen", func() bool { return len(w.fixed(w.name)) >= 3 })
 	room := map[string]bool{}
 	for _, c := range w.fixed(w.name) {
 		room[c.Object.Status.NodeName] = true

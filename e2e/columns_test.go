@@ -100,7 +100,7 @@ func TestColumns(t *testing.T) {
 		[]string{"ImageID", "ID", "NodePool", "NodeClass", "Drifted"},
 		map[string]string{
 			"Name": claim.Name, "Type": node.Labels["node.kubernetes.io/instance-type"], "Capacity": "spot|on-demand",
-			"Zone": node.Labels["topology.kubernetes.io/zone"], "Node": regexp.QuoteMeta(node.Name), "Ready": "True", "Age": `\d+s`,
+			"Zone": node.Labels["topology.kubernetes.io/zone"], "Node": regexp.QuoteMeta(node.Name), "Ready": "True", "Age": `\d+[sm].*`,
 			"ImageID": "ami-[0-9a-f]+", "ID": "aws:///us-.*/i-[0-9a-f]+", "NodePool": "columns", "NodeClass": "default",
 		},
 	}, {
@@ -108,7 +108,7 @@ func TestColumns(t *testing.T) {
 		[]string{"Name", "NodeClass", "Nodes", "Ready", "Age"},
 		[]string{"Weight", "CPU", "Memory"},
 		map[string]string{
-			"Name": "columns", "NodeClass": "default", "Nodes": "1", "Ready": "True", "Age": `\d+s`, "Weight": "7",
+			"Name": "columns", "NodeClass": "default", "Nodes": "1", "Ready": "True", "Age": `\d+[sm].*`, "Weight": "7",
 			"CPU": capacity.Cpu().String(), "Memory": capacity.Memory().String(),
 		},
 	}, {

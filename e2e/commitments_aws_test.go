@@ -74,6 +74,7 @@ func TestCommitmentsFromAWSAlone(t *testing.T) {
 	})
 	w.allow(manifests.CommitmentsPolicy)
 	w.restartWith(settings)
+	awaitReady(t) // Before that it serves no metrics.
 	w.await(t, "the launcher to read the commitments", func() bool { return w.left(plan) == 0.16 && w.left(reserved) == 1 })
 	if got := len(w.launcherMetrics()["slipway_commitment_left"].GetMetric()); got != 2 || w.gauge("slipway_commitments_aws_unreadable") != 0 {
 		t.Errorf("%d commitments, want those that are active and for Linux", got)

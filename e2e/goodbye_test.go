@@ -78,8 +78,9 @@ func TestDeleteNodeClassAndPool(t *testing.T) {
 	own := &awsv1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Name: "farewell"}, Spec: class.Spec}
 	w.create(own)
 	w.pool("farewell", func(p *karpv1.NodePool) { p.Spec.Template.Spec.NodeClassRef.Name = "farewell" })
-	w.deployment("web", 1, w.podSpec("500m", "512Mi", nil))
-	w.awaitRunning(1)
+	// Two: the only pod of a Deployment would wait for minutes for a replacement that has no NodePool.
+	w.deployment("web", 2, w.podSpec("250m", "512Mi", nil))
+	w.awaitRunning(2)
 	claim := w.claimsOf("farewell")[0]
 	if err := w.client.Delete(t.Context(), own.DeepCopy()); err != nil {
 		t.Fatal(err)
@@ -104,11 +105,13 @@ func TestDeleteNodeClassAndPool(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.await(t, "the pool's node to be gone, and then the class", func() bool {
-		err := w.client.Get(t.Context(), keyOf("farewell"), own)
-		if apierrors.IsNotFound(err) && !claimGone(w.cluster, claim) {
-			t.Fatal("the class went before its node")
+		if !apierrors.IsNotFound(w.client.Get(t.Context(), keyOf("farewell"), own)) {
+			return false
 		}
-		return apierrors.IsNotFound(err)
+		if err := w.client.Get(t.Context(), keyOf(claim.Object.Name), &karpv1.NodeClaim{}); !apierrors.IsNotFound(err) {
+			t.Fatalf("the class went before its node: %v", err)
+		}
+		return true
 	})
 	awaitTerminated(t, instanceID(claim))
 }

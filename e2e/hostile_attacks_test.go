@@ -175,7 +175,8 @@ func (s *siege) orphans(t *testing.T) {
 		for ctx.Err() == nil {
 			pod := s.pod(fmt.Sprintf("orphan-%d", made), "1m", nil)
 			pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "example.com/v1", Kind: "Foo", Name: "foo", UID: uuid.NewUUID(), Controller: new(true)}}
-			if err := s.editor.Create(ctx, pod); err != nil && ctx.Err() == nil {
+			err := persist(ctx, func() error { return client.IgnoreAlreadyExists(s.editor.Create(ctx, pod)) })
+			if err != nil && ctx.Err() == nil {
 				t.Errorf("creating pod %s: %v", pod.Name, err)
 				return
 			}

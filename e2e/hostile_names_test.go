@@ -26,6 +26,7 @@ const (
 func TestHostileNames(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "long-names")
+	boot := w.hold("long-names")
 	w.pool("long-names", func(p *karpv1.NodePool) {
 		onlyTypes(p, "c6gd.16xlarge")
 		require(p, karpv1.CapacityTypeLabelKey, "on-demand")
@@ -52,6 +53,8 @@ func TestHostileNames(t *testing.T) {
 	}
 	group.Wait()
 	created := time.Now()
+	w.awaitPromised("long-names", longNames)
+	boot()
 	w.awaitRunning(longNames)
 	t.Logf("%d pods ran %v after the last was created", longNames, time.Since(created))
 	most := 0

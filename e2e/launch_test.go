@@ -15,6 +15,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/e2e/aws"
+	"github.com/slipway-k8s/slipway/e2e/aws/meter"
 	"github.com/slipway-k8s/slipway/e2e/observe"
 	"github.com/slipway-k8s/slipway/launcher/bill"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
@@ -54,9 +55,12 @@ func TestDedicatedTenancy(t *testing.T) {
 		l := lineOf(b, "tenancy-dedicated")
 		return b.Fee >= catalog.DedicatedFee && l.NodeHours > 0 && math.Abs(l.Requested.Instance+l.Idle.Instance-price*l.NodeHours) < 1e-6
 	})
-	paid := shared.AWS().Meter.Bill(time.Now())
-	for i, in := range shared.AWS().Instances() {
-		if line := paid.Lines[i]; in.Tags[karpv1.NodePoolLabelKey] == "tenancy-dedicated" && math.Abs(line.Instance-price*line.Hours) > 1e-9 {
+	paid, lines := shared.AWS().Meter.Bill(time.Now()), map[string]meter.Line{}
+	for _, line := range paid.Lines {
+		lines[line.ID] = line
+	}
+	for _, in := range shared.AWS().Instances() {
+		if line := lines[in.ID]; in.Tags[karpv1.NodePoolLabelKey] == "tenancy-dedicated" && math.Abs(line.Instance-price*line.Hours) > 1e-9 {
 			t.Errorf("AWS charges %v for %v hours, want %v per hour", line.Instance, line.Hours, price)
 		}
 	}

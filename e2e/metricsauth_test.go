@@ -9,6 +9,7 @@ import (
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -64,6 +65,13 @@ func TestMetricsAreForThoseWhoMayReadThemAlone(t *testing.T) {
 		}
 	})
 	tenant, prometheus := w.tokenOf("tenant"), w.tokenOf("prometheus")
+	w.await(t, "the rule for prometheus to be in force", func() bool {
+		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+			User:                  "system:serviceaccount:" + w.name + ":prometheus",
+			NonResourceAttributes: &authorizationv1.NonResourceAttributes{Path: "/metrics", Verb: "get"},
+		}}
+		return w.client.Create(t.Context(), review) == nil && review.Status.Allowed
+	})
 	w.restartWith(append(launcherSettings(featureGates), "metricsAuthentication: true\n"...))
 	for begin := time.Now(); scraped(t, "") == 0; time.Sleep(100 * time.Millisecond) {
 		if time.Since(begin) > mostPatience {

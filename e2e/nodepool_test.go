@@ -44,9 +44,10 @@ func TestDeletedNodePoolsPodsMove(t *testing.T) {
 			}
 			outlived := false
 			w.await(t, "the NodePool's nodes to be gone and the pods to run elsewhere", func() bool {
-				err := w.client.Get(t.Context(), keyOf(name), pool)
+				err, left := w.client.Get(t.Context(), keyOf(name), pool), &karpv1.NodeClaimList{}
 				remain := slices.ContainsFunc(victims, func(v observe.Claim) bool { return !claimGone(w.cluster, v) })
-				outlived = outlived || apierrors.IsNotFound(err) && len(w.claimsOf(name)) > 0
+				outlived = outlived || apierrors.IsNotFound(err) &&
+					w.client.List(t.Context(), left, client.MatchingLabels{karpv1.NodePoolLabelKey: name}) == nil && len(left.Items) > 0
 				return !remain && w.running() == 3
 			})
 			if background := how == nil; outlived != background {

@@ -51,6 +51,7 @@ func TestPlacement(t *testing.T) {
 func TestSpread(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "spread")
+	boot := w.hold("spread")
 	w.pool("spread", nil)
 	spread := func(app, key string) corev1.PodSpec {
 		return w.podSpec("250m", "256Mi", func(s *corev1.PodSpec) {
@@ -68,6 +69,8 @@ func TestSpread(t *testing.T) {
 			}},
 		}}
 	}))
+	w.awaitPromised("spread", 13)
+	boot()
 	w.awaitRunning(13)
 	zones, hosts := map[string]int{}, map[string]int{}
 	for _, p := range w.pods() {

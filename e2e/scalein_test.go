@@ -14,6 +14,7 @@ import (
 func TestScaleInEmptiesNodes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "ends-node-by-node")
+	boot := w.hold(w.name)
 	w.pool(w.name, func(p *karpv1.NodePool) {
 		onlyTypes(p, "m6i.xlarge")
 		require(p, karpv1.CapacityTypeLabelKey, "on-demand")
@@ -22,6 +23,8 @@ func TestScaleInEmptiesNodes(t *testing.T) {
 	})
 	const before, after, each = 24, 9, 3
 	web := w.deployment("web", before, w.podSpec("1", "1Gi", nil))
+	w.awaitPromised(w.name, before)
+	boot()
 	w.awaitRunning(before)
 	if n := len(w.claimsOf(w.name)); n != before/each {
 		t.Fatalf("%d pods are on %d nodes", before, n)

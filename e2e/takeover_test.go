@@ -128,7 +128,10 @@ func (k *karpenters) current() bool { return k.get("takeover", k.pool) && k.get(
 // broughtIn holds that the claim's Node has the labels of one that is in use, and no taint but the world's.
 func (k *karpenters) broughtIn(claim *karpv1.NodeClaim) {
 	k.t.Helper()
-	node := k.node(claim.Status.NodeName).Object
+	node := &corev1.Node{}
+	if !k.get(claim.Status.NodeName, node) {
+		k.t.Fatalf("Node %s is gone", claim.Status.NodeName)
+	}
 	for key, want := range map[string]string{
 		karpv1.NodeRegisteredLabelKey: "true", karpv1.NodeInitializedLabelKey: "true", karpv1.NodePoolLabelKey: "takeover", worldKey: "takeover",
 	} {

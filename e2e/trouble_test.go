@@ -101,13 +101,11 @@ func TestQuotaReachedAlone(t *testing.T) {
 			return c != nil && strings.Contains(c.Message, "VcpuLimitExceeded in") && strings.Contains(c.Message, "L-1216C47A") && !strings.Contains(c.Message, "no capacity")
 		})
 	})
-	var events corev1.EventList
-	if err := w.client.List(t.Context(), &events, client.MatchingFields{"reason": "InsufficientCapacityError"}); err != nil {
-		t.Fatal(err)
-	}
-	if !slices.ContainsFunc(events.Items, func(e corev1.Event) bool { return strings.Contains(e.Message, "You have requested more vCPU capacity") }) {
-		t.Errorf("no Event has EC2's text: %+v", events.Items)
-	}
+	w.await(t, "an Event with EC2's text", func() bool {
+		var events corev1.EventList
+		return w.client.List(t.Context(), &events, client.MatchingFields{"reason": "InsufficientCapacityError"}) == nil &&
+			slices.ContainsFunc(events.Items, func(e corev1.Event) bool { return strings.Contains(e.Message, "You have requested more vCPU capacity") })
+	})
 	if text := w.slipway("status"); !strings.Contains(text, "Not launched (InsufficientCapacityError") || !strings.Contains(text, "VcpuLimitExceeded in") {
 		t.Errorf("status:\n%s", text)
 	}

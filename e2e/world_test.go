@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -65,7 +67,8 @@ func persist(ctx context.Context, try func() error) error {
 	for {
 		err := try()
 		passes := apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err) || apierrors.IsTooManyRequests(err) ||
-			utilnet.IsHTTP2ConnectionLost(err) || errors.As(err, &http2.StreamError{}) || utilnet.IsConnectionReset(err) || utilnet.IsTimeout(err) || utilnet.IsProbableEOF(err)
+			utilnet.IsHTTP2ConnectionLost(err) || errors.As(err, &http2.StreamError{}) || utilnet.IsConnectionReset(err) || utilnet.IsTimeout(err) || utilnet.IsProbableEOF(err) ||
+			apierrors.IsForbidden(err) && strings.Contains(err.Error(), "error looking up service account") // The namespace is new.
 		if err == nil || !passes || ctx.Err() != nil {
 			return err
 		}
@@ -151,6 +154,21 @@ func (w *world) hold(pool string) (release func()) {
 	release = w.HoldMachines(pool)
 	w.t.Cleanup(release)
 	return release
+}
+
+// awaitPromised waits until n pods of the test are promised nodes of the NodePool, or bound.
+func (w *world) awaitPromised(pool string, n int) {
+	w.t.Helper()
+	w.await(w.t, "all pods to be promised", func() bool {
+		promised := map[string]bool{}
+		for _, c := range w.claimsOf(pool) {
+			for _, uid := range observe.PromisedTo(c) {
+				promised[uid] = true
+			}
+		}
+		left := slices.DeleteFunc(w.pods(), func(p observe.Pod) bool { return !p.Bound.Seen() && !promised[string(p.Object.UID)] })
+		return len(left) == n
+	})
 }
 
 // claimsOf lists the NodeClaims of a pool that exist.

@@ -15,6 +15,8 @@ import (
 const (
 	// gangReportAfter is how long a pod waits for its gang before that is reported.
 	gangReportAfter = time.Second
+	// unreachableAfter is how long the launcher is away until pods say so: it restarts within seconds, and each pod that waits would be written twice.
+	unreachableAfter = 5 * time.Second
 	// unreachableEvery is how often pods are reported to wait for the launcher.
 	unreachableEvery = time.Minute
 )
@@ -46,8 +48,11 @@ func (r *batchReports) gangs(now time.Time) {
 	}
 }
 
-// unreachable reports on the waiting pods that nothing can be launched: again each minute, and when the cause changes.
+// unreachable reports on the waiting pods that nothing can be launched: not at once, again each minute, and when the cause changes.
 func (r *batchReports) unreachable(cause outage, now time.Time) {
+	if cause.Skew != api.SkewMajor && now.Sub(cause.since) < unreachableAfter {
+		return
+	}
 	changed := r.outage != cause
 	r.outage = cause
 	for _, e := range r.batch.Entries() {

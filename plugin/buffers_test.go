@@ -79,6 +79,7 @@ func TestRoomOfBufferIsBusy(t *testing.T) {
 		t.Fatalf("places %v", got)
 	}
 	h.updateNode(newNode("one", "1930m", bought("m7g.large", "on-demand"), disrupted()))
+	h.eventually("the taint to be seen", func() bool { return h.tainted("one") })
 	if a := h.askBusy("2", "one"); !a.GetBusy() || !strings.Contains(a.GetReason(), "capacity buffer") {
 		t.Errorf("a node with the room of a buffer: %v", a)
 	}

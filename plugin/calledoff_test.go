@@ -22,10 +22,10 @@ func TestReplacementsOfACalledOffMove(t *testing.T) {
 		h.eventually("the taint to be seen gone", func() bool { return !h.tainted(name) })
 	}
 	decide := func(id string, others ...*api.FleetNode) *api.ConsolidateAnswer {
-		return h.ask(&api.Question{Id: id, Kind: &api.Question_Consolidate{Consolidate: &api.Consolidate{
+		return h.decided(&api.Question{Id: id, Kind: &api.Question_Consolidate{Consolidate: &api.Consolidate{
 			Payback: 7_200_000, MinSaving: 0.005, Allowances: []*api.Allowance{{NodePool: "default", Empty: 3, Underutilized: 3}},
 			Nodes: append(others, &api.FleetNode{Name: "one", Policy: "WhenEmptyOrUnderutilized"}, &api.FleetNode{Name: "two", Policy: "WhenEmptyOrUnderutilized"}),
-		}}}).GetConsolidate()
+		}}})
 	}
 	used := func(when string, a *api.ConsolidateAnswer) {
 		t.Helper()

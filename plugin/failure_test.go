@@ -22,10 +22,7 @@ func TestLauncherAway(t *testing.T) {
 	h.pod("fits", nil)
 	h.eventually("scheduling on existing nodes", func() bool { return h.bound() == 1 })
 	h.pod("waits", nil)
-	h.eventually("the pod's condition", func() bool { return strings.Contains(h.message("waits"), "slipway-launcher cannot be reached") })
-	if got := h.message("waits"); !strings.Contains(got, "0/1 nodes are available") {
-		t.Errorf("message %q does not say what the scheduler found", got)
-	}
+	h.eventually("the pod's condition", func() bool { return h.says("waits", "slipway-launcher cannot be reached", "0/1 nodes are available") })
 	if v := h.metric("slipway_launcher_connected", ""); v != 0 {
 		t.Errorf("slipway_launcher_connected is %v", v)
 	}
@@ -58,10 +55,7 @@ func TestLauncherOfAnotherVersion(t *testing.T) {
 	h.pod("waits", nil)
 	want := fmt.Sprintf("slipway-launcher speaks version %d.0 of the contract between slipway's containers, slipway-scheduler version %s: run both from one release",
 		api.ProtocolMajor+1, api.OwnVersion().Text())
-	h.eventually("the pod's condition", func() bool { return strings.Contains(h.message("waits"), want) })
-	if got := h.message("waits"); !strings.Contains(got, "0/1 nodes are available") {
-		t.Errorf("message %q does not say what the scheduler found", got)
-	}
+	h.eventually("the pod's condition", func() bool { return h.says("waits", want, "0/1 nodes are available") })
 	h.eventually("a Warning", func() bool { return h.warned(want) })
 	other := h.launcher.version.Text()
 	if v, info := h.metric("slipway_launcher_connected", ""), h.metric("slipway_protocol_info", other); v != 0 || info != 1 {
@@ -148,10 +142,9 @@ func TestUnplacedPodIsExplained(t *testing.T) {
 			}}},
 		}}}
 	})
-	h.eventually("the reason", func() bool { return strings.Contains(h.message("gpu"), "NodePool default") })
-	if got := h.message("gpu"); !strings.Contains(got, "0/1 nodes are available") || !strings.Contains(got, "No node can be launched") {
-		t.Errorf("message %q", got)
-	}
+	h.eventually("the reason", func() bool {
+		return h.says("gpu", "NodePool default", "0/1 nodes are available", "No node can be launched")
+	})
 	h.eventually("the pinned pod's reason", func() bool { return strings.Contains(h.message("daemon"), "pinned to node full") })
 	h.launcher.offerAMD()
 	h.eventually("a launch once there is a type", func() bool { return h.launcher.podNames()["gpu"] == 1 })

@@ -289,6 +289,13 @@ func (h *harness) bound() int {
 	return n
 }
 
+// says reports whether the pod's PodScheduled message has all of the texts.
+func (h *harness) says(name string, texts ...string) bool {
+	h.t.Helper()
+	message := h.message(name)
+	return !slices.ContainsFunc(texts, func(text string) bool { return !strings.Contains(message, text) })
+}
+
 // message returns the pod's PodScheduled message.
 func (h *harness) message(name string) string {
 	pod, err := h.client.CoreV1().Pods("default").Get(h.ctx, name, metav1.GetOptions{})

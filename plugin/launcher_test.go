@@ -31,6 +31,8 @@ type testLauncher struct {
 	inFlight map[string]*api.InFlightNode
 	watchers map[chan *api.CatalogUpdate]struct{}
 	launches []*api.LaunchRequest
+	// recorded are the answers by batch: what is sent again is recorded once.
+	recorded map[string]*api.LaunchResponse
 	leads    []*api.LeadRequest
 	resigned bool
 	refuse   func(*api.Claim) *api.Result
@@ -58,7 +60,7 @@ func newTestLauncher(tb testing.TB) *testLauncher {
 	tb.Helper()
 	l := &testLauncher{
 		socket: filepath.Join(tb.TempDir(), "l.sock"), version: api.OwnVersion(),
-		inFlight: map[string]*api.InFlightNode{}, watchers: map[chan *api.CatalogUpdate]struct{}{},
+		inFlight: map[string]*api.InFlightNode{}, recorded: map[string]*api.LaunchResponse{}, watchers: map[chan *api.CatalogUpdate]struct{}{},
 		questions: make(chan *api.Question, 10), answers: make(chan *api.Answer, 10),
 		pools: []*api.NodePool{pool("default")},
 		types: []*api.InstanceTypes{{NodeClass: "default", Types: instanceTypes()}},
@@ -188,8 +190,12 @@ func (l *testLauncher) Launch(_ context.Context, req *api.LaunchRequest) (*api.L
 		l.unanswered++
 		return nil, status.Error(codes.Unavailable, "away")
 	}
+	if resp := l.recorded[req.GetBatch()]; resp != nil {
+		return l.answer(resp)
+	}
 	l.launches = append(l.launches, req)
 	resp := &api.LaunchResponse{}
+	l.recorded[req.GetBatch()] = resp
 	for _, c := range req.GetClaims() {
 		if l.refuse != nil {
 			if r := l.refuse(c); r != nil {
@@ -220,6 +226,11 @@ func (l *testLauncher) Launch(_ context.Context, req *api.LaunchRequest) (*api.L
 		l.inFlight[p.GetNodeClaim()] = n
 		l.publish(func() *api.CatalogUpdate { return &api.CatalogUpdate{InFlight: []*api.InFlightNode{n}} })
 	}
+	return l.answer(resp)
+}
+
+// answer is resp, unless it remains unsaid.
+func (l *testLauncher) answer(resp *api.LaunchResponse) (*api.LaunchResponse, error) {
 	if l.unsaid {
 		return nil, status.Error(codes.Unavailable, "unsaid")
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -53,7 +54,7 @@ func New(o Options) (*Plugin, error) {
 	collected := intake.NewCollector()
 	p := &Plugin{shared: shared{
 		guard: &guard{metrics: m, fault: o.Fault}, metrics: m, collected: collected, inbox: newInbox(collected.Notify),
-		connection: &connection{metrics: m, changed: collected.Notify}, begins: newBeginning(), delays: newDelays(m),
+		connection: &connection{metrics: m, changed: collected.Notify, since: time.Now()}, begins: newBeginning(), delays: newDelays(m),
 	}}
 	p.promises, err = promise.New(p.activate)
 	return p, err

@@ -26,7 +26,8 @@ func TestPreemptOrLaunch(t *testing.T) {
 		preempts    bool
 	}{
 		{name: "default", args: []string{}, preempts: true},
-		{name: "preferred below the pod's priority", args: []string{"preferLaunch: 50"}, launchFirst: true, preempts: true},
+		// The batch does not close while the pod is in its scheduling cycle, where preemption has its turn.
+		{name: "preferred below the pod's priority", args: []string{"preferLaunch: 50", "batchIdle: 1m", "batchMax: 2m"}, launchFirst: true, preempts: true},
 		{name: "preferred above the pod's priority", args: []string{"preferLaunch: 500"}, launchFirst: true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -59,13 +59,13 @@ func TestPendingPodsGetNodes(t *testing.T) {
 			if n := h.bound(); n != 0 {
 				t.Fatalf("%d pods were bound before their node was initialized", n)
 			}
-			for i, c := range claims {
-				h.launcher.end(c.GetName(), nodes[i].Name, api.Outcome_OUTCOME_INITIALIZED)
-			}
 			for _, n := range nodes {
 				ready := n.DeepCopy()
 				ready.Spec.Taints = nil
 				h.updateNode(ready)
+			}
+			for i, c := range claims {
+				h.launcher.end(c.GetName(), nodes[i].Name, api.Outcome_OUTCOME_INITIALIZED)
 			}
 			h.eventually("all pods to be bound", func() bool { return h.bound() == 6 })
 			if n := len(h.launcher.claims()); n != len(claims) {

@@ -81,7 +81,7 @@ func reservations(t *testing.T, client *ec2.Client, filters ...ec2types.Filter) 
 }
 
 func TestCapacityReservations(t *testing.T) {
-	server := start(t, nil)
+	server := start(t, remembers)
 	client := ec2Client(server)
 	zone := server.Resources().Subnets[1].Zone
 	id := server.AddCapacityReservation(aws.CapacityReservation{InstanceType: "m5.large", Zone: zone, Total: 2, Tags: map[string]string{"team": "a"}})

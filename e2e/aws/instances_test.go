@@ -74,14 +74,17 @@ func TestDescribeInstances(t *testing.T) {
 
 // CreateFleet answers before DescribeInstances knows what it launched.
 func TestEventualConsistency(t *testing.T) {
-	server := start(t, func(c *aws.Config) { c.Clock = clock.New(1); c.VisibleAfter = 200 * time.Millisecond })
+	const after = time.Second
+	server := start(t, func(c *aws.Config) { c.Clock = clock.New(1); c.VisibleAfter = after })
 	client := ec2Client(server)
-	id := launched(createFleet(t, server, fleetInput(t, server, 1, "m5.large")))[0]
-	if n := len(described(t, client, &ec2.DescribeInstancesInput{})); n != 0 {
+	in, begin := fleetInput(t, server, 1, "m5.large"), time.Now()
+	id := launched(createFleet(t, server, in))[0]
+	if n := len(described(t, client, &ec2.DescribeInstancesInput{})); n != 0 && time.Since(begin) < after {
 		t.Errorf("%d instances are seen at once", n)
 	}
-	_, err := client.DescribeInstances(t.Context(), &ec2.DescribeInstancesInput{InstanceIds: []string{id}})
-	wantCode(t, err, "InvalidInstanceID.NotFound")
+	if _, err := client.DescribeInstances(t.Context(), &ec2.DescribeInstancesInput{InstanceIds: []string{id}}); err != nil || time.Since(begin) < after {
+		wantCode(t, err, "InvalidInstanceID.NotFound")
+	}
 	eventually(t, "the instance to be seen", func() bool { return len(described(t, client, &ec2.DescribeInstancesInput{})) == 1 })
 }
 
@@ -99,8 +102,11 @@ func TestStart(t *testing.T) {
 	})
 }
 
+// remembers is a server that shows a terminated instance for as long as a test takes.
+func remembers(c *aws.Config) { c.ForgottenAfter = 1000 * time.Hour }
+
 func TestEnd(t *testing.T) {
-	server := start(t, nil)
+	server := start(t, func(c *aws.Config) { c.ForgottenAfter = 5 * time.Hour }) // 18 seconds.
 	client := ec2Client(server)
 	ids := launched(createFleet(t, server, fleetInput(t, server, 2, "m5.large")))
 	eventually(t, "the instances to run", func() bool {

@@ -124,7 +124,7 @@ func TestMarkets(t *testing.T) {
 
 // EC2 terminates the instances of a Capacity Block 30 minutes before its end, and those of an interruptible reservation after a warning.
 func TestReservedCapacityEnds(t *testing.T) {
-	server := start(t, nil)
+	server := start(t, remembers)
 	client := ec2Client(server)
 	zone := server.Resources().Subnets[0].Zone
 	block := server.AddCapacityReservation(aws.CapacityReservation{

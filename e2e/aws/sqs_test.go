@@ -51,7 +51,7 @@ func TestQueue(t *testing.T) {
 		}
 	}
 	got := receive(t, client, &sqs.ReceiveMessageInput{
-		QueueUrl: url, MaxNumberOfMessages: 10, VisibilityTimeout: 1,
+		QueueUrl: url, MaxNumberOfMessages: 10, VisibilityTimeout: 600,
 		MessageSystemAttributeNames: []sqstypes.MessageSystemAttributeName{"SentTimestamp", "ApproximateReceiveCount"},
 	})
 	if len(got) != 3 || awssdk.ToString(got[2].Body) != "three & <four>" || got[0].Attributes["ApproximateReceiveCount"] != "1" || len(got[0].Attributes) != 2 {
@@ -226,7 +226,9 @@ func TestInterruptionsRefused(t *testing.T) {
 }
 
 func TestInterruption(t *testing.T) {
-	server := start(t, func(c *aws.Config) { c.Clock = clock.New(300) })
+	// Six seconds of real time, so that the warning is read before what follows it.
+	const notice = 30 * time.Minute
+	server := start(t, func(c *aws.Config) { c.Clock, c.SpotNotice = clock.New(300), notice })
 	id := launched(createFleet(t, server, asSpot(fleetInput(t, server, 1, "m5.large"), "lowest-price")))[0]
 	eventually(t, "the instance to run", func() bool { return instance(t, server, id).State == aws.StateRunning })
 	warned := time.Now()
@@ -239,8 +241,8 @@ func TestInterruption(t *testing.T) {
 		len(e.Resources) != 1 || !strings.HasSuffix(e.Resources[0], ":instance/"+id) {
 		t.Errorf("got %+v", e)
 	}
-	if got := instance(t, server, id).State; got != aws.StateRunning && time.Since(warned) < 2*time.Minute/300 {
-		t.Errorf("the instance is %s before its two minutes are over", got)
+	if got := instance(t, server, id).State; got != aws.StateRunning && time.Since(warned) < notice/300 {
+		t.Errorf("the instance is %s before its notice is over", got)
 	}
 	if _, err := server.InterruptOne(); err == nil {
 		t.Error("an instance is interrupted twice")

@@ -67,7 +67,7 @@ func TestStopAndStart(t *testing.T) {
 
 // What has ended neither stops nor starts, and hibernation is refused where the launch has not configured it.
 func TestStopsThatAreRefused(t *testing.T) {
-	server := start(t, nil)
+	server := start(t, remembers)
 	client := ec2Client(server)
 	ids := launched(createFleet(t, server, fleetInput(t, server, 1, "m5.large")))
 	inState(t, server, ids[0], aws.StateRunning)
@@ -100,7 +100,8 @@ func hibernating(t *testing.T, server *aws.Server, name string, gib int32, encry
 
 // An instance that was launched for it hibernates, but not at once, and comes back. EC2 launches none that lacks a prerequisite.
 func TestHibernation(t *testing.T) {
-	server := start(t, func(c *aws.Config) { c.Clock = clock.New(10); c.HibernatesFrom = 20 * time.Second })
+	const young = 2 * time.Second // Twenty at the speed of the clock.
+	server := start(t, func(c *aws.Config) { c.Clock = clock.New(10); c.HibernatesFrom = 10 * young })
 	client := ec2Client(server)
 	from := func(template, instanceType string, gib int32, encrypted bool) *ec2.CreateFleetOutput {
 		hibernating(t, server, template, gib, encrypted)
@@ -108,11 +109,13 @@ func TestHibernation(t *testing.T) {
 		in.LaunchTemplateConfigs[0].LaunchTemplateSpecification.LaunchTemplateName = &template
 		return createFleet(t, server, in)
 	}
+	begin := time.Now()
 	id := launched(from("good", "m5.large", 20, true))[0]
 	inState(t, server, id, aws.StateRunning)
 	hibernate := &ec2.StopInstancesInput{InstanceIds: []string{id}, Hibernate: awssdk.Bool(true)}
-	_, err := client.StopInstances(t.Context(), hibernate)
-	wantCode(t, err, "IncorrectInstanceState")
+	if _, err := client.StopInstances(t.Context(), hibernate); err != nil || time.Since(begin) < young {
+		wantCode(t, err, "IncorrectInstanceState")
+	}
 	eventually(t, "the instance to hibernate", func() bool { _, err := client.StopInstances(t.Context(), hibernate); return err == nil })
 	inState(t, server, id, aws.StateStopped)
 	got := described(t, client, &ec2.DescribeInstancesInput{InstanceIds: []string{id}})[0]
@@ -136,7 +139,7 @@ func TestHibernation(t *testing.T) {
 
 // EC2 promises no capacity to a stopped instance: it stays stopped where there is none.
 func TestStartWithoutCapacity(t *testing.T) {
-	server := start(t, func(c *aws.Config) { c.StoppedAfter = time.Hour }) // 3.6 seconds, so that it is seen to be stopping.
+	server := start(t, func(c *aws.Config) { c.StoppedAfter = 5 * time.Hour }) // 18 seconds, so that it is seen to be stopping.
 	client := ec2Client(server)
 	id := launched(createFleet(t, server, fleetInput(t, server, 1, "m5.large")))[0]
 	inState(t, server, id, aws.StateRunning)

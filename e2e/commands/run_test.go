@@ -272,10 +272,9 @@ sed 's/\${CLUSTER_NAME}/slipway/' karpenter/provisioner.yaml | kubectl apply -f 
 
 var capitals = regexp.MustCompile(`\b(NAMESPACE/NAME|NAME|OLD_MANIFESTS)\b`)
 
-// run runs a command as it is shown, but for the names that stand in capitals.
-func (w *world) run(t *testing.T, c command) {
+// named is a command with names of objects that exist in place of the words in capitals.
+func (w *world) named(t *testing.T, text string) string {
 	t.Helper()
-	text := c.text
 	if capitals.MatchString(text) {
 		pod := strings.TrimSpace(w.script(t, "pod", "kubectl get pods -l app=inflate -o jsonpath='{.items[0].metadata.name}'"))
 		named := pod
@@ -286,10 +285,27 @@ func (w *world) run(t *testing.T, c command) {
 			return map[string]string{"NAME": named, "NAMESPACE/NAME": "default/" + pod, "OLD_MANIFESTS": "karpenter/ --role nodes"}[name]
 		})
 	}
+	return text
+}
+
+// goneTries is how often a command is run again whose object was replaced in between.
+const goneTries = 5
+
+// run runs a command as it is shown, but for the names that stand in capitals.
+func (w *world) run(t *testing.T, c command) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), commandTakes)
 	defer cancel()
-	if out, err := w.bash(ctx, text); err != nil {
-		t.Errorf("%s: %q: %v\n%s", c.file, text, err, out)
+	for try := 1; ; try++ {
+		text := w.named(t, c.text)
+		out, err := w.bash(ctx, text)
+		if err == nil {
+			return
+		}
+		if gone := strings.Contains(out, "not found") || strings.Contains(out, "has this name"); text == c.text || !gone || try == goneTries {
+			t.Errorf("%s: %q: %v\n%s", c.file, text, err, out)
+			return
+		}
 	}
 }
 

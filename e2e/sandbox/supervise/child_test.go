@@ -77,7 +77,7 @@ func run(t *testing.T, played string) running {
 	var err error
 	r.Child, err = supervise.New(supervise.Config{
 		Name: "child", Path: os.Args[0], Env: []string{role + "=" + played}, LogFile: r.log,
-		Backoff: 40 * time.Millisecond, Grace: grace,
+		Backoff: 200 * time.Millisecond, Grace: grace,
 		Exited: func(e supervise.Exit) { r.exits <- e },
 	})
 	if err != nil {
@@ -125,7 +125,7 @@ func TestRestartsWithBackoff(t *testing.T) {
 		}
 		waits = append(waits, exit.RestartIn.Milliseconds())
 	}
-	if got := fmt.Sprint(waits); got != "[0 40 80 160]" {
+	if got := fmt.Sprint(waits); got != "[0 200 400 800]" {
 		t.Errorf("waits in ms: %s", got)
 	}
 }
