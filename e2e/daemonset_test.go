@@ -76,6 +76,17 @@ func TestLimitRangeOfDaemonPods(t *testing.T) {
 	}
 }
 
+// bindEater binds a pod by hand to a node.
+func (w *world) bindEater(name, node string, spec corev1.PodSpec) {
+	w.t.Helper()
+	eater := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: name}, Spec: spec}
+	eater.Spec.SchedulerName = "careless"
+	w.create(eater)
+	if err := w.bindTo(eater, node); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
 // TestUselessLaunchesAreDelayed takes the room of each new node before the pod comes that it was launched for: the next launch waits, longer each time, and
 // the pod says what it waits for. Here a pod that is bound by hand takes it, which no plan can foresee.
 func TestUselessLaunchesAreDelayed(t *testing.T) {
@@ -97,12 +108,7 @@ func TestUselessLaunchesAreDelayed(t *testing.T) {
 				continue
 			}
 			eaten[node] = true
-			eater := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "eats-" + c.Object.Name}, Spec: web}
-			eater.Spec.SchedulerName = "careless"
-			w.create(eater)
-			if err := w.bindTo(eater, node); err != nil {
-				t.Fatal(err)
-			}
+			w.bindEater("eats-"+c.Object.Name, node, web)
 			release()
 			held = false
 		}

@@ -66,10 +66,7 @@ func (w *world) clear(ctx context.Context) {
 func persist(ctx context.Context, try func() error) error {
 	for {
 		err := try()
-		passes := apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err) || apierrors.IsTooManyRequests(err) ||
-			utilnet.IsHTTP2ConnectionLost(err) || errors.As(err, &http2.StreamError{}) || utilnet.IsConnectionReset(err) || utilnet.IsTimeout(err) || utilnet.IsProbableEOF(err) ||
-			apierrors.IsForbidden(err) && strings.Contains(err.Error(), "error looking up service account") // The namespace is new.
-		if err == nil || !passes || ctx.Err() != nil {
+		if err == nil || !passes(err) || ctx.Err() != nil {
 			return err
 		}
 		select {
@@ -77,6 +74,13 @@ func persist(ctx context.Context, try func() error) error {
 		case <-time.After(time.Second):
 		}
 	}
+}
+
+// passes reports whether an error is that of a busy API server, or of a namespace that is new.
+func passes(err error) bool {
+	return apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err) || apierrors.IsTooManyRequests(err) ||
+		utilnet.IsHTTP2ConnectionLost(err) || errors.As(err, &http2.StreamError{}) || utilnet.IsConnectionReset(err) || utilnet.IsTimeout(err) || utilnet.IsProbableEOF(err) ||
+		apierrors.IsForbidden(err) && strings.Contains(err.Error(), "error looking up service account")
 }
 
 // cleanupContext outlives the test's own, which ends before its clean-up begins.

@@ -62,14 +62,20 @@ func schedulerHasItsOwnIdentity(t *testing.T, cp *controlplane.ControlPlane, c c
 	for permission, want := range map[string]bool{
 		"create pods/binding": true, "list nodes": true, "create nodes": false, "patch nodes": false, "delete nodes": false, "create pods/eviction": false,
 	} {
-		got := may(t, who, permission)
-		for end := time.Now().Add(patience); want && !got && time.Now().Before(end); got = may(t, who, permission) {
-			time.Sleep(50 * time.Millisecond) // The API server sees a new rule a moment later.
-		}
-		if got != want {
+		if got := mayAtLast(t, who, permission, want); got != want {
 			t.Errorf("the scheduler may %s: %t", permission, got)
 		}
 	}
+}
+
+// mayAtLast reports whether it may, and waits for what is wanted: the API server sees a new rule a moment later.
+func mayAtLast(t *testing.T, who kubernetes.Interface, permission string, want bool) bool {
+	t.Helper()
+	got := may(t, who, permission)
+	for end := time.Now().Add(patience); want && !got && time.Now().Before(end); got = may(t, who, permission) {
+		time.Sleep(50 * time.Millisecond)
+	}
+	return got
 }
 
 // policiesAreSound waits until kube-controller-manager has checked the types of each policy's expressions: it finds nothing.
