@@ -78,7 +78,12 @@ func TestRunningHostilePods(t *testing.T) {
 	all := hostilePods()
 	ordinary := hostileDecision(t, nodes, all["none"])
 	for name, ask := range all {
-		if spent := hostileDecision(t, nodes, ask); spent > hostileDecisions*ordinary {
+		spent := hostileDecision(t, nodes, ask)
+		if spent > hostileDecisions*ordinary { // The machine may be slower than it was at the start.
+			ordinary = max(ordinary, hostileDecision(t, nodes, all["none"]))
+			spent = hostileDecision(t, nodes, ask)
+		}
+		if spent > hostileDecisions*ordinary {
 			t.Errorf("%s: a decision takes %.2f s of CPU, %.2f s without that pod", name, spent, ordinary)
 		}
 	}

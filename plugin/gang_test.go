@@ -61,7 +61,7 @@ func TestGangThatComesLate(t *testing.T) {
 // back, and takes it again when the gang is complete.
 func TestGangIsBoundTogether(t *testing.T) {
 	t.Parallel()
-	for name, timeout := range map[string]string{"in time": "1h", "too late": "300ms"} {
+	for name, timeout := range map[string]string{"in time": "1h", "too late": "3s"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			h := start(t, harnessOptions{
