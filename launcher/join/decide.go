@@ -79,7 +79,7 @@ type Settings struct {
 // The times of joining.
 const (
 	// leaseEvery is how often the launcher renews a booting node's Lease: half of the 40 s after which kube-controller-manager may call the node
-	// unreachable (--node-monitor-grace-period, 50 s since 1.32). The kubelet has better things to report, and renews twice as often.
+	// unreachable (--node-monitor-grace-period, 50 s since 1.32). The kubelet renews twice as often.
 	leaseEvery = 20 * time.Second
 	// untaintAfter is when the startup taint is removed even without all answers to bindings.
 	untaintAfter = 2 * time.Second

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 )
@@ -63,7 +64,7 @@ func (c *Client) Get(ctx context.Context, key client.ObjectKey, obj client.Objec
 	}
 	var all client.GetOptions
 	all.ApplyOptions(opts)
-	c.renew(obj, shares(all.UnsafeDisableDeepCopy))
+	c.renew(obj, ptr.Deref(all.UnsafeDisableDeepCopy, false))
 	return nil
 }
 
@@ -74,7 +75,7 @@ func (c *Client) List(ctx context.Context, list client.ObjectList, opts ...clien
 	}
 	var all client.ListOptions
 	all.ApplyOptions(opts)
-	share := shares(all.UnsafeDisableDeepCopy)
+	share := ptr.Deref(all.UnsafeDisableDeepCopy, false)
 	// The items are copies of their own, whose maps and slices may be the cache's: renew replaces them and changes none.
 	switch l := list.(type) {
 	case *karpv1.NodeClaimList:
@@ -100,10 +101,8 @@ func (c *Client) any() bool {
 	return len(c.written) > 0
 }
 
-// shares reports whether the caller shares what it reads with others, and changes none of it.
-func shares(unsafe *bool) bool { return unsafe != nil && *unsafe }
-
-// renew replaces an object by what was written of it later: by a copy, or by the same maps and slices where these are shared.
+// renew replaces an object by what was written of it later: by a copy, or by the same maps and slices for a caller that shares what it reads with
+// others and changes none of it.
 func (c *Client) renew(obj client.Object, share bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
