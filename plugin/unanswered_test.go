@@ -38,6 +38,7 @@ func TestUpdatesAreReadBeforeTheAnswer(t *testing.T) {
 			ref := catalog.PodRef{Name: name, UID: name}
 			table.Hold(promise.Promise{Pod: ref, NodeClaim: name, Since: start})
 		}
+		got = nil // The pods that were held are gated.
 		end := func(name string, outcome api.Outcome) link.Update {
 			return link.Update{Ended: []link.End{{Node: catalog.InFlightNode{NodeClaim: name}, Outcome: outcome}}}
 		}

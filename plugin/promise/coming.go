@@ -27,7 +27,7 @@ func (t *Table) Bound(uid types.UID, now time.Time) []Promise {
 	t.forget(now)
 	t.lately[p.NodeClaim] = append(t.lately[p.NodeClaim], fulfilled{promise: p, at: now})
 	t.mu.Unlock()
-	return t.let([]Promise{p})
+	return t.activated([]Promise{p})
 }
 
 // Coming returns the promises on the NodeClaim, in the order of their pods' names, with those whose pods were bound lately: the

@@ -43,8 +43,8 @@ type Table struct {
 	lately map[string][]fulfilled
 }
 
-// New returns an empty table. activate is called after pods were removed, without a lock held, and must put them back into the
-// scheduling queue. It ignores pods that do not exist any more.
+// New returns an empty table. activate is called after pods were added or removed, without a lock held, and must have the scheduling
+// queue ask for them again: it gates those that are held, and tries the others. It ignores pods that do not exist any more.
 func New(activate func([]catalog.PodRef)) (*Table, error) {
 	if activate == nil {
 		return nil, errors.New("promise table: activate is required")
@@ -59,6 +59,12 @@ func New(activate func([]catalog.PodRef)) (*Table, error) {
 
 // Hold adds promises. A pod that has one already keeps only the new one.
 func (t *Table) Hold(promises ...Promise) {
+	t.add(promises)
+	// A pod that is not gated is compared with every event about every node until it is.
+	t.activated(promises)
+}
+
+func (t *Table) add(promises []Promise) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, p := range promises {
@@ -195,7 +201,7 @@ func (t *Table) Release(uids ...types.UID) []Promise {
 		}
 	}
 	t.mu.Unlock()
-	return t.let(out)
+	return t.activated(out)
 }
 
 // ReleaseClaim removes the promises on a claim that ended: its node was initialized, failed or was deleted.
@@ -225,11 +231,11 @@ func (t *Table) releaseWhere(match func(Promise) bool) []Promise {
 	}
 	t.mu.Unlock()
 	slices.SortFunc(out, byName)
-	return t.let(out)
+	return t.activated(out)
 }
 
-// let activates the pods of removed promises. Every removal ends here.
-func (t *Table) let(out []Promise) []Promise {
+// activated activates the pods of promises that were added or removed. Every change ends here.
+func (t *Table) activated(out []Promise) []Promise {
 	if len(out) == 0 {
 		return nil
 	}

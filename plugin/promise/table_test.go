@@ -32,8 +32,12 @@ func TestEveryWayOutActivates(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var table *promise.Table
 			var activated []string
+			leaves := false
 			table, err := promise.New(func(refs []catalog.PodRef) {
 				for _, r := range refs {
+					if !leaves {
+						continue
+					}
 					if _, held := table.Get(types.UID(r.UID)); held {
 						t.Errorf("pod %s was activated before it was released", r.Name)
 					}
@@ -47,6 +51,7 @@ func TestEveryWayOutActivates(t *testing.T) {
 				promise.Promise{Pod: catalog.PodRef{Name: "a", UID: "u1"}, NodeClaim: "default-a", Since: start, Deadline: start.Add(time.Minute)},
 				promise.Promise{Pod: catalog.PodRef{Name: "b", UID: "u2"}, NodeClaim: "default-a", Since: start, Deadline: start.Add(time.Minute)},
 			)
+			leaves = true
 			leave(table)
 			if want := []string{"u1", "u2"}; !slices.Equal(activated, want) {
 				t.Errorf("activated %v, want %v", activated, want)
@@ -135,6 +140,26 @@ func TestNewNeedsActivate(t *testing.T) {
 	}
 }
 
+// The queue gates a pod when it is asked for it again: until then each event about a node is compared with what the pod needs.
+func TestHeldPodsAreGated(t *testing.T) {
+	var table *promise.Table
+	var gated []string
+	table, err := promise.New(func(refs []catalog.PodRef) {
+		for _, r := range refs {
+			if _, held := table.Held(types.UID(r.UID)); held {
+				gated = append(gated, r.UID)
+			}
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	table.Hold(promise.Promise{Pod: catalog.PodRef{Name: "a", UID: "u1"}}, promise.Promise{Pod: catalog.PodRef{Name: "b", UID: "u2"}})
+	if want := []string{"u1", "u2"}; !slices.Equal(gated, want) {
+		t.Errorf("the queue gates %v, want %v", gated, want)
+	}
+}
+
 // An open promise keeps its slot, and its pod is tried.
 func TestOpen(t *testing.T) {
 	var activated []string
@@ -150,6 +175,7 @@ func TestOpen(t *testing.T) {
 		promise.Promise{Pod: catalog.PodRef{Name: "a", UID: "u1"}, NodeClaim: "default-a"},
 		promise.Promise{Pod: catalog.PodRef{Name: "b", UID: "u2"}, NodeClaim: "default-a"},
 	)
+	activated = nil
 	table.Open("u1", "unknown")
 	if !slices.Equal(activated, []string{"u1"}) {
 		t.Errorf("activated %v, want u1", activated)
