@@ -47,7 +47,7 @@ func (l leases) renew(ctx context.Context, claim types.UID, of *corev1.Node) err
 	now := metav1.NewMicroTime(time.Now())
 	lease, err := l.write(ctx, of, last.version, now)
 	switch {
-	case apierrors.IsAlreadyExists(err), apierrors.IsConflict(err), err == nil && lease == nil:
+	case apierrors.IsConflict(err), err == nil && lease == nil:
 		l.memory.renewed(claim, renewal{at: now.Time, kubelets: true}) // The kubelet wrote it first: from now on the Lease is its own.
 		return nil
 	case apierrors.IsNotFound(err):
@@ -59,21 +59,23 @@ func (l leases) renew(ctx context.Context, claim types.UID, of *corev1.Node) err
 	return fmt.Errorf("renewing the Lease of Node %s: %w", of.Name, err)
 }
 
-// write writes the time of renewal over a version of the Lease. It reads the Lease, or creates it, where the version is not known. It returns no
-// Lease if the kubelet has written it.
+// write creates the Lease where no version of it is known, and writes the time of renewal over the one there is. It returns no Lease if the
+// kubelet has written it.
 func (l leases) write(ctx context.Context, of *corev1.Node, version string, now metav1.MicroTime) (*coordinationv1.Lease, error) {
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: corev1.NamespaceNodeLease, Name: of.Name}}
 	if version == "" {
-		err := l.reader.Get(ctx, types.NamespacedName{Namespace: lease.Namespace, Name: lease.Name}, lease)
-		switch {
-		case apierrors.IsNotFound(err):
-			lease.Labels = node.Marks(of.Labels)
-			lease.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: of.Name, UID: of.UID}}
-			lease.Spec = coordinationv1.LeaseSpec{HolderIdentity: &of.Name, LeaseDurationSeconds: new(int32(leaseSeconds)), RenewTime: &now}
-			return lease, l.client.Create(ctx, lease)
-		case err != nil:
+		lease.Labels = node.Marks(of.Labels)
+		lease.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: of.Name, UID: of.UID}}
+		lease.Spec = coordinationv1.LeaseSpec{HolderIdentity: &of.Name, LeaseDurationSeconds: new(int32(leaseSeconds)), RenewTime: &now}
+		if err := l.client.Create(ctx, lease); !apierrors.IsAlreadyExists(err) {
+			return lease, err
+		}
+		// The kubelet was first, or this launcher before it restarted.
+		lease = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: corev1.NamespaceNodeLease, Name: of.Name}}
+		if err := l.reader.Get(ctx, client.ObjectKeyFromObject(lease), lease); err != nil {
 			return nil, err
-		case !node.Marked(lease.Labels):
+		}
+		if !node.Marked(lease.Labels) {
 			return nil, nil
 		}
 		version = lease.ResourceVersion
