@@ -33,7 +33,11 @@ func plain(failures []fleetFailure) []cloud.OfferingFailure {
 
 // createFleet makes the call. If EC2 reports that a launch template does not exist, it makes the templates again and repeats the call once.
 func (c *Cloud) createFleet(ctx context.Context, request *launchRequest) (*ec2.CreateFleetOutput, error) {
-	out, err := c.writes.CreateFleet(ctx, request.fleet)
+	var options []func(*ec2.Options)
+	if request.count > 1 {
+		options = append(options, fewAttempts) // The caller asks for fewer where EC2 throttles.
+	}
+	out, err := c.writes.CreateFleet(ctx, request.fleet, options...)
 	if err == nil || !code(err).IsTemplateGone() {
 		return out, err
 	}
@@ -41,7 +45,7 @@ func (c *Cloud) createFleet(ctx context.Context, request *launchRequest) (*ec2.C
 	if err := c.ensureTemplates(ctx, request.templates); err != nil {
 		return nil, err
 	}
-	return c.writes.CreateFleet(ctx, request.fleet)
+	return c.writes.CreateFleet(ctx, request.fleet, options...)
 }
 
 func (c *Cloud) forgetTemplates(request *launchRequest) {

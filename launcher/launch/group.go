@@ -9,11 +9,9 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 	"sigs.k8s.io/karpenter/pkg/apis/v1alpha1"
@@ -28,8 +26,9 @@ import (
 // group is a set of equal claims being launched. One goroutine owns it.
 type group struct {
 	*Launcher
-	// claims still without an instance, in the order of their names.
-	claims []*karpv1.NodeClaim
+	// claims of the current attempt still without an instance, in the order of their names; portion has those of later ones.
+	claims  []*karpv1.NodeClaim
+	portion portion
 	// id is that of the current attempt; empty if the next attempt starts from scratch. asked means that this process makes the attempt's
 	// call: the client token makes repeating it harmless, as long as the call, input, is the same.
 	id    string
@@ -72,7 +71,7 @@ func (l *Launcher) work(ctx context.Context, claims []*karpv1.NodeClaim) {
 		l.requeueMissed(id, g.took)
 	}()
 	backoff := newBackoff()
-	for len(g.claims) > 0 {
+	for len(g.claims)+len(g.portion.rest) > 0 {
 		effects, cancel, err := l.config.Guard.Wait(ctx)
 		if err != nil {
 			return // The process ends: the next one resumes from the annotation.
@@ -121,6 +120,12 @@ func newBackoff() wait.Backoff {
 //  6. call CreateFleet,
 //  7. wait until EC2 shows the launched instances, and assign them to the claims.
 func (g *group) attempt(ctx context.Context) error {
+	if len(g.claims) == 0 {
+		g.id, g.asked = "", false
+	}
+	if g.id == "" {
+		g.claims = g.portion.join(g.claims)
+	}
 	lost := g.id != "" && !g.asked
 	var found []cloud.Instance
 	if lost {
@@ -142,13 +147,39 @@ func (g *group) attempt(ctx context.Context) error {
 		if err != nil || done {
 			return err
 		}
+		g.claims = g.portion.take(g.claims)
 		if err := g.stamp(ctx, uuid.NewString()); err != nil || len(g.claims) == 0 {
 			return err
 		}
 		input.LaunchID, input.Claims = g.id, slices.Clone(g.claims)
 		g.input, g.asked = input, true
 	}
-	return g.call(ctx)
+	err := g.call(ctx)
+	g.resize(ctx, err)
+	return err
+}
+
+// resize adapts the next call to how the last one ended. One that was throttled is not repeated if it can be smaller, and if no earlier try of
+// it launched anything.
+func (g *group) resize(ctx context.Context, err error) {
+	e, ok := cloud.AsLaunch(err)
+	throttled, asked := ok && e.Cause == cloud.CauseThrottled, len(g.input.Claims)
+	if err != nil && (!throttled || asked < 2) {
+		return
+	}
+	if g.id != "" {
+		found, err := g.config.Cloud.Instances(ctx, cloud.Selector{LaunchIDs: []string{g.id}})
+		if err != nil {
+			return
+		}
+		if len(found) > 0 {
+			g.asked = false // Its answer was lost: the next round assigns them.
+			return
+		}
+		g.config.Cloud.Settled(g.id)
+		g.id, g.asked = "", false
+	}
+	g.portion.answered(asked, throttled)
 }
 
 // fresh reports whether nothing was done yet for claims that were just created. Reading them first would only cost time: writing the
@@ -214,57 +245,6 @@ func (g *group) failClass(ctx context.Context, class *cloud.NodeClassError) erro
 		}
 	}
 	return g.fail(ctx, g.claims, reason, message)
-}
-
-// note reports an error that may pass: in the log, in the metrics and on the claims.
-func (g *group) note(ctx context.Context, err error) {
-	now := time.Now()
-	g.trouble = g.trouble.next(err, now)
-	klog.FromContext(ctx).Error(err, "Launch did not succeed, trying again", "nodeClaims", len(g.claims), "launch", g.id,
-		"code", g.trouble.code, "since", g.trouble.since.UTC().Format(time.RFC3339), "attempt", g.trouble.attempts)
-	cause := cloud.CauseTransient
-	if e, ok := cloud.AsLaunch(err); ok {
-		cause = e.Cause
-	}
-	g.metrics.errors.WithLabelValues(string(cmp.Or(g.trouble.code, otherError))).Inc()
-	g.metrics.causes.WithLabelValues(string(cause)).Inc()
-	if g.trouble.code != "" {
-		g.metrics.codes.WithLabelValues(string(g.trouble.code)).Inc()
-	}
-	g.waits.set(g, g.trouble.code, len(g.claims))
-	condition, event := g.trouble.due(now)
-	if !condition {
-		return
-	}
-	effects, cancel, ok := g.config.Guard.Context(ctx)
-	defer cancel()
-	if !ok {
-		return
-	}
-	g.trouble.shownAt, g.trouble.shown = now, g.trouble.code
-	if event {
-		g.trouble.events++
-	}
-	each(g.claims, func(c *karpv1.NodeClaim) error {
-		err := g.notLaunched(effects, c, func() {
-			c.StatusConditions().SetUnknownWithReason(karpv1.ConditionTypeLaunched, ec2error.ReasonLaunchPending, g.trouble.text)
-		})
-		if err == nil && event {
-			g.config.Events.Eventf(c, corev1.EventTypeWarning, "LaunchPending", "%s", g.trouble.text)
-		}
-		return err // An error of this write is ignored: the condition only informs, and the next attempt may succeed.
-	})
-}
-
-// recovered ends the trouble after an attempt without an error.
-func (g *group) recovered(ctx context.Context) {
-	if g.trouble.attempts == 0 {
-		return
-	}
-	klog.FromContext(ctx).Info("Launching goes on", "launch", g.id, "code", g.trouble.code,
-		"since", g.trouble.since.UTC().Format(time.RFC3339), "attempts", g.trouble.attempts)
-	g.trouble = trouble{events: g.trouble.events}
-	g.waits.set(g, "", 0)
 }
 
 // refresh reads the claims again and drops those that are deleted or being deleted.

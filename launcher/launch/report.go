@@ -2,10 +2,14 @@ package launch
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/klog/v2"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog/ec2error"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
@@ -90,4 +94,55 @@ func (t trouble) next(err error, now time.Time) trouble {
 func (t trouble) due(now time.Time) (condition, event bool) {
 	changed := t.shownAt.IsZero() || t.shown != t.code
 	return changed || now.Sub(t.shownAt) >= showAgain, changed && t.events < mostEvents
+}
+
+// note reports an error that may pass: in the log, in the metrics and on the claims.
+func (g *group) note(ctx context.Context, err error) {
+	now := time.Now()
+	g.trouble = g.trouble.next(err, now)
+	klog.FromContext(ctx).Error(err, "Launch did not succeed, trying again", "nodeClaims", len(g.claims), "launch", g.id,
+		"code", g.trouble.code, "since", g.trouble.since.UTC().Format(time.RFC3339), "attempt", g.trouble.attempts)
+	cause := cloud.CauseTransient
+	if e, ok := cloud.AsLaunch(err); ok {
+		cause = e.Cause
+	}
+	g.metrics.errors.WithLabelValues(string(cmp.Or(g.trouble.code, otherError))).Inc()
+	g.metrics.causes.WithLabelValues(string(cause)).Inc()
+	if g.trouble.code != "" {
+		g.metrics.codes.WithLabelValues(string(g.trouble.code)).Inc()
+	}
+	g.waits.set(g, g.trouble.code, len(g.claims)+len(g.portion.rest))
+	condition, event := g.trouble.due(now)
+	if !condition {
+		return
+	}
+	effects, cancel, ok := g.config.Guard.Context(ctx)
+	defer cancel()
+	if !ok {
+		return
+	}
+	g.trouble.shownAt, g.trouble.shown = now, g.trouble.code
+	if event {
+		g.trouble.events++
+	}
+	each(g.claims, func(c *karpv1.NodeClaim) error {
+		err := g.notLaunched(effects, c, func() {
+			c.StatusConditions().SetUnknownWithReason(karpv1.ConditionTypeLaunched, ec2error.ReasonLaunchPending, g.trouble.text)
+		})
+		if err == nil && event {
+			g.config.Events.Eventf(c, corev1.EventTypeWarning, "LaunchPending", "%s", g.trouble.text)
+		}
+		return err // An error of this write is ignored: the condition only informs, and the next attempt may succeed.
+	})
+}
+
+// recovered ends the trouble after an attempt without an error.
+func (g *group) recovered(ctx context.Context) {
+	if g.trouble.attempts == 0 {
+		return
+	}
+	klog.FromContext(ctx).Info("Launching goes on", "launch", g.id, "code", g.trouble.code,
+		"since", g.trouble.since.UTC().Format(time.RFC3339), "attempts", g.trouble.attempts)
+	g.trouble = trouble{events: g.trouble.events}
+	g.waits.set(g, "", 0)
 }

@@ -1,0 +1,74 @@
+package launch_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/slipway-k8s/slipway/launcher/cloud"
+	"github.com/slipway-k8s/slipway/launcher/cloud/memory"
+)
+
+// throttled is EC2's refusal of a call for more instances than the account may launch now.
+func throttled() error {
+	return &cloud.LaunchError{
+		Class: "default", Cause: cloud.CauseThrottled, Code: "RequestLimitExceeded", Reason: "RequestLimitExceeded", Message: "EC2 throttles",
+		Err: errors.New("RequestLimitExceeded"),
+	}
+}
+
+// An account that may launch 30 instances at once and two a second gets 100 nodes as fast as that, although no call for all of them would ever
+// be answered, and no node is bought twice.
+func TestThrottledGroupAsksForFewer(t *testing.T) {
+	inWorld(t, memory.Config{}, func(t *testing.T, w *world) {
+		t.Helper()
+		tokens, at := 30.0, time.Now()
+		w.at("before", func(what string) error {
+			if what != "launch" {
+				return nil
+			}
+			tokens, at = min(30, tokens+2*time.Since(at).Seconds()), time.Now()
+			asked := float64(len(w.inputs[len(w.inputs)-1].Claims))
+			if asked > tokens {
+				return throttled()
+			}
+			tokens -= asked
+			return nil
+		})
+		var names []string
+		for i := range 100 {
+			names = append(names, fmt.Sprintf("default-%02d", i))
+		}
+		w.record(names...)
+		w.settle(60 * time.Second)
+		w.owners()
+		for name, state := range w.state() {
+			if !strings.HasPrefix(state, "m7g") {
+				t.Errorf("%s is not launched: %q", name, state)
+			}
+		}
+		if len(w.failed) > 0 {
+			t.Errorf("failed: %v", w.failed)
+		}
+	})
+}
+
+// The answer of a call is lost, and its repetition is throttled: what it launched is found, and not bought again in smaller calls.
+func TestThrottledRepetitionOfALostCall(t *testing.T) {
+	inWorld(t, memory.Config{}, func(t *testing.T, w *world) {
+		t.Helper()
+		w.at("after", func(what string) error {
+			if what != "launch" || w.ec2.Calls(memory.Launch) > 1 {
+				return nil
+			}
+			return throttled()
+		})
+		w.record("default-a", "default-b")
+		w.settle(time.Minute)
+		w.wantLaunches(1)
+		w.owners()
+		w.want(map[string]string{"default-a": "m7g.large us-east-1a", "default-b": "m7g.large us-east-1a"})
+	})
+}
