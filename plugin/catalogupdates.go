@@ -178,21 +178,24 @@ func (c *catalogUpdates) onInFlight(ctx context.Context, before, after catalog.I
 	for _, ref := range before.Pods {
 		listed[ref.UID] = true
 	}
+	var news []promise.Promise
 	for _, ref := range after.Pods {
 		if listed[ref.UID] {
 			continue
 		}
+		listed[ref.UID] = true
 		if _, held := c.promises.Get(types.UID(ref.UID)); held {
 			continue
 		}
 		if pod := c.queue.objects.pod(ref); pod != nil && pod.Spec.NodeName == "" {
-			c.promises.Hold(promise.Promise{
+			news = append(news, promise.Promise{
 				Pod: ref, NodeClaim: after.NodeClaim, Labels: after.Labels, Since: now,
 				Deadline: now.Add(c.promiseTimeout), Message: explain.Joining(after).Text(),
 			})
 			c.delays.launchedFor(after.NodeClaim, []catalog.PodRef{ref}, c.queue.objects.pod, now)
 		}
 	}
+	c.promises.Hold(news...)
 	if !after.Deadline.IsZero() {
 		c.promises.Confirm(after.NodeClaim, after.Deadline.Add(confirmAfter))
 	}

@@ -11,21 +11,7 @@ import (
 // gated returns how many pods of all schedulers of this process are gated.
 func gated(t *testing.T) float64 {
 	t.Helper()
-	families, err := legacyregistry.DefaultGatherer.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range families {
-		if f.GetName() != "scheduler_pending_pods" {
-			continue
-		}
-		for _, m := range f.GetMetric() {
-			if m.GetLabel()[0].GetValue() == "gated" {
-				return m.GetGauge().GetValue()
-			}
-		}
-	}
-	return 0
+	return metricOf(t, legacyregistry.DefaultGatherer, "scheduler_pending_pods", "gated")
 }
 
 // The scheduler's queue compares each event about a node with all pods that it does not gate: with thousands of promised pods, and as many

@@ -327,9 +327,15 @@ func (h *harness) updateNode(n *corev1.Node) {
 // metric reads a value; label is the value of the metric's only label, empty for none.
 func (h *harness) metric(name, label string) float64 {
 	h.t.Helper()
-	families, err := h.registry.Gather()
+	return metricOf(h.t, h.registry, name, label)
+}
+
+// metricOf returns the gauge or counter of that name, of those with several the one whose first label has the value.
+func metricOf(tb testing.TB, of prometheus.Gatherer, name, label string) float64 {
+	tb.Helper()
+	families, err := of.Gather()
 	if err != nil {
-		h.t.Fatal(err)
+		tb.Fatal(err)
 	}
 	for _, f := range families {
 		if f.GetName() != name {

@@ -71,14 +71,14 @@ func (l leases) write(ctx context.Context, of *corev1.Node, version string, now 
 			return lease, err
 		}
 		// The kubelet was first, or this launcher before it restarted.
-		lease = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: corev1.NamespaceNodeLease, Name: of.Name}}
-		if err := l.reader.Get(ctx, client.ObjectKeyFromObject(lease), lease); err != nil {
+		have := &coordinationv1.Lease{}
+		if err := l.reader.Get(ctx, client.ObjectKeyFromObject(lease), have); err != nil {
 			return nil, err
 		}
-		if !node.Marked(lease.Labels) {
+		if !node.Marked(have.Labels) {
 			return nil, nil
 		}
-		version = lease.ResourceVersion
+		lease, version = have, have.ResourceVersion
 	}
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"resourceVersion": version}, "spec": map[string]any{"renewTime": now},

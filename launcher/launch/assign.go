@@ -52,7 +52,7 @@ func (g *group) search(ctx context.Context) ([]cloud.Instance, error) {
 	for _, c := range g.claims {
 		g.took[c.UID] = true
 	}
-	slices.SortFunc(g.claims, func(a, b *karpv1.NodeClaim) int { return cmp.Compare(a.Name, b.Name) })
+	sortByName(g.claims)
 	return slices.DeleteFunc(instances, func(i cloud.Instance) bool { return !alive(i) || owned[i.ProviderID()] }), nil
 }
 
@@ -68,7 +68,7 @@ func (g *group) resume(ctx context.Context, found []cloud.Instance) error {
 	if err := g.assign(ctx, found); err != nil {
 		return err
 	}
-	g.id, g.since = "", time.Time{}
+	g.done()
 	return nil
 }
 

@@ -76,6 +76,7 @@ func (l *Launcher) work(ctx context.Context, claims []*karpv1.NodeClaim) {
 		if err != nil {
 			return // The process ends: the next one resumes from the annotation.
 		}
+		g.next()
 		silence := time.AfterFunc(silentAfter, g.silent(ctx))
 		err = g.attempt(effects)
 		silence.Stop()
@@ -120,12 +121,6 @@ func newBackoff() wait.Backoff {
 //  6. call CreateFleet,
 //  7. wait until EC2 shows the launched instances, and assign them to the claims.
 func (g *group) attempt(ctx context.Context) error {
-	if len(g.claims) == 0 {
-		g.id, g.asked = "", false
-	}
-	if g.id == "" {
-		g.claims = g.portion.join(g.claims)
-	}
 	lost := g.id != "" && !g.asked
 	var found []cloud.Instance
 	if lost {
@@ -147,7 +142,6 @@ func (g *group) attempt(ctx context.Context) error {
 		if err != nil || done {
 			return err
 		}
-		g.claims = g.portion.take(g.claims)
 		if err := g.stamp(ctx, uuid.NewString()); err != nil || len(g.claims) == 0 {
 			return err
 		}
@@ -157,6 +151,16 @@ func (g *group) attempt(ctx context.Context) error {
 	err := g.call(ctx)
 	g.resize(ctx, err)
 	return err
+}
+
+// next takes the claims of the next call, unless the last one goes on for claims that there are.
+func (g *group) next() {
+	if len(g.claims) == 0 && g.id != "" {
+		g.done()
+	}
+	if g.id == "" {
+		g.claims = g.portion.take(g.claims)
+	}
 }
 
 // resize adapts the next call to how the last one ended. One that was throttled is not repeated if it can be smaller, and if no earlier try of
@@ -176,10 +180,15 @@ func (g *group) resize(ctx context.Context, err error) {
 			g.asked = false // Its answer was lost: the next round assigns them.
 			return
 		}
-		g.config.Cloud.Settled(g.id)
-		g.id, g.asked = "", false
+		g.done()
 	}
 	g.portion.answered(asked, throttled)
+}
+
+// done ends the attempt: its call is not repeated, and the next attempt starts from scratch.
+func (g *group) done() {
+	g.config.Cloud.Settled(g.id)
+	g.id, g.asked, g.since = "", false, time.Time{}
 }
 
 // fresh reports whether nothing was done yet for claims that were just created. Reading them first would only cost time: writing the
@@ -372,7 +381,6 @@ func (g *group) receive(ctx context.Context, ids []string) error {
 	if err := g.assign(ctx, instances); err != nil {
 		return err
 	}
-	g.config.Cloud.Settled(g.id)
-	g.id, g.asked = "", false
+	g.done()
 	return nil
 }

@@ -192,7 +192,7 @@ func groups(claims []*karpv1.NodeClaim) [][]*karpv1.NodeClaim {
 	}
 	out := make([][]*karpv1.NodeClaim, 0, len(byKey))
 	for _, group := range byKey {
-		slices.SortFunc(group, func(a, b *karpv1.NodeClaim) int { return cmp.Compare(a.Name, b.Name) })
+		sortByName(group)
 		if group[0].Annotations[catalog.LaunchAnnotation] != "" {
 			out = append(out, group) // A call of an earlier process is handled as a whole.
 			continue
@@ -201,6 +201,10 @@ func groups(claims []*karpv1.NodeClaim) [][]*karpv1.NodeClaim {
 	}
 	slices.SortFunc(out, func(a, b []*karpv1.NodeClaim) int { return cmp.Compare(a[0].Name, b[0].Name) })
 	return out
+}
+
+func sortByName(claims []*karpv1.NodeClaim) {
+	slices.SortFunc(claims, func(a, b *karpv1.NodeClaim) int { return cmp.Compare(a.Name, b.Name) })
 }
 
 // groupKey returns a key of all fields that matter to EC2, and the launch ID: claims of an earlier process's call must form the same group

@@ -1,7 +1,6 @@
 package launch
 
 import (
-	"cmp"
 	"slices"
 
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
@@ -17,24 +16,16 @@ type portion struct {
 	rest []*karpv1.NodeClaim
 }
 
-// take returns the claims of the next call, and keeps the others.
+// take returns those of the claims and of the rest that the next call asks for, in the order of their names. It keeps the others.
 func (p *portion) take(claims []*karpv1.NodeClaim) []*karpv1.NodeClaim {
-	if p.most == 0 || len(claims) <= p.most {
-		return claims
+	all := slices.Concat(claims, p.rest)
+	sortByName(all)
+	n := len(all)
+	if p.most > 0 {
+		n = min(n, p.most)
 	}
-	p.rest = append(p.rest, claims[p.most:]...)
-	return slices.Clone(claims[:p.most])
-}
-
-// join returns the claims with those that were kept, in the order of their names.
-func (p *portion) join(claims []*karpv1.NodeClaim) []*karpv1.NodeClaim {
-	if len(p.rest) == 0 {
-		return claims
-	}
-	claims = append(claims, p.rest...)
-	p.rest = nil
-	slices.SortFunc(claims, func(a, b *karpv1.NodeClaim) int { return cmp.Compare(a.Name, b.Name) })
-	return claims
+	p.rest = all[n:]
+	return all[:n:n]
 }
 
 // answered notes how a call for so many claims ended: the next one asks for half of them, or for up to twice as many as this one might.

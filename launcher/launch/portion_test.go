@@ -72,3 +72,22 @@ func TestThrottledRepetitionOfALostCall(t *testing.T) {
 		w.want(map[string]string{"default-a": "m7g.large us-east-1a", "default-b": "m7g.large us-east-1a"})
 	})
 }
+
+// Claims that wait for a later call than the next one end in time as well.
+func TestThrottledGroupEndsInTime(t *testing.T) {
+	inWorld(t, memory.Config{}, func(t *testing.T, w *world) {
+		t.Helper()
+		w.at("before", func(what string) error {
+			if what == "launch" {
+				return throttled()
+			}
+			return nil
+		})
+		w.record("default-a", "default-b", "default-c", "default-d")
+		w.settle(5*time.Minute + 30*time.Second)
+		w.want(map[string]string{"default-a": "going", "default-b": "going", "default-c": "going", "default-d": "going"})
+		if len(w.failed) != 4 {
+			t.Errorf("failed: %v", w.failed)
+		}
+	})
+}
