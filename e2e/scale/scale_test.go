@@ -56,12 +56,19 @@ func scale(b *testing.B) {
 	}
 }
 
-// scaleOut creates the pods.
+// scaleOut creates the pods, wave after wave.
 func (w *world) scaleOut(pods int) calls.Stage {
 	w.b.Helper()
 	return w.stage("scale-out", w.profiled("scale-out", func() {
-		w.deployments(pods, int64(nodeCPU*argument[int]("nodes")/pods))
-		w.await("all pods to run", func(t tally) bool { return t.running == pods && t.initialized == t.total() })
+		w.deployments(int64(nodeCPU * argument[int]("nodes") / pods))
+		for wave := argument[int]("wave"); ; wave += argument[int]("wave") {
+			n := min(wave, pods)
+			w.scaleTo(n)
+			w.await(fmt.Sprintf("%d pods to run", n), func(t tally) bool { return t.running == n && t.initialized == t.total() })
+			if n == pods {
+				return
+			}
+		}
 	}))
 }
 
@@ -205,20 +212,15 @@ func part(pods, i int) *int32 {
 	return new(int32(pods*(i+1)/parts - pods*i/parts))
 }
 
-// deployments creates the pods, which ask for so many thousandths of a CPU each.
-func (w *world) deployments(pods int, cpu int64) {
+// deployments creates Deployments without pods. Their pods will ask for so many thousandths of a CPU each.
+func (w *world) deployments(cpu int64) {
 	w.b.Helper()
 	for i := range parts {
 		pool := steady
 		if i%5 == 4 {
 			pool = drifting
 		}
-		labels := map[string]string{"app": deploymentName(i)}
-		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: deploymentName(i)}}
-		d.Spec.Replicas = part(pods, i)
-		d.Spec.Selector = &metav1.LabelSelector{MatchLabels: labels}
-		d.Spec.Template = corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: podSpec(cpu, map[string]string{karpv1.NodePoolLabelKey: pool})}
-		w.Create(d)
+		w.Create(deployment(deploymentName(i), 0, podSpec(cpu, map[string]string{karpv1.NodePoolLabelKey: pool})))
 	}
 }
 

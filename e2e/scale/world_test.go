@@ -30,6 +30,9 @@ import (
 // poll is how often a wait looks at the cluster: at each of tens of thousands of changes would cost more than what is measured.
 const poll = time.Second
 
+// progress is how often a wait says what it has seen.
+const progress = time.Minute
+
 // world is a sandbox of light machines and what it has cost so far.
 type world struct {
 	*testbed.Testbed
@@ -115,7 +118,7 @@ func (w *world) sample() {
 // await looks at the cluster until done says so.
 func (w *world) await(what string, done func(tally) bool) {
 	w.b.Helper()
-	limit := time.Now().Add(argument[time.Duration]("patience"))
+	limit, report := time.Now().Add(argument[time.Duration]("patience")), time.Now().Add(progress)
 	for now := w.look(); !done(now); now = w.look() {
 		if time.Now().After(limit) {
 			w.b.Fatalf("%s: not within %s: %+v", what, argument[time.Duration]("patience"), now)
@@ -124,6 +127,10 @@ func (w *world) await(what string, done func(tally) bool) {
 			w.b.Fatal(err)
 		}
 		w.sample()
+		if time.Now().After(report) {
+			w.b.Logf("waiting for %s: %+v", what, now)
+			report = report.Add(progress)
+		}
 		time.Sleep(poll)
 	}
 	w.sample()
