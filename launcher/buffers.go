@@ -2,7 +2,6 @@ package launcher
 
 import (
 	"context"
-	"errors"
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/slipway-k8s/slipway/launcher/buffer"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
-	"github.com/slipway-k8s/slipway/launcher/prefetch"
 	"github.com/slipway-k8s/slipway/launcher/server"
 	"github.com/slipway-k8s/slipway/launcher/standby"
 )
@@ -32,27 +30,21 @@ func (l *Launcher) buffers(p parts) (*buffer.Controller, Gates, error) {
 	return controller, gates, add(l.manager, controller.Run)
 }
 
-// disks adds what brings images on nodes before pods run there, and what stops and starts the instances of standby buffers. The second runs where the
-// gate is off as well: there it ends what was launched while the gate was on.
-func (l *Launcher) disks(p parts) error {
+// standby adds what stops and starts the instances of standby buffers. It runs where the gate is off as well: there it ends what was launched
+// while the gate was on.
+func (l *Launcher) standby(p parts) error {
 	needed := func(*karpv1.NodeClaim) string { return "" }
 	if p.gates.CapacityBuffer {
 		needed = p.buffers.Needed
 	}
-	images, err := prefetch.New(prefetch.Config{
-		Client: l.manager.GetClient(), Guard: p.leader, Ours: p.beside.ours, Disk: p.buffers.Disk, Registerer: l.registerer,
-	})
-	if err != nil {
-		return err
-	}
 	sleepers, err := standby.New(standby.Config{
 		Client: l.manager.GetClient(), Cloud: l.config.Cloud, Ender: p.terminator, Guard: p.leader, Events: l.recorders.slipway, Ours: p.beside.ours,
-		Needed: needed, Disk: p.buffers.Disk, Hibernation: l.hibernation, Failed: (&lateServer{server: p.server, decisions: p.decisions}).failed, Registerer: l.registerer,
+		Needed: needed, Disk: p.buffers.Disk, Hibernation: l.hibernation, Failed: p.late.failed, Registerer: l.registerer,
 	})
 	if err != nil {
 		return err
 	}
-	return errors.Join(images.SetupWithManager(l.manager), sleepers.SetupWithManager(l.manager))
+	return sleepers.SetupWithManager(l.manager)
 }
 
 // hibernation reports whether the class of a claim's node has its instances hibernated, and why EC2 cannot. A class that is gone wants nothing.

@@ -29,6 +29,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/leadership"
 	"github.com/slipway-k8s/slipway/launcher/nodeclass"
 	"github.com/slipway-k8s/slipway/launcher/nodepool"
+	"github.com/slipway-k8s/slipway/launcher/prefetch"
 	"github.com/slipway-k8s/slipway/launcher/reclaim"
 	"github.com/slipway-k8s/slipway/launcher/reject"
 	"github.com/slipway-k8s/slipway/launcher/server"
@@ -40,6 +41,7 @@ import (
 
 // parts are dependencies that several parts share.
 type parts struct {
+	late       *lateParts
 	leader     *leadership.Leadership
 	terminator *terminate.Terminator
 	server     *server.Server
@@ -94,7 +96,8 @@ func (l *Launcher) parts() (p parts, err error) {
 	}
 	l.own = l.ownLists()
 	// The server needs the failed launches and Karpenter's state, and launches need the server.
-	late := &lateServer{}
+	late := &lateParts{}
+	p.late = late
 	if err = l.records(&p, late); err != nil {
 		return p, err
 	}
@@ -118,7 +121,7 @@ func (l *Launcher) parts() (p parts, err error) {
 	p.launcher, err = launch.New(launch.Config{
 		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Cloud: l.config.Cloud, Guard: p.leader,
 		Events: l.recorders.karpenter, Failed: late.failed, Registerer: l.registerer,
-		MinValuesBestEffort: settings.MinValuesPolicy == minValuesBestEffort, Overlaid: l.own.of,
+		MinValuesBestEffort: settings.MinValuesPolicy == minValuesBestEffort, Overlaid: l.own.of, Bindings: late.bindings,
 	})
 	if err != nil {
 		return p, err
@@ -156,7 +159,7 @@ func (l *Launcher) parts() (p parts, err error) {
 }
 
 // records creates what keeps and reads records in ConfigMaps: decisions, commitments, and what is learned of interruptions.
-func (l *Launcher) records(p *parts, late *lateServer) (err error) {
+func (l *Launcher) records(p *parts, late *lateParts) (err error) {
 	if p.decisions, err = l.decisions(); err != nil {
 		return err
 	}
@@ -170,7 +173,7 @@ func (l *Launcher) records(p *parts, late *lateServer) (err error) {
 }
 
 // interruptions returns what learns rates of spot interruptions.
-func (l *Launcher) interruptions(late *lateServer) (*interruptions.Recorder, error) {
+func (l *Launcher) interruptions(late *lateParts) (*interruptions.Recorder, error) {
 	name, err := configMapName("interruptionsConfigMap", l.config.Settings.InterruptionsConfigMap)
 	if err != nil {
 		return nil, err
@@ -186,7 +189,7 @@ func (l *Launcher) interruptions(late *lateServer) (*interruptions.Recorder, err
 }
 
 // commitments returns the reader of Savings Plans and Reserved Instances.
-func (l *Launcher) commitments(late *lateServer) (*commitments.Commitments, error) {
+func (l *Launcher) commitments(late *lateParts) (*commitments.Commitments, error) {
 	name, err := configMapName("commitmentsConfigMap", l.config.Settings.CommitmentsConfigMap)
 	if err != nil {
 		return nil, err
@@ -282,14 +285,21 @@ func (l *Launcher) joining(p parts) error {
 	if err != nil {
 		return err
 	}
+	images, err := prefetch.New(prefetch.Config{
+		Client: mgr.GetClient(), Guard: p.leader, Ours: p.beside.ours, Disk: p.buffers.Disk, Registerer: l.registerer,
+	})
+	if err != nil {
+		return err
+	}
 	controller, err := join.New(join.Config{
 		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Instances: l.config.Cloud, Launcher: p.launcher, Ender: p.terminator,
-		Binder: binder, Health: p.health, Guard: p.leader, Events: l.recorders.slipway, KarpenterEvents: l.recorders.karpenter, Ours: p.beside.ours, Failed: (&lateServer{server: p.server, decisions: p.decisions}).failed, Registerer: l.registerer,
+		Binder: binder, Images: images.Prepare, Health: p.health, Guard: p.leader, Events: l.recorders.slipway, KarpenterEvents: l.recorders.karpenter, Ours: p.beside.ours, Failed: p.late.failed, Registerer: l.registerer,
 		Settings: join.Settings{
 			BindAt: settings.BindAt, JoinDeadline: settings.JoinDeadline.Duration, EmptyDeadline: settings.EmptyJoinDeadline.Duration,
 			IgnoreDRARequests: settings.IgnoreDRARequests,
 		},
 	})
+	p.late.joins = controller
 	if err != nil {
 		return err
 	}
@@ -303,7 +313,7 @@ func (l *Launcher) joining(p parts) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(controller.SetupWithManager(mgr), l.disks(p), rejections.SetupWithManager(mgr), shapes.SetupWithManager(mgr))
+	return errors.Join(controller.SetupWithManager(mgr), images.SetupWithManager(mgr), l.standby(p), rejections.SetupWithManager(mgr), shapes.SetupWithManager(mgr))
 }
 
 func (l *Launcher) termination(p parts) error {
@@ -356,24 +366,29 @@ func (l *Launcher) termination(p parts) error {
 	)
 }
 
-// lateServer breaks the dependency cycles of the server with the parts that call it, and with the executor of moves. It is complete before
+// lateParts breaks dependency cycles: of the server with the parts that call it, of launching with joining, and of moves. It is complete before
 // anything runs.
-type lateServer struct {
+type lateParts struct {
 	server    *server.Server
+	joins     *join.Controller
 	mover     *disrupt.Executor
 	decisions *decisions.Recorder
 }
 
-func (s *lateServer) failed(claim *karpv1.NodeClaim, reason, message string) {
+func (s *lateParts) failed(claim *karpv1.NodeClaim, reason, message string) {
 	s.decisions.Refused(claim, reason, message)
 	s.server.Failed(claim, reason, message)
 }
 
-func (s *lateServer) recheck() { s.server.Recheck() }
+func (s *lateParts) bindings(ctx context.Context, claim *karpv1.NodeClaim) (written func()) {
+	return s.joins.Prepare(ctx, claim)
+}
 
-func (s *lateServer) inMove(node string) bool { return s.mover.InMove(node) }
+func (s *lateParts) recheck() { s.server.Recheck() }
+
+func (s *lateParts) inMove(node string) bool { return s.mover.InMove(node) }
 
 // MakeRoom implements terminate.Asker.
-func (s *lateServer) MakeRoom(ctx context.Context, q *api.MakeRoom) (*api.MakeRoomAnswer, error) {
+func (s *lateParts) MakeRoom(ctx context.Context, q *api.MakeRoom) (*api.MakeRoomAnswer, error) {
 	return s.server.MakeRoom(ctx, q)
 }

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/internal/disruption"
 	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
@@ -95,6 +96,7 @@ func (c *Controller) createNode(ctx context.Context, claim *karpv1.NodeClaim) er
 		return c.end(ctx, claim, instanceTerminated, fmt.Sprintf("instance %s is %s before its node was ready", id, s))
 	}
 	want := node.New(claim, instances[0])
+	created := c.config.Images(ctx, claim, want)
 	err = c.config.Client.Create(ctx, want)
 	if apierrors.IsAlreadyExists(err) {
 		return c.removeStale(ctx, want)
@@ -102,6 +104,7 @@ func (c *Controller) createNode(ctx context.Context, claim *karpv1.NodeClaim) er
 	if err != nil {
 		return fmt.Errorf("creating Node %s: %w", want.Name, err)
 	}
+	created()
 	klog.FromContext(ctx).V(2).Info("Created Node", "node", want.Name, "nodeClaim", klog.KObj(claim), "instanceID", id)
 	return c.leases.renew(ctx, claim.UID, want)
 }
@@ -323,6 +326,9 @@ func setConditions(o Observed, d Decision) (leftOut int, lacking []string) {
 		lacking = consistency.Lacking(o.Claim, o.Node) // Before the status says what the node has.
 		consistency.SetCondition(o.Claim, lacking)
 		planned, status := o.Claim.Status.Allocatable, &o.Claim.Status
+		if disruption.Occupant(o.OnNode) != nil {
+			status.LastPodEventTime = metav1.NewTime(o.Now) // Package reclaim goes on from here.
+		}
 		status.Capacity, leftOut = node.Reported(o.Node.Status.Capacity, planned)
 		status.Allocatable, _ = node.Reported(o.Node.Status.Allocatable, planned)
 	case d.Waiting != "":

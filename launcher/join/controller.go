@@ -84,6 +84,8 @@ type Config struct {
 	Ender Ender
 	// Binder of promised pods.
 	Binder *bind.Binder
+	// Images puts on a Node that is to be created which images its promised pods need; created is called when the Node is.
+	Images func(ctx context.Context, claim *karpv1.NodeClaim, node *corev1.Node) (created func())
 	// Health of the NodePools.
 	Health Health
 	// Guard allows effects only while this replica leads.
@@ -114,7 +116,7 @@ type Controller struct {
 // New returns a Controller; SetupWithManager starts it with the manager.
 func New(c Config) (*Controller, error) {
 	given := []bool{
-		c.Client != nil, c.Reader != nil, c.Instances != nil, c.Launcher != nil, c.Ender != nil, c.Binder != nil, c.Health != nil,
+		c.Client != nil, c.Reader != nil, c.Instances != nil, c.Launcher != nil, c.Ender != nil, c.Binder != nil, c.Images != nil, c.Health != nil,
 		c.Guard != nil, c.Events != nil, c.KarpenterEvents != nil, c.Ours != nil, c.Failed != nil, c.Registerer != nil,
 	}
 	if slices.Contains(given, false) {

@@ -56,6 +56,8 @@ type world struct {
 	ours  bool
 	// joined counts the calls of Health.Joined.
 	joined int
+	// listed are the Nodes that were created with a list of images.
+	listed []string
 }
 
 func newWorld(t *testing.T) *world {
@@ -143,6 +145,10 @@ func (w *world) config() join.Config {
 		Client: w.api, Reader: w.api, Instances: w.ec2, Launcher: w, Ender: w, Binder: binder, Guard: leadershiptest.Always{}, Events: w, KarpenterEvents: w, Health: w,
 		Settings: join.Settings{BindAt: bind.Auto, JoinDeadline: 5 * time.Minute, EmptyDeadline: 15 * time.Minute},
 		Ours:     func(*karpv1.NodeClaim) bool { return w.ours },
+		Images: func(_ context.Context, _ *karpv1.NodeClaim, node *corev1.Node) func() {
+			metav1.SetMetaDataAnnotation(&node.ObjectMeta, catalog.PrefetchAnnotation, "r.io/web:1")
+			return func() { w.listed = append(w.listed, node.Name) }
+		},
 		Failed: func(c *karpv1.NodeClaim, reason, _ string) {
 			w.note("failed " + c.Name + " " + reason)
 		},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -90,6 +91,53 @@ func TestFromLaunchToInitialized(t *testing.T) {
 	}
 	if n = w.node("node-1"); n.Labels[karpv1.NodeInitializedLabelKey] != "true" {
 		t.Errorf("labels %v", n.Labels)
+	}
+}
+
+// What would be a write of its own is part of another: the list of images of the creation of the Node, and the time of the last binding of the
+// status of the node that is initialized.
+func TestWritesThatAreSpared(t *testing.T) {
+	w := newWorld(t)
+	w.claim(time.Minute, "web-1")
+	c := w.controller()
+	w.looks(c, 1)
+	if n := w.node("node-1"); n.Annotations[catalog.PrefetchAnnotation] == "" || !slices.Equal(w.listed, []string{"node-1"}) {
+		t.Errorf("annotations %v, Nodes with a list of images %v", n.Annotations, w.listed)
+	}
+	w.kubelet("node-1", corev1.ConditionTrue)
+	w.looks(c, 4)
+	if status := w.current().Status; status.LastPodEventTime.IsZero() {
+		t.Errorf("status %+v", status)
+	}
+}
+
+// The launch records when promised pods are bound, and nothing is written for it later. Annotations that leave no room for it are left as they are.
+func TestBindingsAreRecordedWithTheLaunch(t *testing.T) {
+	w := newWorld(t)
+	claim := w.claim(time.Minute, "web-1")
+	c := w.controller()
+	full := claim.DeepCopy()
+	full.Annotations["example.com/long"] = strings.Repeat("x", 256<<10-200)
+	c.Prepare(t.Context(), full)()
+	if got, ok := full.Annotations[catalog.BindingsAnnotation]; ok {
+		t.Errorf("no room, but recorded: %s", got)
+	}
+	written := c.Prepare(t.Context(), claim)
+	w.wantTrace()
+	if err := w.api.Update(t.Context(), claim); err != nil {
+		t.Fatal(err)
+	}
+	written()
+	planned := "event default-1 BindingPlanned: Promised pods are bound: 1 when the node is ready (volume kube-api-access would make it start later if it were bound before the network is ready)"
+	if !slices.Equal(w.trace, []string{planned}) {
+		t.Errorf("trace %q", w.trace)
+	}
+	w.looks(c, 2)
+	if got := w.current().Annotations[catalog.BindingsAnnotation]; got != claim.Annotations[catalog.BindingsAnnotation] || !strings.Contains(got, "uid-web-1") {
+		t.Errorf("recorded %s, then %s", claim.Annotations[catalog.BindingsAnnotation], got)
+	}
+	if !slices.Equal(w.trace, []string{planned}) {
+		t.Errorf("trace %q", w.trace)
 	}
 }
 
@@ -236,8 +284,9 @@ func TestPromisesThatCannotBeRead(t *testing.T) {
 	w.looks(c, 1)
 	w.kubelet("node-1", corev1.ConditionTrue)
 	w.looks(c, 4)
-	if !w.current().StatusConditions().Get(karpv1.ConditionTypeInitialized).IsTrue() {
-		t.Error("not initialized")
+	claim = w.current()
+	if !claim.StatusConditions().Get(karpv1.ConditionTypeInitialized).IsTrue() || !claim.Status.LastPodEventTime.IsZero() {
+		t.Errorf("status %+v of the claim of a node without pods", claim.Status)
 	}
 }
 

@@ -4,13 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/launcher/announce"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/index"
 	"github.com/slipway-k8s/slipway/launcher/record"
@@ -38,8 +42,32 @@ func (c *Controller) report(ctx context.Context, o Observed, d Decision) error {
 		before.DeepCopyInto(o.Claim)
 		return fmt.Errorf("writing bindings of NodeClaim %s: %w", o.Claim.Name, err)
 	}
-	c.config.Events.Eventf(o.Claim, corev1.EventTypeNormal, "BindingPlanned", "%s", summary(d.Plan))
+	recorded(c.config.Events, o.Claim, d.Plan)
 	return nil
+}
+
+func recorded(events announce.EventRecorder, claim *karpv1.NodeClaim, plan []record.Bindings) {
+	events.Eventf(claim, corev1.EventTypeNormal, "BindingPlanned", "%s", summary(plan))
+}
+
+// Prepare puts on a NodeClaim whose launch is about to be written when its promised pods are bound, which spares a write. The caller calls
+// written once that is done. What is not known yet, or would not fit, is left to the reconciler.
+func (c *Controller) Prepare(ctx context.Context, claim *karpv1.NodeClaim) (written func()) {
+	pool := claim.Labels[karpv1.NodePoolLabelKey]
+	o := Observed{Claim: claim, Node: &corev1.Node{}, Settings: c.config.Settings, NetworkAtStart: c.memory.networkAtStart(pool)}
+	var err error
+	if o.Slots, err = c.slots(ctx, claim); err == nil {
+		err = c.poolOf(ctx, pool, &o)
+	}
+	bindings := plan(o)
+	annotations := map[string]string{}
+	maps.Copy(annotations, claim.Annotations)
+	annotations[catalog.BindingsAnnotation] = record.FormatBindings(bindings)
+	if err != nil || len(bindings) == 0 || validation.ValidateAnnotationsSize(annotations) != nil {
+		return func() {}
+	}
+	claim.Annotations = annotations
+	return func() { recorded(c.config.Events, claim, bindings) }
 }
 
 // refused reports whether the API server will refuse the same write again.

@@ -150,7 +150,7 @@ var errLaunched = errors.New("the NodeClaim is launched")
 // launched records a claim's instance: first the labels that follow from it, then the status, which is the record. A claim whose call an
 // older release made may lack the finalizer.
 func (g *group) launched(ctx context.Context, c *karpv1.NodeClaim, instance cloud.Instance, offered map[string]catalog.InstanceType) error {
-	t := offered[instance.InstanceType]
+	t, written := offered[instance.InstanceType], func() {}
 	err := g.write(ctx, c, func(patch client.Patch) error {
 		finalizer.Guard(c)
 		c.Labels = merge(c.Labels, t.Labels, map[string]string{
@@ -163,11 +163,13 @@ func (g *group) launched(ctx context.Context, c *karpv1.NodeClaim, instance clou
 		metav1.SetMetaDataAnnotation(&c.ObjectMeta, catalog.ExpectedAnnotation, expected)
 		metav1.SetMetaDataAnnotation(&c.ObjectMeta, catalog.CostAnnotation, catalog.FormatCost(cost))
 		metav1.SetMetaDataAnnotation(&c.ObjectMeta, awsv1.AnnotationInstanceProfile, g.profile)
+		written = g.config.Bindings(ctx, c)
 		return g.config.Client.Patch(ctx, c, patch)
 	})
 	if err != nil {
 		return fmt.Errorf("writing labels of NodeClaim %s: %w", c.Name, err)
 	}
+	written()
 	err = g.write(ctx, c, func(patch client.Patch) error {
 		c.Status.ProviderID, c.Status.ImageID = instance.ProviderID(), instance.ImageID
 		c.Status.NodeName = instance.PrivateDNSName

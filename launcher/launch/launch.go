@@ -56,6 +56,9 @@ type Config struct {
 	// MinValuesBestEffort launches even if fewer values are left than a requirement's minValues, as Karpenter's setting minValuesPolicy
 	// BestEffort does; otherwise the claim fails. Not required.
 	MinValuesBestEffort bool
+	// Bindings puts on a claim whose launch is about to be written when its promised pods are bound; written is called once it is. Not
+	// required.
+	Bindings func(ctx context.Context, claim *karpv1.NodeClaim) (written func())
 	// Overlaid returns the instance types of a NodePool whose NodeOverlays make them differ from its class's, and whether they do. Not
 	// required.
 	Overlaid func(ctx context.Context, pool string) ([]catalog.InstanceType, bool)
@@ -103,6 +106,9 @@ type Launcher struct {
 func New(c Config) (*Launcher, error) {
 	if c.Client == nil || c.Reader == nil || c.Cloud == nil || c.Guard == nil || c.Events == nil || c.Failed == nil || c.Registerer == nil {
 		return nil, errors.New("launch: Client, Reader, Cloud, Guard, Events, Failed and Registerer are required")
+	}
+	if c.Bindings == nil {
+		c.Bindings = func(context.Context, *karpv1.NodeClaim) func() { return func() {} }
 	}
 	m, err := newMetrics(c.Registerer)
 	if err != nil {

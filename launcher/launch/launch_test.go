@@ -34,6 +34,16 @@ func (w *world) wantLaunches(n int) {
 	}
 }
 
+// bindings records when the pods of a claim are bound.
+func (w *world) bindings(_ context.Context, c *karpv1.NodeClaim) (written func()) {
+	metav1.SetMetaDataAnnotation(&c.ObjectMeta, catalog.BindingsAnnotation, "of "+c.Name)
+	return func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.planned = append(w.planned, c.Name)
+	}
+}
+
 func TestEqualClaimsShareACall(t *testing.T) {
 	inWorld(t, memory.Config{VisibleAfter: time.Second}, func(t *testing.T, w *world) {
 		t.Helper()
@@ -48,6 +58,9 @@ func TestEqualClaimsShareACall(t *testing.T) {
 		}
 		if c.Annotations[catalog.ExpectedAnnotation] != "m7g.large/us-east-1a/on-demand/0.080000" {
 			t.Errorf("annotations %v", c.Annotations)
+		}
+		if slices.Sort(w.planned); c.Annotations[catalog.BindingsAnnotation] != "of default-a" || !slices.Equal(w.planned, []string{"default-a", "default-b", "default-c"}) {
+			t.Errorf("bindings %q, planned %v", c.Annotations[catalog.BindingsAnnotation], w.planned)
 		}
 		if got := c.Annotations[awsv1.AnnotationInstanceProfile]; got != "nodes" {
 			t.Errorf("instance profile %q", got)

@@ -1,6 +1,7 @@
 package launch_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -47,4 +48,9 @@ func TestOverlaysAreFollowed(t *testing.T) {
 			})
 		})
 	}
+}
+
+func (w *world) overlaidTypes(_ context.Context, pool string) ([]catalog.InstanceType, bool) {
+	list, ok := w.overlaid[pool]
+	return list, ok
 }

@@ -61,7 +61,9 @@ type world struct {
 	answer func(call int, out cloud.LaunchOutput) cloud.LaunchOutput
 	events []string
 	failed []string
-	tokens []string
+	// planned are the claims whose bindings were recorded with the launch.
+	planned []string
+	tokens  []string
 	// settled are the ids of launches that will not be repeated.
 	settled []string
 	inputs  []cloud.LaunchInput
@@ -110,10 +112,8 @@ func (w *world) start() {
 			defer w.mu.Unlock()
 			w.failed = append(w.failed, fmt.Sprintf("%s %s: %s", c.Name, reason, message))
 		},
-		Overlaid: func(_ context.Context, pool string) ([]catalog.InstanceType, bool) {
-			list, ok := w.overlaid[pool]
-			return list, ok
-		},
+		Bindings: w.bindings,
+		Overlaid: w.overlaidTypes,
 	})
 	if err != nil {
 		w.t.Fatal(err)

@@ -104,37 +104,35 @@ func (c *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err := c.config.Client.Get(ctx, req.NamespacedName, claim); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	standby := record.StandbyOf(claim)
-	settled := claim.StatusConditions().Get(karpv1.ConditionTypeInitialized).IsTrue() || claim.Annotations[catalog.PodsAnnotation] == "" && !standby.Waits()
-	if !claim.DeletionTimestamp.IsZero() || claim.Status.ProviderID == "" || settled || !c.config.Ours(claim) {
+	settled := claim.StatusConditions().Get(karpv1.ConditionTypeInitialized).IsTrue() || claim.Status.ProviderID == ""
+	if !claim.DeletionTimestamp.IsZero() || settled || !c.config.Ours(claim) {
 		return reconcile.Result{}, nil
 	}
 	node, err := c.booting(ctx, claim)
 	if err != nil || node == nil {
 		return reconcile.Result{}, err
 	}
-	pods, err := c.promised(ctx, claim, node.Name)
-	if err != nil {
+	list, err := c.list(ctx, claim, node.Name)
+	if err != nil || list == nil {
 		return reconcile.Result{}, err
 	}
-	if standby.Waits() {
-		if pod, _ := c.config.Disk(standby.Buffer); pod != nil {
-			pods = append(pods, pod)
-		}
-	}
-	return reconcile.Result{}, c.write(ctx, node, Make(pods, c.sizes.of))
+	return reconcile.Result{}, c.write(ctx, node, *list)
 }
 
-// booting returns the claim's Node; nil if there is none yet, if it is Ready, or if its class disables prefetching.
-func (c *Controller) booting(ctx context.Context, claim *karpv1.NodeClaim) (*corev1.Node, error) {
-	if claim.Spec.NodeClassRef == nil {
-		return nil, nil
+// Prepare puts the list of a claim on its Node before that is created, which spares a write. The caller calls created when the Node is.
+func (c *Controller) Prepare(ctx context.Context, claim *karpv1.NodeClaim, node *corev1.Node) (created func()) {
+	list, err := c.list(ctx, claim, node.Name)
+	if err != nil || list == nil {
+		return func() {} // Reconcile comes back to it.
 	}
-	var nodes corev1.NodeList
-	if err := c.config.Client.List(ctx, &nodes, client.MatchingFields{index.NodeProviderID: claim.Status.ProviderID}); err != nil {
-		return nil, err
-	}
-	if len(nodes.Items) == 0 || slices.ContainsFunc(nodes.Items, func(n corev1.Node) bool { return conditions.NodeReady(&n) }) {
+	metav1.SetMetaDataAnnotation(&node.ObjectMeta, catalog.PrefetchAnnotation, list.String())
+	return func() { c.count("", false, *list) }
+}
+
+// list returns the list of a claim's Node; nil if it gets none: it has no promised pods, and waits for no standby buffer, or its class disables prefetching.
+func (c *Controller) list(ctx context.Context, claim *karpv1.NodeClaim, nodeName string) (*List, error) {
+	standby := record.StandbyOf(claim)
+	if claim.Annotations[catalog.PodsAnnotation] == "" && !standby.Waits() || claim.Spec.NodeClassRef == nil {
 		return nil, nil
 	}
 	class := &awsv1.EC2NodeClass{}
@@ -142,6 +140,27 @@ func (c *Controller) booting(ctx context.Context, claim *karpv1.NodeClaim) (*cor
 		return nil, client.IgnoreNotFound(err)
 	}
 	if !On(class) {
+		return nil, nil
+	}
+	pods, err := c.promised(ctx, claim, nodeName)
+	if err != nil {
+		return nil, err
+	}
+	if standby.Waits() {
+		if pod, _ := c.config.Disk(standby.Buffer); pod != nil {
+			pods = append(pods, pod)
+		}
+	}
+	return new(Make(pods, c.sizes.of)), nil
+}
+
+// booting returns the claim's Node; nil if there is none yet, or if it is Ready.
+func (c *Controller) booting(ctx context.Context, claim *karpv1.NodeClaim) (*corev1.Node, error) {
+	var nodes corev1.NodeList
+	if err := c.config.Client.List(ctx, &nodes, client.MatchingFields{index.NodeProviderID: claim.Status.ProviderID}); err != nil {
+		return nil, err
+	}
+	if len(nodes.Items) == 0 || slices.ContainsFunc(nodes.Items, func(n corev1.Node) bool { return conditions.NodeReady(&n) }) {
 		return nil, nil
 	}
 	return &nodes.Items[0], nil
@@ -178,6 +197,12 @@ func (c *Controller) write(ctx context.Context, have *corev1.Node, list List) er
 	if err := c.config.Client.Patch(ctx, want, nodeobj.Difference(have, want)); err != nil {
 		return fmt.Errorf("writing the list of images on Node %s: %w", have.Name, err)
 	}
+	c.count(before, told, list)
+	return nil
+}
+
+// count adds a written list to the metrics: the images that the one before lacked, and, for the first of a Node, those that are left out.
+func (c *Controller) count(before string, told bool, list List) {
 	known := strings.Split(before, ",")
 	for _, image := range list.Images {
 		if !slices.Contains(known, image) {
@@ -189,5 +214,4 @@ func (c *Controller) write(ctx context.Context, have *corev1.Node, list List) er
 			c.metrics.images.WithLabelValues(string(outcome)).Add(float64(n))
 		}
 	}
-	return nil
 }

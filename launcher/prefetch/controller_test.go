@@ -1,6 +1,7 @@
 package prefetch_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -109,6 +110,35 @@ func TestListOnTheNode(t *testing.T) {
 	listed, err := testutil.GatherAndCount(w.metrics)
 	if err != nil || listed != 4 {
 		t.Errorf("%d series, %v", listed, err)
+	}
+}
+
+// A Node gets its list when it is created, and is not written again.
+func TestListOnANewNode(t *testing.T) {
+	w := newWorld(t, func(w *world) { w.node.Spec.ProviderID = "aws:///z/i-2" })
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "new"}, Spec: corev1.NodeSpec{ProviderID: "aws:///z/i-1"}}
+	created := w.subject.Prepare(t.Context(), w.claim, node)
+	if got, want := node.Annotations[catalog.PrefetchAnnotation], "r.io/b:1,r.io/a:1,r.io/c:1"; got != want {
+		t.Errorf("list %q, want %q", got, want)
+	}
+	if err := w.api.Create(t.Context(), node); err != nil {
+		t.Fatal(err)
+	}
+	created()
+	version := node.ResourceVersion
+	w.look(t)
+	if err := w.api.Get(t.Context(), client.ObjectKeyFromObject(node), node); err != nil || node.ResourceVersion != version {
+		t.Errorf("version %s, want %s, %v", node.ResourceVersion, version, err)
+	}
+	if err := testutil.GatherAndCompare(w.metrics, strings.NewReader(`
+# HELP slipway_prefetch_images_total Images of promised pods of booting nodes, by what became of them.
+# TYPE slipway_prefetch_images_total counter
+slipway_prefetch_images_total{outcome="listed"} 3
+slipway_prefetch_images_total{outcome="pull_secret"} 0
+slipway_prefetch_images_total{outcome="surplus"} 0
+slipway_prefetch_images_total{outcome="unreadable"} 0
+`)); err != nil {
+		t.Error(err)
 	}
 }
 

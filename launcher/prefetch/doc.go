@@ -2,5 +2,6 @@
 // starts: the kubelet starts pulling only afterwards. The list is on the Node, not in the user data, so that no launch template depends on
 // it, and so that it follows changes of the promises; the unit that reads it is in launcher/aws/userdata.
 //
-// Make is pure: pods to a list. Controller is the edge: a controller-runtime reconciler per NodeClaim, active until the node is Ready.
+// Make is pure: pods to a list. Controller is the edge: it puts the list on a Node that is to be created, and is a controller-runtime reconciler per
+// NodeClaim that keeps it right until the node is Ready.
 package prefetch

@@ -254,3 +254,32 @@ func (f *flow) look(ctx context.Context) string {
 	defer f.trace.Reset()
 	return f.trace.String()
 }
+
+// While a node is not initialized, another package writes its status: a second writer would only cause conflicts.
+func TestStatusOfABootingNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFlow(t)
+		f.addNode(t.Context(), "a")
+		claim := &karpv1.NodeClaim{}
+		for _, initialized := range []bool{false, true} {
+			if err := f.api.Get(t.Context(), client.ObjectKey{Name: "claim-a"}, claim); err != nil {
+				t.Fatal(err)
+			}
+			claim.StatusConditions().SetUnknown(karpv1.ConditionTypeInitialized)
+			if initialized {
+				claim.StatusConditions().SetTrue(karpv1.ConditionTypeInitialized)
+			}
+			if err := f.api.Status().Update(t.Context(), claim); err != nil {
+				t.Fatal(err)
+			}
+			f.subject.PodEvent("a", time.Now())
+			f.look(t.Context())
+			if err := f.api.Get(t.Context(), client.ObjectKey{Name: "claim-a"}, claim); err != nil {
+				t.Fatal(err)
+			}
+			if got := claim.Status.LastPodEventTime; got.IsZero() == initialized {
+				t.Errorf("initialized %t: lastPodEventTime %s", initialized, got)
+			}
+		}
+	})
+}

@@ -84,10 +84,11 @@ func podsOn(ctx context.Context, reader client.Reader, node string) ([]*corev1.P
 	return out, nil
 }
 
-// saveStatus writes lastPodEventTime and Consolidatable if they changed.
+// saveStatus writes lastPodEventTime and Consolidatable if they changed. Until a node is initialized its status is written by package join,
+// with the pods that are bound to the node by then.
 func (r *Reclaimer) saveStatus(ctx context.Context, v *view, d disruption.EmptyDecision) error {
 	before := v.claim.DeepCopy()
-	if last := v.facts.LastPodEvent; last.Sub(v.claim.Status.LastPodEventTime.Time) >= statusEvery {
+	if last := v.facts.LastPodEvent; !v.facts.InitializedAt.IsZero() && last.Sub(v.claim.Status.LastPodEventTime.Time) >= statusEvery {
 		v.claim.Status.LastPodEventTime = metav1.NewTime(last)
 	}
 	set := v.claim.StatusConditions()
