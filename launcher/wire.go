@@ -42,6 +42,7 @@ import (
 // parts are dependencies that several parts share.
 type parts struct {
 	late       *lateParts
+	binder     *bind.Binder
 	leader     *leadership.Leadership
 	terminator *terminate.Terminator
 	server     *server.Server
@@ -135,9 +136,12 @@ func (l *Launcher) parts() (p parts, err error) {
 	if p.peer, err = server.NewPeer(l.registerer); err != nil {
 		return p, err
 	}
+	if p.binder, err = bind.NewBinder(mgr.GetClient(), l.recorders.slipway); err != nil {
+		return p, err
+	}
 	p.server, err = server.New(server.Config{
 		Socket: settings.Socket, Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Cache: mgr.GetCache(), Offers: p.learned,
-		Leader: p.leader, Launcher: p.launcher, Peer: p.peer, JoinDeadline: settings.JoinDeadline.Duration, Manages: p.beside.manages, Own: p.beside.own, HandedOver: p.beside.handedOver, Gate: p.health.Gate,
+		Leader: p.leader, Launcher: p.launcher, Peer: p.peer, Bound: p.binder.Bound, JoinDeadline: settings.JoinDeadline.Duration, Manages: p.beside.manages, Own: p.beside.own, HandedOver: p.beside.handedOver, Gate: p.health.Gate,
 		Commitments: p.commitments.List, Overlay: l.ownLists().apply, Overlays: l.overlays != nil, Leaving: leavingSoon(mgr.GetClient(), settings.ExpiryWindow.Duration, late.inMove),
 	})
 	late.server = p.server
@@ -281,10 +285,6 @@ func (l *Launcher) classes(p parts) error {
 
 func (l *Launcher) joining(p parts) error {
 	mgr, settings := l.manager, l.config.Settings
-	binder, err := bind.NewBinder(mgr.GetClient(), l.recorders.slipway)
-	if err != nil {
-		return err
-	}
 	images, err := prefetch.New(prefetch.Config{
 		Client: mgr.GetClient(), Guard: p.leader, Ours: p.beside.ours, Disk: p.buffers.Disk, Registerer: l.registerer,
 	})
@@ -293,7 +293,7 @@ func (l *Launcher) joining(p parts) error {
 	}
 	controller, err := join.New(join.Config{
 		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Instances: l.config.Cloud, Launcher: p.launcher, Ender: p.terminator,
-		Binder: binder, Images: images.Prepare, Health: p.health, Guard: p.leader, Events: l.recorders.slipway, KarpenterEvents: l.recorders.karpenter, Ours: p.beside.ours, Failed: p.late.failed, Registerer: l.registerer,
+		Binder: p.binder, Images: images.Prepare, Health: p.health, Guard: p.leader, Events: l.recorders.slipway, KarpenterEvents: l.recorders.karpenter, Ours: p.beside.ours, Failed: p.late.failed, Registerer: l.registerer,
 		Settings: join.Settings{
 			BindAt: settings.BindAt, JoinDeadline: settings.JoinDeadline.Duration, EmptyDeadline: settings.EmptyJoinDeadline.Duration,
 			IgnoreDRARequests: settings.IgnoreDRARequests,

@@ -202,6 +202,7 @@ func (c *catalogUpdates) onInFlight(ctx context.Context, before, after catalog.I
 	if after.NodeName != "" && before.NodeName != after.NodeName {
 		c.promises.SetNode(after.NodeClaim, after.NodeName)
 	}
+	c.promises.PreBound(after.NodeClaim, after.Bound)
 	if after.Phase >= catalog.PhaseRegistered && (before.Phase < catalog.PhaseRegistered || len(after.Pods) != len(before.Pods)) {
 		c.nominateAll(ctx, after)
 	}
@@ -231,6 +232,7 @@ func (c *catalogUpdates) onEnded(ctx context.Context, e link.End, now time.Time)
 	c.times.End(name, now, e.Outcome == api.Outcome_OUTCOME_INITIALIZED)
 	switch e.Outcome {
 	case api.Outcome_OUTCOME_INITIALIZED:
+		c.promises.PreBound(name, e.Bound())
 		c.view.Initialized(e.Node, now)
 		c.countAwaited()
 		c.reserved.Joined(name, e.Node.NodeName)

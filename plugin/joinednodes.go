@@ -19,6 +19,9 @@ const (
 	openEvery = 100 * time.Millisecond
 	// settleEvery is how often an initialized node is looked for in the scheduler's cache.
 	settleEvery = 20 * time.Millisecond
+	// boundWithin is how long the pods of an initialized node that the launcher has bound are waited for in the scheduler's cache, which a busy API
+	// server has shown them twenty seconds late.
+	boundWithin = time.Minute
 	// shortestToleration of a NoExecute taint is that below which a pod waits for the taint to go: it might be evicted.
 	shortestToleration = time.Minute
 )
@@ -35,7 +38,8 @@ func (c *catalogUpdates) nextLook(now time.Time) time.Time {
 }
 
 // releaseInitialized releases the pods of initialized nodes once the scheduler's cache shows the node as it is: before that they
-// would fail on its startup taint and be launched for a second time.
+// would fail on its startup taint and be launched for a second time. Pods that the launcher has bound stay promised: where the cache shows their bindings
+// late, they would be tried, and others would be bound to their room.
 func (c *catalogUpdates) releaseInitialized(ctx context.Context, now time.Time) {
 	if c.view.Settling() == 0 {
 		return
@@ -47,7 +51,7 @@ func (c *catalogUpdates) releaseInitialized(ctx context.Context, now time.Time) 
 				c.queue.nominate(ctx, held.Pod, n.Name)
 			}
 		}
-		c.metrics.release("initialized", c.promises.ReleaseClaim(n.NodeClaim), c.promises)
+		c.metrics.release("initialized", c.promises.ReleaseInitialized(n.NodeClaim, now.Add(boundWithin)), c.promises)
 	}
 	c.countAwaited()
 }
@@ -70,7 +74,7 @@ func (c *catalogUpdates) releaseReady(ctx context.Context, now time.Time) {
 		for _, held := range c.promises.OfClaim(n.NodeClaim) {
 			pod := c.queue.objects.pod(held.Pod)
 			switch {
-			case held.Open || pod == nil || c.queue.profiles.adopts(pod.Spec.SchedulerName):
+			case held.Open || held.PreBound || pod == nil || c.queue.profiles.adopts(pod.Spec.SchedulerName):
 			case takes(info.Node(), pod):
 				taken = append(taken, pod.UID)
 			default:

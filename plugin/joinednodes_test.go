@@ -1,22 +1,25 @@
 package plugin_test
 
 import (
+	"fmt"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/slipway-k8s/slipway/launcher/api"
 )
 
-// ready reports that the node of a claim is Ready, and not initialized.
-func (l *testLauncher) ready(name, nodeName string) {
+// ready reports that the node of a claim is Ready, and not initialized, and which pods were bound to it.
+func (l *testLauncher) ready(name, nodeName string, bound ...string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	old := l.inFlight[name]
 	n := &api.InFlightNode{
-		NodeClaim: name, NodeName: nodeName, NodePool: old.GetNodePool(), Phase: api.Phase_PHASE_READY, Labels: old.GetLabels(),
-		Allocatable: old.GetAllocatable(), Pods: old.GetPods(), InstanceType: old.GetInstanceType(), Zone: old.GetZone(), CapacityType: old.GetCapacityType(),
+		NodeClaim: name, NodeName: nodeName, NodePool: old.GetNodePool(), Phase: api.Phase_PHASE_READY, Started: true, Labels: old.GetLabels(),
+		Allocatable: old.GetAllocatable(), Pods: old.GetPods(), InstanceType: old.GetInstanceType(), Zone: old.GetZone(), CapacityType: old.GetCapacityType(), BoundPods: bound,
 	}
 	l.inFlight[name] = n
 	l.publish(func() *api.CatalogUpdate { return &api.CatalogUpdate{InFlight: []*api.InFlightNode{n}} })
@@ -80,6 +83,47 @@ func TestReadyNodeTakesItsPods(t *testing.T) {
 			if n := len(h.launcher.claims()); n != len(claims) {
 				t.Errorf("%d more claims were launched for pods that had their nodes", n-len(claims))
 			}
+		})
+	}
+}
+
+// The launcher binds pods before their node takes others. Where the scheduler sees that late, it neither tries them again nor gives their room to others.
+func TestBoundPodsKeepTheirRoomUntilTheyAreSeen(t *testing.T) {
+	t.Parallel()
+	for _, initialized := range []bool{false, true} {
+		t.Run(fmt.Sprintf("initialized %t", initialized), func(t *testing.T) {
+			t.Parallel()
+			h := start(t, harnessOptions{objects: []runtime.Object{newNode("full", "100m", nil)}})
+			h.replicaSet("web", 1)
+			h.pod("web-0", ownedBy("web"))
+			h.eventually("a launch", func() bool { return len(h.launcher.podNames()) == 1 })
+			claim := h.launcher.claims()[0]
+			node := newNode("ip-"+claim.GetName(), "500m", map[string]string{"karpenter.sh/nodepool": "default"}, starting())
+			h.createNode(node)
+			h.launcher.ready(claim.GetName(), node.Name, claim.GetPods()[0].GetUid())
+			node = node.DeepCopy()
+			node.Spec.Taints = nil
+			h.updateNode(node)
+			if initialized {
+				h.launcher.end(claim.GetName(), node.Name, api.Outcome_OUTCOME_INITIALIZED)
+				h.pod("other", nil)
+				h.eventually("another pod to have a node of its own", func() bool { return h.launcher.podNames()["other"] > 0 })
+			}
+			for end := time.Now().Add(2 * time.Second); h.bound() == 0 && time.Now().Before(end); {
+				time.Sleep(10 * time.Millisecond)
+			}
+			if h.bound() != 0 {
+				t.Error("the scheduler bound a pod to the room of one that the launcher had bound")
+			}
+			bound, err := h.client.CoreV1().Pods(metav1.NamespaceDefault).Get(t.Context(), "web-0", metav1.GetOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			bound.Spec.NodeName = node.Name
+			if _, err := h.client.CoreV1().Pods(metav1.NamespaceDefault).Update(t.Context(), bound, metav1.UpdateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			h.eventually("its promise to end", func() bool { return h.metric("slipway_promised_pods", "") == float64(len(h.launcher.podNames())-1) })
 		})
 	}
 }

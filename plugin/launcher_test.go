@@ -272,10 +272,16 @@ func (l *testLauncher) allocatable(c *api.Claim) map[string]string {
 func (l *testLauncher) end(name, nodeName string, outcome api.Outcome) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	var unbound []string
+	for _, p := range l.inFlight[name].GetPods() {
+		if !slices.Contains(l.inFlight[name].GetBoundPods(), p.GetUid()) {
+			unbound = append(unbound, p.GetUid())
+		}
+	}
 	delete(l.inFlight, name)
 	l.publish(func() *api.CatalogUpdate {
 		return &api.CatalogUpdate{Ended: []*api.InFlightEnd{{
-			NodeClaim: name, NodeName: nodeName, Outcome: outcome, Reason: ec2error.ReasonInsufficientCapacity, Message: "no capacity",
+			NodeClaim: name, NodeName: nodeName, Outcome: outcome, Reason: ec2error.ReasonInsufficientCapacity, Message: "no capacity", UnboundPods: unbound,
 		}}}
 	})
 }

@@ -1338,7 +1338,11 @@ type InFlightNode struct {
 	// Its instance is being stopped: a pod would wait for that, and for a start.
 	Stopping bool `protobuf:"varint,15,opt,name=stopping,proto3" json:"stopping,omitempty"`
 	// It has drifted: the buffer's room is planned elsewhere.
-	Outdated      bool `protobuf:"varint,16,opt,name=outdated,proto3" json:"outdated,omitempty"`
+	Outdated bool `protobuf:"varint,16,opt,name=outdated,proto3" json:"outdated,omitempty"`
+	// UIDs of the promised pods that the launcher has bound, whether or not a watch shows it yet.
+	BoundPods []string `protobuf:"bytes,17,rep,name=bound_pods,json=boundPods,proto3" json:"bound_pods,omitempty"`
+	// Its startup taint is gone: promised pods that are not bound are the scheduler's.
+	Started       bool `protobuf:"varint,18,opt,name=started,proto3" json:"started,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1485,6 +1489,20 @@ func (x *InFlightNode) GetOutdated() bool {
 	return false
 }
 
+func (x *InFlightNode) GetBoundPods() []string {
+	if x != nil {
+		return x.BoundPods
+	}
+	return nil
+}
+
+func (x *InFlightNode) GetStarted() bool {
+	if x != nil {
+		return x.Started
+	}
+	return false
+}
+
 type InFlightEnd struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	NodeClaim string                 `protobuf:"bytes,1,opt,name=node_claim,json=nodeClaim,proto3" json:"node_claim,omitempty"`
@@ -1494,7 +1512,7 @@ type InFlightEnd struct {
 	Reason string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
 	// For a human.
 	Message string `protobuf:"bytes,5,opt,name=message,proto3" json:"message,omitempty"`
-	// UIDs of the promised pods that are not bound: the plugin releases them.
+	// UIDs of the promised pods that are not bound: the plugin releases them. It keeps the room of the others until it sees them bound.
 	UnboundPods   []string `protobuf:"bytes,6,rep,name=unbound_pods,json=unboundPods,proto3" json:"unbound_pods,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4187,7 +4205,7 @@ const file_launcher_api_launcher_proto_rawDesc = "" +
 	"lossPerPod\x12\x1d\n" +
 	"\n" +
 	"settles_at\x18\x10 \x01(\x03R\tsettlesAt\x12\x14\n" +
-	"\x05lasts\x18\x11 \x01(\x03R\x05lasts\"\xfe\x05\n" +
+	"\x05lasts\x18\x11 \x01(\x03R\x05lasts\"\xb7\x06\n" +
 	"\fInFlightNode\x12\x1d\n" +
 	"\n" +
 	"node_claim\x18\x01 \x01(\tR\tnodeClaim\x12\x1b\n" +
@@ -4206,7 +4224,10 @@ const file_launcher_api_launcher_proto_rawDesc = "" +
 	"\rcapacity_type\x18\r \x01(\tR\fcapacityType\x12\x18\n" +
 	"\astandby\x18\x0e \x01(\tR\astandby\x12\x1a\n" +
 	"\bstopping\x18\x0f \x01(\bR\bstopping\x12\x1a\n" +
-	"\boutdated\x18\x10 \x01(\bR\boutdated\x1a9\n" +
+	"\boutdated\x18\x10 \x01(\bR\boutdated\x12\x1d\n" +
+	"\n" +
+	"bound_pods\x18\x11 \x03(\tR\tboundPods\x12\x18\n" +
+	"\astarted\x18\x12 \x01(\bR\astarted\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a>\n" +

@@ -14,7 +14,7 @@ const (
 	// ProtocolMajor is the major version: sides with different ones refuse each other.
 	ProtocolMajor = 1
 	// ProtocolMinor is the minor version: sides with different ones go on.
-	ProtocolMinor = 5
+	ProtocolMinor = 6
 )
 
 // The two sides, by the names of their containers.

@@ -5,10 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -19,11 +22,16 @@ import (
 // wait for another's.
 const parallel = 64
 
+// remembered is how long the Binder knows what it bound: far longer than a watch takes to show it.
+const remembered = 2 * time.Minute
+
 // Binder binds pods. It is safe for concurrent use.
 type Binder struct {
 	client client.Client
 	events announce.EventRecorder
 	slots  chan struct{}
+	// answered are the pods whose bindings were answered for good, by UID.
+	answered *cache.Expiring
 }
 
 // NewBinder returns a Binder that writes through c and records Events, whose source component is slipway's own.
@@ -31,7 +39,14 @@ func NewBinder(c client.Client, events announce.EventRecorder) (*Binder, error) 
 	if c == nil || events == nil {
 		return nil, errors.New("bind: a client and an event recorder are required")
 	}
-	return &Binder{client: c, events: events, slots: make(chan struct{}, parallel)}, nil
+	return &Binder{client: c, events: events, slots: make(chan struct{}, parallel), answered: cache.NewExpiring()}, nil
+}
+
+// Bound reports whether the pod's binding was answered for good within the last two minutes: it is bound or deleted, whether or not a watch shows that
+// yet.
+func (b *Binder) Bound(uid types.UID) bool {
+	_, ok := b.answered.Get(uid)
+	return ok
 }
 
 // Binding is one pod to bind.
@@ -57,7 +72,9 @@ func (b *Binder) All(ctx context.Context, list []Binding) []error {
 		b.slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-b.slots }()
-			errs[i] = b.bind(ctx, binding)
+			if errs[i] = b.bind(ctx, binding); errs[i] == nil {
+				b.answered.Set(binding.Pod.UID, true, remembered)
+			}
 		})
 	}
 	wg.Wait()

@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/record"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -50,12 +51,16 @@ func TestBinder(t *testing.T) {
 	for i := range 150 { // More than are under way at once.
 		f := ordinary()
 		f.Pod.Name = fmt.Sprintf("pod-%d", i)
+		f.Pod.UID = types.UID(f.Pod.Name)
 		list = append(list, bind.Binding{Pod: f.Pod, Node: "node-1", Moment: bind.Ready, Reason: "it is ready"})
 	}
 	errs := binder.All(t.Context(), list)
 	for i, err := range errs {
 		if (i == 3) != (err != nil) {
 			t.Errorf("pod-%d: %v", i, err)
+		}
+		if bound := binder.Bound(list[i].Pod.UID); bound != (err == nil) {
+			t.Errorf("pod-%d: bound %t, %v", i, bound, err)
 		}
 	}
 	if len(sent) != 150 || !strings.HasPrefix(<-sent, "binding default/pod-") {

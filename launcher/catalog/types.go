@@ -205,6 +205,10 @@ type InFlightNode struct {
 	Stopping bool
 	// Outdated means that it has drifted: the buffer's room is planned elsewhere.
 	Outdated bool
+	// Bound are the UIDs of the promised pods that the launcher has bound.
+	Bound []string
+	// Started means that its startup taint is gone: promised pods that are not bound are the scheduler's.
+	Started bool
 }
 
 // Sleeps reports whether the node is one of a standby buffer that no pod has been promised yet: its instance is stopped, or will be.

@@ -3,6 +3,7 @@ package server
 import (
 	"cmp"
 	"context"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -138,6 +139,9 @@ func (s *Server) inFlightNode(ctx context.Context, claim *karpv1.NodeClaim, list
 			out.Pods = append(out.Pods, &api.PodRef{
 				Namespace: p.Ref.Namespace, Name: p.Ref.Name, Uid: p.Ref.UID, SchedulerOnly: p.Ref.SchedulerOnly, Adopted: p.Ref.Adopted,
 			})
+			if s.config.bound(p.Pod) {
+				out.BoundPods = append(out.BoundPods, p.Ref.UID)
+			}
 		}
 	}
 	allocatable := catalog.WithRequested(lowest(claim, lists), claim.Spec.Resources.Requests)
@@ -151,6 +155,7 @@ func (s *Server) inFlightNode(ctx context.Context, claim *karpv1.NodeClaim, list
 		if status := readyStatus(node); status != "" {
 			out.Phase = api.Phase_PHASE_REGISTERED
 			allocatable = reported(allocatable, node.Status.Allocatable)
+			out.Started = !slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == catalog.StartingTaintKey })
 			if status == corev1.ConditionTrue {
 				out.Phase = api.Phase_PHASE_READY
 			}
@@ -158,6 +163,11 @@ func (s *Server) inFlightNode(ctx context.Context, claim *karpv1.NodeClaim, list
 	}
 	out.Allocatable = texts(allocatable)
 	return out, len(out.Pods) == len(pods)
+}
+
+// bound reports whether a pod has a node, by the cache or because the launcher has just bound it.
+func (c *Config) bound(pod *corev1.Pod) bool {
+	return pod.Spec.NodeName != "" || c.Bound(pod.UID)
 }
 
 // lowest returns, for each resource, the least allocatable of the instance types that the claim may become.
@@ -219,7 +229,7 @@ func (s *Server) explainEnd(ctx context.Context, e *api.InFlightEnd, known *api.
 	for _, p := range known.GetPods() {
 		pod := &corev1.Pod{}
 		err := s.config.Client.Get(ctx, types.NamespacedName{Namespace: p.GetNamespace(), Name: p.GetName()}, pod)
-		if err != nil || string(pod.UID) != p.GetUid() || pod.Spec.NodeName == "" {
+		if err != nil || string(pod.UID) != p.GetUid() || !s.config.bound(pod) {
 			e.UnboundPods = append(e.UnboundPods, p.GetUid())
 		}
 	}

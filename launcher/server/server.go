@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -74,6 +75,8 @@ type Config struct {
 	Launcher Launcher
 	// Peer is the scheduler's version and identity.
 	Peer *Peer
+	// Bound reports whether the launcher has bound a pod lately, which the cache may not show yet; nil means that it binds none.
+	Bound func(uid types.UID) bool
 	// JoinDeadline is how long a node with promised pods may take to become Ready.
 	JoinDeadline time.Duration
 	// HandedOver reports whether a Karpenter runs and the NodePool is slipway's; nil means that none ever runs.
@@ -122,6 +125,9 @@ func New(c Config) (*Server, error) {
 func (c *Config) setDefaults() {
 	if c.HandedOver == nil {
 		c.HandedOver = func(*karpv1.NodePool) bool { return false }
+	}
+	if c.Bound == nil {
+		c.Bound = func(types.UID) bool { return false }
 	}
 	if c.Own == nil {
 		c.Own = func(*karpv1.NodeClaim) {}

@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/api"
@@ -200,6 +201,48 @@ func TestOnlyTheLeaderLaunches(t *testing.T) {
 	}
 	if _, err := w.client.Lead(t.Context(), &api.LeadRequest{}); status.Code(err) != codes.InvalidArgument {
 		t.Errorf("an empty identity: %v", err)
+	}
+}
+
+// The stream reports which promised pods the launcher has bound, though the cache does not show it, and that the node's startup taint is gone.
+func TestBoundPodsAreReported(t *testing.T) {
+	waiting := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "pod-u1", UID: "u1"}}
+	other := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "pod-u2", UID: "u2"}}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{karpv1.NodePoolLabelKey: "default"}}}
+	node.Spec.Taints = []corev1.Taint{{Key: catalog.StartingTaintKey, Effect: corev1.TaintEffectNoSchedule}}
+	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+	w := newWorld(t, append(ready("default", nil), waiting, other, node)...)
+	w.launch(&api.LaunchRequest{Claims: []*api.Claim{planned("default-1", "default", "u1", "u2")}})
+	claim := w.claim("default-1")
+	claim.Status.NodeName = "n"
+	if err := w.api.Status().Update(t.Context(), claim); err != nil {
+		t.Fatal(err)
+	}
+	updates := w.watch(w.client)
+	first := w.await(updates, "the full state", (*api.CatalogUpdate).GetFull).GetInFlight()[0]
+	if first.GetPhase() != api.Phase_PHASE_READY || first.GetStarted() || len(first.GetBoundPods()) > 0 {
+		t.Errorf("before the taint goes: %v", first)
+	}
+	w.bound.Store(new("u1"))
+	node = node.DeepCopy()
+	if err := w.api.Get(t.Context(), client.ObjectKeyFromObject(node), node); err != nil {
+		t.Fatal(err)
+	}
+	node.Spec.Taints = nil
+	if err := w.api.Update(t.Context(), node); err != nil {
+		t.Fatal(err)
+	}
+	started := func(u *api.CatalogUpdate) bool { return len(u.GetInFlight()) > 0 && u.GetInFlight()[0].GetStarted() }
+	if got := w.await(updates, "the taint to go", started).GetInFlight()[0].GetBoundPods(); !cmp.Equal(got, []string{"u1"}) {
+		t.Errorf("bound pods %v", got)
+	}
+	claim.StatusConditions().SetTrue(karpv1.ConditionTypeInitialized)
+	if err := w.api.Status().Update(t.Context(), claim); err != nil {
+		t.Fatal(err)
+	}
+	end := w.await(updates, "the end", func(u *api.CatalogUpdate) bool { return len(u.GetEnded()) > 0 }).GetEnded()[0]
+	if !cmp.Equal(end.GetUnboundPods(), []string{"u2"}) {
+		t.Errorf("unbound pods %v", end.GetUnboundPods())
 	}
 }
 

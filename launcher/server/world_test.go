@@ -54,6 +54,8 @@ type world struct {
 	metrics *prometheus.Registry
 	// standby means that the scheduler in the same pod does not lead.
 	standby atomic.Bool
+	// bound is the UID of a pod that the launcher has bound; nil for none.
+	bound atomic.Pointer[string]
 	// foreign means that a running Karpenter manages every NodePool.
 	foreign atomic.Bool
 	// readerAway means that the API server does not answer reads past the cache.
@@ -103,6 +105,10 @@ func newWorldOver(tb testing.TB, through func(client.WithWatch) client.Client, t
 				return *list
 			}
 			return nil
+		},
+		Bound: func(uid apitypes.UID) bool {
+			only := w.bound.Load()
+			return only != nil && *only == string(uid)
 		},
 		Gate: func(*karpv1.NodePool) health.Gate {
 			if g := w.gate.Load(); g != nil {

@@ -67,6 +67,8 @@ type poolHistory struct {
 // readyNode is a node that is Ready and not initialized.
 type readyNode struct {
 	name string
+	// started means that the launcher has reported that its startup taint is gone, and which pods it bound before.
+	started bool
 	// since is when the scheduler's cache was first seen to have it as a node that takes pods.
 	since time.Time
 }
@@ -128,7 +130,7 @@ func (v *View) Shown(n catalog.InFlightNode) {
 		return
 	}
 	r := v.ready[n.NodeClaim]
-	r.name = n.NodeName
+	r.name, r.started = n.NodeName, n.Started
 	v.ready[n.NodeClaim] = r
 }
 
@@ -169,7 +171,11 @@ func (v *View) Settled(now time.Time, sees func(nodeName string) bool) []Node {
 // Ready returns how many nodes are Ready and not initialized, with promised pods that the scheduler may not try yet.
 func (v *View) Ready() int { return len(v.ready) }
 
-// TakingPods returns those of them that take pods, by the scheduler's cache, for at least the given time.
+// unheard is how long a node takes pods, by the scheduler's cache, of which the launcher has not reported that: it may be busy binding them, or of a
+// release that reports it when the node is initialized.
+const unheard = 5 * time.Second
+
+// TakingPods returns those of them that take pods, by the scheduler's cache and by the launcher, for at least the given time.
 func (v *View) TakingPods(now time.Time, since time.Duration, sees func(nodeName string) bool) []Node {
 	var out []Node
 	for claim, r := range v.ready {
@@ -180,7 +186,7 @@ func (v *View) TakingPods(now time.Time, since time.Duration, sees func(nodeName
 			r.since = now
 			v.ready[claim] = r
 		}
-		if now.Sub(r.since) >= since {
+		if age := now.Sub(r.since); age >= since && r.started || age >= unheard {
 			out = append(out, Node{NodeClaim: claim, Name: r.name})
 		}
 	}

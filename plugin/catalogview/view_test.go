@@ -96,6 +96,10 @@ func TestTakingPods(t *testing.T) {
 		t.Error("a node takes pods that the scheduler does not see")
 	}
 	sees = true
+	if taking(now.Add(time.Second)) != 0 || taking(now.Add(3*time.Second)) != 0 || taking(now.Add(7*time.Second)) != 1 {
+		t.Error("a node takes pods before the launcher has reported which it has bound, or never")
+	}
+	v.Shown(catalog.InFlightNode{NodeClaim: "n", NodeName: "ip-1", Phase: catalog.PhaseReady, Started: true})
 	if taking(now.Add(time.Second)) != 0 || taking(now.Add(2*time.Second)) != 1 {
 		t.Error("a node does not take pods a moment after it was first seen")
 	}

@@ -2,6 +2,7 @@ package link
 
 import (
 	"maps"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -23,6 +24,17 @@ type End struct {
 	Reason, Message string
 	// Unbound are the UIDs of the promised pods that are not bound.
 	Unbound []string
+}
+
+// Bound returns the UIDs of the promised pods that are bound.
+func (e End) Bound() []string {
+	out := make([]string, 0, len(e.Node.Pods))
+	for _, ref := range e.Node.Pods {
+		if !slices.Contains(e.Unbound, ref.UID) {
+			out = append(out, ref.UID)
+		}
+	}
+	return out
 }
 
 // apply returns the catalog after the message. It copies what it changes: the state before stays as it was.
@@ -146,6 +158,7 @@ func inFlightNode(n *api.InFlightNode) catalog.InFlightNode {
 		Replaces: n.GetReplaces(), Deadline: moment(n.GetDeadline()),
 		InstanceType: n.GetInstanceType(), Zone: n.GetZone(), CapacityType: n.GetCapacityType(),
 		Standby: n.GetStandby(), Stopping: n.GetStopping(), Outdated: n.GetOutdated(),
+		Bound: n.GetBoundPods(), Started: n.GetStarted(),
 	}
 	for _, p := range n.GetPods() {
 		out.Pods = append(out.Pods, catalog.PodRef{

@@ -30,6 +30,8 @@ type Promise struct {
 	Message string
 	// Open means that the node takes the pod now: the scheduler may place it. The promise stays until it has.
 	Open bool
+	// PreBound means that the launcher has bound the pod, which the scheduler has not seen yet. The promise keeps its room until then.
+	PreBound bool
 }
 
 // Table holds the promises by pod.
@@ -106,6 +108,18 @@ func (t *Table) Open(uids ...types.UID) {
 	t.mu.Unlock()
 	if len(refs) > 0 {
 		t.activate(refs)
+	}
+}
+
+// PreBound records that the launcher has bound pods of a claim.
+func (t *Table) PreBound(nodeClaim string, uids []string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, uid := range uids {
+		if p, ok := t.byUID[types.UID(uid)]; ok && p.NodeClaim == nodeClaim {
+			p.PreBound, p.Open = true, false
+			t.byUID[types.UID(uid)] = p
+		}
 	}
 }
 
@@ -204,7 +218,14 @@ func (t *Table) Release(uids ...types.UID) []Promise {
 	return t.activated(out)
 }
 
-// ReleaseClaim removes the promises on a claim that ended: its node was initialized, failed or was deleted.
+// ReleaseInitialized removes the promises on a claim whose node was initialized. Those of pods that the launcher has bound stay until the scheduler has seen
+// that, or until the deadline.
+func (t *Table) ReleaseInitialized(nodeClaim string, deadline time.Time) []Promise {
+	t.Confirm(nodeClaim, deadline)
+	return t.releaseWhere(func(p Promise) bool { return p.NodeClaim == nodeClaim && !p.PreBound })
+}
+
+// ReleaseClaim removes the promises on a claim that ended: its node failed or was deleted.
 func (t *Table) ReleaseClaim(nodeClaim string) []Promise {
 	return t.releaseWhere(func(p Promise) bool { return p.NodeClaim == nodeClaim })
 }
@@ -215,9 +236,9 @@ func (t *Table) ReleaseExpired(now time.Time) []Promise {
 }
 
 // ReleaseUnknown removes the promises on claims that the launcher does not know, if they are older than before: a younger one may
-// not have reached the launcher's stream yet.
+// not have reached the launcher's stream yet. Pods that the launcher has bound are waited for until their deadline.
 func (t *Table) ReleaseUnknown(known func(nodeClaim string) bool, before time.Time) []Promise {
-	return t.releaseWhere(func(p Promise) bool { return p.Since.Before(before) && !known(p.NodeClaim) })
+	return t.releaseWhere(func(p Promise) bool { return p.Since.Before(before) && !p.PreBound && !known(p.NodeClaim) })
 }
 
 func (t *Table) releaseWhere(match func(Promise) bool) []Promise {

@@ -23,6 +23,7 @@ func TestEveryWayOutActivates(t *testing.T) {
 			tb.Bound("unknown", start)
 		},
 		"claim ended":     func(tb *promise.Table) { tb.ReleaseClaim("default-a") },
+		"initialized":     func(tb *promise.Table) { tb.ReleaseInitialized("default-a", start) },
 		"deadline passed": func(tb *promise.Table) { tb.ReleaseExpired(start.Add(time.Minute)) },
 		"launcher does not know": func(tb *promise.Table) {
 			tb.ReleaseUnknown(func(string) bool { return false }, start.Add(time.Second))
@@ -60,6 +61,45 @@ func TestEveryWayOutActivates(t *testing.T) {
 				t.Errorf("%d promises left", table.Len())
 			}
 		})
+	}
+}
+
+// The promise of a pod that the launcher has bound stays until the scheduler has seen it: another would be placed where it runs.
+func TestPreBoundPodsAreWaitedFor(t *testing.T) {
+	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	table, err := promise.New(func([]catalog.PodRef) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, uid := range []string{"bound", "late", "open"} {
+		table.Hold(promise.Promise{Pod: catalog.PodRef{Name: uid, UID: uid}, NodeClaim: "default-a", Since: start, Deadline: start.Add(time.Hour)})
+	}
+	held := func() []string {
+		var out []string
+		for _, p := range table.OfClaim("default-a") {
+			if _, ok := table.Held(types.UID(p.Pod.UID)); ok {
+				out = append(out, p.Pod.Name)
+			}
+		}
+		return out
+	}
+	table.Open("bound", "open")
+	table.PreBound("default-b", []string{"open"})
+	table.PreBound("default-a", []string{"bound", "late", "unknown"})
+	table.ReleaseUnknown(func(string) bool { return false }, start)
+	if got := held(); !slices.Equal(got, []string{"bound", "late"}) {
+		t.Errorf("held before the end: %v", got)
+	}
+	if out := table.ReleaseInitialized("default-a", start.Add(time.Minute)); len(out) != 1 || out[0].Pod.Name != "open" {
+		t.Errorf("released with the end: %v", out)
+	}
+	table.ReleaseUnknown(func(string) bool { return false }, start.Add(time.Hour))
+	table.Bound("bound", start.Add(time.Second))
+	if got := held(); !slices.Equal(got, []string{"late"}) {
+		t.Errorf("held after one was seen bound: %v", got)
+	}
+	if out := table.ReleaseExpired(start.Add(time.Minute)); len(out) != 1 || table.Len() != 0 {
+		t.Errorf("released at the deadline: %v", out)
 	}
 }
 
