@@ -14,7 +14,7 @@ import (
 
 // startControllers starts kube-controller-manager. Each controller has its own service account, as in a real cluster. It
 // does not wait: the controllers' effects show in the objects.
-func (cp *ControlPlane) startControllers(ctx context.Context, _ Config) error {
+func (cp *ControlPlane) startControllers(ctx context.Context, in Config) error {
 	kubeconfig, err := cp.KubeConfig("system:kube-controller-manager")
 	if err != nil {
 		return err
@@ -32,7 +32,11 @@ func (cp *ControlPlane) startControllers(ctx context.Context, _ Config) error {
 	for _, set := range opts.Flags(known, disabled, aliases).FlagSets {
 		flags.AddFlagSet(set)
 	}
-	if err := flags.Parse(cp.controllerFlags(path)); err != nil {
+	args := cp.controllerFlags(path)
+	if in.NodeGrace > 0 {
+		args = append(args, "--node-monitor-grace-period="+in.NodeGrace.String())
+	}
+	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	// The event broadcaster ends with this context, so it must not be that of the start.

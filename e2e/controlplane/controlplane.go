@@ -29,6 +29,8 @@ type Config struct {
 	// EmulatedVersion is the version that kube-apiserver and kube-controller-manager emulate, for example "1.34"; empty
 	// means the version from which they were built.
 	EmulatedVersion string
+	// NodeGrace is kube-controller-manager's --node-monitor-grace-period, in whole seconds; 0 means its default.
+	NodeGrace time.Duration
 	// Progress is called after each step of Start with the step and its duration; nil means no call.
 	Progress func(step string, took time.Duration)
 }

@@ -53,7 +53,7 @@ type Config struct {
 	Seed uint64
 	// Speed divides the simulated delays; 0 means 1.
 	Speed float64
-	// Writers is the largest number of concurrent requests of all simulated machines; 0 means 16.
+	// Writers is the largest number of concurrent requests of all simulated machines; 0 means 16, or 64 of light machines.
 	Writers int
 	// Holds delay simulated machines; nil holds none.
 	Holds *instance.Holds

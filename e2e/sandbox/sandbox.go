@@ -16,6 +16,7 @@ import (
 	"github.com/slipway-k8s/slipway/e2e/controlplane"
 	"github.com/slipway-k8s/slipway/e2e/foreign"
 	"github.com/slipway-k8s/slipway/e2e/machines/instance"
+	"github.com/slipway-k8s/slipway/e2e/machines/sim"
 	"github.com/slipway-k8s/slipway/e2e/part"
 	"github.com/slipway-k8s/slipway/e2e/sandbox/control"
 	"github.com/slipway-k8s/slipway/e2e/sandbox/supervise"
@@ -127,8 +128,13 @@ func (s *Sandbox) claimFolder(context.Context) (string, error) {
 }
 
 func (s *Sandbox) startControlPlane(ctx context.Context) (string, error) {
+	grace := time.Duration(0)
+	if s.cfg.Machines == Light {
+		grace = sim.LightGrace
+	}
 	cp, err := controlplane.Start(ctx, controlplane.Config{
-		Folder: s.claim.Folder, LogFile: s.LogFile(ControlPlane), EmulatedVersion: s.cfg.EmulatedVersion,
+		NodeGrace: grace,
+		Folder:    s.claim.Folder, LogFile: s.LogFile(ControlPlane), EmulatedVersion: s.cfg.EmulatedVersion,
 		ServiceCIDR: serviceCIDRs()[s.cfg.IPFamily], AuditLog: s.cfg.AuditLog,
 	})
 	if err != nil {

@@ -14,5 +14,6 @@
 //
 // Light machines (Config.Light) are for clusters of thousands of nodes. They have no goroutine: a few workers take each machine that has
 // something to do from one queue (light.go). Node, Lease, admission, delays, hooks and grace periods are as above. They report less: the
-// first status of a pod is that it runs, images and containers have no Events unless the pod asks for them, a Node lists no images, and the Lease is renewed every 20 s instead of every 10 s.
+// first status of a pod is that it runs, images and containers have no Events unless the pod asks for them, a Node lists no images, and the Lease is
+// renewed every minute instead of every 10 s.
 package sim

@@ -13,8 +13,11 @@ import (
 )
 
 const (
-	// lightLeaseInterval is twice the kubelet's and half of leaseDuration: of thousands of machines, the renewals are most of all requests.
-	lightLeaseInterval = 20 * time.Second
+	// lightLeaseInterval is six times the kubelet's: of thousands of machines, the renewals are most of all requests.
+	lightLeaseInterval = time.Minute
+	// LightGrace is how long kube-controller-manager must wait for the renewal of a light machine's Lease: more than three of its intervals, since a busy API
+	// server answers late. A kubelet has 50 s, five of its own.
+	LightGrace = 200 * time.Second
 	// leaseRetry is how long a light machine waits after a failed renewal.
 	leaseRetry = time.Second
 	// holdPoll is how often a light machine looks whether it is still held.
@@ -84,7 +87,7 @@ func (s *Sim) work(ctx context.Context) {
 	s.queue.ShutDown()
 }
 
-// next does what is due at now: the Node, pods, Lease, statuses. It returns when the next of them is due.
+// next does what is due at now: the Node, the Lease, pods, statuses. It returns when the next of them is due.
 func (l *light) next(ctx context.Context, now time.Time) time.Time {
 	if !l.registered {
 		if err := l.tryRegister(ctx); err != nil {
@@ -97,14 +100,14 @@ func (l *light) next(ctx context.Context, now time.Time) time.Time {
 		l.nodeDue, l.leaseDue = now, now
 		l.changed.Store(true)
 	}
+	if due(l.leaseDue, now) {
+		l.leaseDue = l.renew(ctx, now)
+	}
 	if l.changed.Swap(false) || due(l.podsDue, now) {
 		l.podsDue = l.syncPods(ctx, now)
 	}
 	if due(l.nodeDue, now) {
 		l.nodeDue = l.syncNode(ctx, now)
-	}
-	if due(l.leaseDue, now) {
-		l.leaseDue = l.renew(ctx, now)
 	}
 	return earliest(l.podsDue, l.nodeDue, l.leaseDue, l.writer.drain(ctx))
 }

@@ -50,15 +50,15 @@ func TestLightMachineReportsAPodOnce(t *testing.T) {
 	})
 }
 
-// The Lease is renewed twice before it would be over, and the status as often as a kubelet does.
+// The Lease is renewed every minute, and the status as often as a kubelet does.
 func TestLightMachineIsIdle(t *testing.T) {
 	inLightWorld(t, func(w *world) {
 		w.boot(machine())
 		w.at(60 * time.Second)
 		w.client.ClearActions()
 		w.at(60*time.Second + 10*time.Minute)
-		if statuses, leases := writes(w.client, "nodes", "patch"), writes(w.client, "leases", "update"); statuses != 2 || leases != 30 {
-			t.Errorf("in 10 minutes %d statuses and %d renewals of the Lease, want 2 and 30", statuses, leases)
+		if statuses, leases := writes(w.client, "nodes", "patch"), writes(w.client, "leases", "update"); statuses != 2 || leases != 10 {
+			t.Errorf("in 10 minutes %d statuses and %d renewals of the Lease, want 2 and 10", statuses, leases)
 		}
 	})
 }

@@ -28,8 +28,9 @@ import (
 
 const (
 	nodeNameIndex = "nodeName"
-	// defaultWriters limits the concurrent requests: enough to keep two cores busy.
-	defaultWriters = 16
+	// defaultWriters limits the concurrent requests: enough to keep two cores busy. Of light machines there are more, and while an API server is
+	// busy each request takes longer: none should wait for another for minutes.
+	defaultWriters, lightWriters = 16, 64
 )
 
 // Config holds the dependencies of simulated machines.
@@ -46,7 +47,7 @@ type Config struct {
 	Seed uint64
 	// Speed divides every delay; 0 means 1.
 	Speed float64
-	// Writers is the largest number of concurrent requests of all machines; 0 means 16.
+	// Writers is the largest number of concurrent requests of all machines; 0 means 16, or 64 of light machines.
 	Writers int
 	// Holds delay machines; nil holds none.
 	Holds *instance.Holds
@@ -82,6 +83,9 @@ func New(cfg Config) (*Sim, error) {
 	}
 	if cfg.Times == (delay.Times{}) {
 		cfg.Times = delay.EC2()
+	}
+	if cfg.Writers <= 0 && cfg.Light {
+		cfg.Writers = lightWriters
 	}
 	if cfg.Writers <= 0 {
 		cfg.Writers = defaultWriters
