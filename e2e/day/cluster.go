@@ -12,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/launcher/bill"
+	"github.com/slipway-k8s/slipway/launcher/billing"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/catalog/commitment"
 	"github.com/slipway-k8s/slipway/plugin/consolidate"
@@ -160,14 +162,16 @@ func (c *cluster) apply(ch change) {
 }
 
 // placed are the pods on nodes, as the record of the bill reads them.
-func (c *cluster) placed() []corev1.Pod {
-	var out []corev1.Pod
+func (c *cluster) placed() map[string][]bill.Pod {
+	on := map[string][]corev1.Pod{}
 	for _, name := range slices.Sorted(maps.Keys(c.pods)) {
 		if p := c.pods[name]; p.node != "" {
-			one := *p.object
-			one.Spec.NodeName = p.node
-			out = append(out, one)
+			on[p.node] = append(on[p.node], *p.object)
 		}
+	}
+	out := make(map[string][]bill.Pod, len(on))
+	for node, pods := range on {
+		out[node] = billing.PodsOf(pods)
 	}
 	return out
 }

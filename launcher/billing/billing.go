@@ -148,21 +148,19 @@ func (r *Recorder) record(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// podsOn returns the pods of the claims' Nodes. Each is copied: those that wait for a node may be many, and cost nothing yet.
-func (r *Recorder) podsOn(ctx context.Context, claims []karpv1.NodeClaim) ([]corev1.Pod, error) {
-	var out []corev1.Pod
-	read := map[string]bool{"": true}
+// podsOn returns the pods of the claims' Nodes. They are read node by node, and nothing is kept of a pod but what its bill needs.
+func (r *Recorder) podsOn(ctx context.Context, claims []karpv1.NodeClaim) (map[string][]bill.Pod, error) {
+	out := make(map[string][]bill.Pod, len(claims))
 	for i := range claims {
 		name := claims[i].Status.NodeName
-		if read[name] {
+		if _, read := out[name]; read || name == "" {
 			continue
 		}
-		read[name] = true
 		var on corev1.PodList
 		if err := r.config.Client.List(ctx, &on, client.MatchingFields{index.PodNodeName: name}, client.UnsafeDisableDeepCopy); err != nil {
 			return nil, fmt.Errorf("observing the pods of Node %s for the bill: %w", name, err)
 		}
-		out = append(out, on.Items...)
+		out[name] = PodsOf(on.Items)
 	}
 	return out, nil
 }

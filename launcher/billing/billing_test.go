@@ -358,7 +358,7 @@ func TestLook(t *testing.T) {
 	recorded := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "recorded"}}
 	pool := karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "default", Annotations: map[string]string{catalog.NodeCostAnnotation: "0.25"}}}
 	in := Objects{
-		Now: now, Claims: []karpv1.NodeClaim{*claim, *recorded}, Nodes: []corev1.Node{*n}, Pods: []corev1.Pod{*ended, *runs}, Pools: []karpv1.NodePool{pool},
+		Now: now, Claims: []karpv1.NodeClaim{*claim, *recorded}, Nodes: []corev1.Node{*n}, Pods: map[string][]bill.Pod{"n": PodsOf([]corev1.Pod{*ended, *runs})}, Pools: []karpv1.NodePool{pool},
 		Types: instanceTypes(t.Context()),
 	}
 	got := Look(in).Nodes

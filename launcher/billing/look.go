@@ -26,8 +26,8 @@ type Objects struct {
 	Claims []karpv1.NodeClaim
 	// Nodes are the cluster's, slipway's and others.
 	Nodes []corev1.Node
-	// Pods are those of all namespaces that have a node.
-	Pods []corev1.Pod
+	// Pods are those that run, by the names of their nodes; PodsOf returns them.
+	Pods map[string][]bill.Pod
 	// Pools are the cluster's NodePools.
 	Pools []karpv1.NodePool
 	// Types are the instance types by EC2NodeClass, and by the keys of Overlaid.
@@ -62,14 +62,9 @@ func Look(in Objects) bill.Observation {
 			}
 		}
 	}
-	nodes, pods := map[string]*corev1.Node{}, map[string][]bill.Pod{}
+	nodes := map[string]*corev1.Node{}
 	for i := range in.Nodes {
 		nodes[in.Nodes[i].Name] = &in.Nodes[i]
-	}
-	for i := range in.Pods {
-		if pod := &in.Pods[i]; pod.Spec.NodeName != "" && !disruption.Terminal(pod) {
-			pods[pod.Spec.NodeName] = append(pods[pod.Spec.NodeName], podOf(pod))
-		}
 	}
 	declared := map[string]catalog.Declared{}
 	for i := range in.Pools {
@@ -86,7 +81,7 @@ func Look(in Objects) bill.Observation {
 		if claim.Labels[catalog.LabelInstanceTenancy] == catalog.TenancyDedicated {
 			n.HourFee = catalog.DedicatedFee
 		}
-		n.Pods = pods[claim.Status.NodeName]
+		n.Pods = in.Pods[claim.Status.NodeName]
 		p := in.priceOf(claim, prices)
 		n.PerHour, n.Burst = p.cost(claim, declared[n.NodePool])
 		n.PerHour.Volumes *= catalog.HoursPerMonth / catalog.HoursOfMonth(in.Now)
@@ -187,6 +182,17 @@ func amounts(list corev1.ResourceList) bill.Amounts {
 		q := list[name]
 		if n := q.Value(); n > 0 {
 			out.Accelerators += min(n, 1<<20)
+		}
+	}
+	return out
+}
+
+// PodsOf returns the pods of one node that run.
+func PodsOf(pods []corev1.Pod) []bill.Pod {
+	out := make([]bill.Pod, 0, len(pods))
+	for i := range pods {
+		if !disruption.Terminal(&pods[i]) {
+			out = append(out, podOf(&pods[i]))
 		}
 	}
 	return out

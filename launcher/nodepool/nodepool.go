@@ -284,7 +284,11 @@ func (c *Controller) observe(ctx context.Context, pool *karpv1.NodePool) error {
 		facts.Types, err = c.config.Offers.InstanceTypes(ctx, class)
 		facts.TypesKnown = err == nil // An error is the EC2NodeClass's, and is reported where nodes are planned.
 	}
-	usage := Usage(claims.Items, c.usd(ctx, pool, facts.Types))
+	own := make([]*karpv1.NodeClaim, len(claims.Items))
+	for i := range claims.Items {
+		own[i] = &claims.Items[i]
+	}
+	usage := Usage(own, c.usd(ctx, pool, facts.Types))
 	nodes := int64(len(claims.Items))
 	pool.Status.Resources, pool.Status.Nodes = usage, &nodes
 	limits := window.Limits(pool.Annotations, corev1.ResourceList(pool.Spec.Limits), facts.Now)

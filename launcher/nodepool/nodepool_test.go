@@ -232,7 +232,7 @@ func TestClaimsAreOnlyRead(t *testing.T) {
 	young := karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "young", Annotations: map[string]string{karpv1.NodePoolHashAnnotationKey: pool.Hash()}}}
 	claims := []karpv1.NodeClaim{young}
 	nodepool.SetConditions(t.Context(), pool, nodepool.Facts{Class: nodeClass, Claims: claims})
-	if usage := nodepool.Usage(claims, nil); usage.Cpu().Sign() != 0 {
+	if usage := nodepool.Usage([]*karpv1.NodeClaim{&claims[0]}, nil); usage.Cpu().Sign() != 0 {
 		t.Errorf("a claim without an instance uses %v", usage)
 	}
 	if diff := cmp.Diff(young, claims[0]); diff != "" {
@@ -266,7 +266,7 @@ func TestUSD(t *testing.T) {
 			t.Errorf("claim %d counts %d millionths, want %d", i, got, tc.want)
 		}
 	}
-	usage := nodepool.Usage([]karpv1.NodeClaim{running, planned}, usd)
+	usage := nodepool.Usage([]*karpv1.NodeClaim{&running, &planned}, usd)
 	if got := catalog.MicroUSDOf(usage[catalog.LimitUSD]); got != 156_000 {
 		t.Errorf("together they count %d millionths, want 156000", got)
 	}

@@ -126,7 +126,7 @@ func validateBudget(path *field.Path, b karpv1.Budget) field.ErrorList {
 
 // Usage adds up the capacity of a pool's NodeClaims; their number is the resource `nodes`. usd returns what each costs, in millionths of USD per hour, for
 // catalog.LimitUSD; nil leaves that out.
-func Usage(claims []karpv1.NodeClaim, usd func(*karpv1.NodeClaim) int64) corev1.ResourceList {
+func Usage(claims []*karpv1.NodeClaim, usd func(*karpv1.NodeClaim) int64) corev1.ResourceList {
 	out := corev1.ResourceList{}
 	for _, name := range counted() {
 		out[name] = zero(name)
@@ -143,8 +143,8 @@ func Usage(claims []karpv1.NodeClaim, usd func(*karpv1.NodeClaim) int64) corev1.
 	out["nodes"] = nodes
 	if usd != nil {
 		micro := int64(0)
-		for i := range claims {
-			micro += usd(&claims[i])
+		for _, c := range claims {
+			micro += usd(c)
 		}
 		out[catalog.LimitUSD] = catalog.USDQuantity(micro)
 	}

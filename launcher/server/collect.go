@@ -77,11 +77,12 @@ func (s *Server) collect(ctx context.Context, before memory) (sentState, memory,
 			foreign[pools.Items[i].Name] = why
 		}
 	}
-	byPool := map[string][]karpv1.NodeClaim{}
+	byPool := map[string][]*karpv1.NodeClaim{}
 	for i := range claims.Items {
 		claim := estimated(&claims.Items[i], l.lists)
-		byPool[claim.Labels[karpv1.NodePoolLabelKey]] = append(byPool[claim.Labels[karpv1.NodePoolLabelKey]], *claim)
-		if inFlight(claim) && (foreign[claim.Labels[karpv1.NodePoolLabelKey]] == "" || record.InstanceTypes(claim) != nil) {
+		pool := claim.Labels[karpv1.NodePoolLabelKey]
+		byPool[pool] = append(byPool[pool], claim)
+		if inFlight(claim) && (foreign[pool] == "" || record.InstanceTypes(claim) != nil) {
 			now.inFlight[claim.Name] = l.recall(ctx, claim)
 		}
 	}

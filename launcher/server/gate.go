@@ -13,7 +13,7 @@ import (
 
 // gated returns the limits of a NodePool under its gate, and why it may not launch at all, or "". If one node at a time is tried, the limit
 // is one more than the nodes that are not booting.
-func gated(pool *karpv1.NodePool, claims []karpv1.NodeClaim, g health.Gate) (corev1.ResourceList, string) {
+func gated(pool *karpv1.NodePool, claims []*karpv1.NodeClaim, g health.Gate) (corev1.ResourceList, string) {
 	limits := window.Limits(pool.Annotations, corev1.ResourceList(pool.Spec.Limits), time.Now())
 	switch {
 	case g.Held:
@@ -22,8 +22,8 @@ func gated(pool *karpv1.NodePool, claims []karpv1.NodeClaim, g health.Gate) (cor
 		return limits, ""
 	}
 	booting := 0
-	for i := range claims {
-		if claims[i].DeletionTimestamp.IsZero() && !registered(&claims[i]) {
+	for _, c := range claims {
+		if c.DeletionTimestamp.IsZero() && !registered(c) {
 			booting++
 		}
 	}

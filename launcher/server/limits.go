@@ -132,13 +132,13 @@ func (s *Server) budgetOf(ctx context.Context, name string) (*budget, error) {
 		return nil, fmt.Errorf("listing NodeClaims: %w", err)
 	}
 	lists := s.types.get()
-	limits, _ := gated(object, list.Items, gate)
-	b := &budget{limits: limits, recorded: map[string]bool{}, types: lists.of(object).byName, usd: newUSDLimit(object, lists.of(object).byName, limits)}
-	own := make([]karpv1.NodeClaim, 0, len(list.Items))
+	own, recorded := make([]*karpv1.NodeClaim, len(list.Items)), make(map[string]bool, len(list.Items))
 	for i := range list.Items {
-		own = append(own, *estimated(&list.Items[i], lists))
-		b.recorded[list.Items[i].Name] = true
+		own[i] = estimated(&list.Items[i], lists)
+		recorded[list.Items[i].Name] = true
 	}
+	limits, _ := gated(object, own, gate)
+	b := &budget{limits: limits, recorded: recorded, types: lists.of(object).byName, usd: newUSDLimit(object, lists.of(object).byName, limits)}
 	b.usage = nodepool.Usage(own, lists.usdOf(object, limits))
 	now := time.Now()
 	for claim, r := range s.ledger.reserved {
