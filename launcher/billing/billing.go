@@ -26,6 +26,11 @@ const (
 	// period is how often the cluster is observed, and writePeriod how often the record is written.
 	period      = 10 * time.Second
 	writePeriod = time.Minute
+	// idle is the least ratio of the pause between two observations to what one takes: of thousands of nodes with tens of thousands of pods it takes a
+	// second.
+	idle = 30
+	// longest is the longest pause: what comes and goes between two observations is not in the bill.
+	longest = time.Minute
 	// within bounds one round.
 	within = 30 * time.Second
 )
@@ -62,6 +67,8 @@ type Recorder struct {
 	// The following are of Run's goroutine alone. ledger is nil while the launcher does not lead, written is when it was written last.
 	ledger  *bill.Ledger
 	written time.Time
+	// took is how long the last observation took.
+	took time.Duration
 	// problem is why the last round failed; empty if it did not.
 	problem string
 }
@@ -85,14 +92,13 @@ func (r *Recorder) Run(ctx context.Context) error {
 	if err := r.gone.follow(ctx, r.config.Informers); err != nil {
 		return err
 	}
-	ticker := time.NewTicker(period)
-	defer ticker.Stop()
 	for {
-		r.round(ctx, time.Now())
+		began := time.Now()
+		r.round(ctx, began)
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-ticker.C:
+		case <-time.After(max(period-time.Since(began), min(idle*r.took, longest))):
 		}
 	}
 }
@@ -129,11 +135,13 @@ func (r *Recorder) record(ctx context.Context, now time.Time) error {
 		r.ledger, r.written = found, now
 		klog.FromContext(ctx).V(2).Info("The bill is recorded", "namespace", r.config.Namespace, "since", found.Start, "through", found.Through)
 	}
+	began := time.Now()
 	in, err := r.objects(ctx, now)
 	if err != nil {
 		return err
 	}
 	r.ledger.Observe(Look(in))
+	r.took = time.Since(began)
 	if now.Sub(r.written) < writePeriod {
 		return nil
 	}

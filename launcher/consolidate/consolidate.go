@@ -130,6 +130,8 @@ type Consolidator struct {
 	last  uint64
 	at    time.Time
 	again time.Duration
+	// took is how long the last look at the fleet took.
+	took time.Duration
 	// outlook is what was decided last, for others to read.
 	outlook atomic.Pointer[view.Consolidation]
 	// recorded is when each Event was last recorded, by reason and object.
@@ -159,7 +161,7 @@ func New(c Config) (*Consolidator, error) {
 	return &Consolidator{config: c, recorded: map[string]time.Time{}, calm: calm.Evictions{}, unrest: calm.Unrest{}}, nil
 }
 
-// Run decides once per Period until ctx ends.
+// Run decides once per Period, or less often where looking at the fleet takes long, until ctx ends.
 func (c *Consolidator) Run(ctx context.Context) error {
 	for {
 		if _, cancel, leads := c.config.Guard.Context(ctx); leads {
@@ -179,14 +181,22 @@ func (c *Consolidator) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(c.config.Settings.Period):
+		case <-time.After(max(c.config.Settings.Period, min(idle*c.took, longest))):
 		}
 	}
 }
 
+// idle is the least ratio of the pause between two looks at the fleet to what a look takes: in a cluster of thousands of nodes a look takes a second.
+const idle = 30
+
+// longest is the longest such pause: every node is looked at within minutes.
+const longest = time.Minute
+
 // once makes one decision, unless nothing has changed since the last one.
 func (c *Consolidator) once(ctx context.Context) error {
+	began := time.Now()
 	f, err := c.gather(ctx)
+	c.took = time.Since(began)
 	if err != nil {
 		return err
 	}

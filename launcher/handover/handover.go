@@ -22,6 +22,8 @@ import (
 const (
 	// period is the time between two passes.
 	period = time.Second
+	// settledFor is for how long NodeClaims are not looked at again when none needed a step and no Karpenter runs.
+	settledFor = 10 * time.Second
 	// proofFor is how long a proof is believed, and doubtFor how long it takes until a NodePool without one is tried again.
 	proofFor = 10 * time.Second
 	doubtFor = 2 * time.Second
@@ -71,6 +73,8 @@ type Handover struct {
 
 	mu     sync.Mutex
 	proofs map[string]proof
+	// settled is when a pass found nothing to do while no Karpenter ran; it belongs to Run's goroutine.
+	settled time.Time
 }
 
 // New returns a Handover; Run starts it.
@@ -86,7 +90,12 @@ func (h *Handover) Run(ctx context.Context) error {
 	failed := func(err error) {
 		klog.FromContext(ctx).Error(err, "Handing over NodeClaims failed, will retry")
 	}
-	leadership.Every(ctx, h.config.Guard, period, failed, h.Pass)
+	leadership.Every(ctx, h.config.Guard, period, failed, func(ctx context.Context) error {
+		if h.config.Neighbour.Alone() && time.Since(h.settled) < settledFor {
+			return nil // To look at thousands of NodeClaims every second would cost more than all else that an idle launcher does.
+		}
+		return h.Pass(ctx)
+	})
 	return nil
 }
 
@@ -122,6 +131,7 @@ func (h *Handover) Pass(ctx context.Context) error {
 		return fmt.Errorf("listing NodeClaims: %w", err)
 	}
 	var errs []error
+	h.settled = time.Now()
 	for i := range claims.Items {
 		claim := &claims.Items[i]
 		pool := claim.Labels[karpv1.NodePoolLabelKey]
@@ -129,6 +139,7 @@ func (h *Handover) Pass(ctx context.Context) error {
 		if facts.Alone && !finalizer.Taken(claim) && finalizer.Karpenters(claim) && len(h.proofs) == 0 {
 			continue // As it is nearly always.
 		}
+		h.settled = time.Time{}
 		facts.Kept = facts.Selected && h.Keeps(pool) == nil
 		errs = append(errs, h.step(ctx, facts))
 	}

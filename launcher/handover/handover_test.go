@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -45,7 +47,9 @@ type world struct {
 	subject *handover.Handover
 	beside  *beside
 	changed int
-	events  *record.FakeRecorder
+	// looks counts the lists of NodeClaims.
+	looks  int
+	events *record.FakeRecorder
 }
 
 func newWorld(t *testing.T) *world {
@@ -65,6 +69,12 @@ func newWorld(t *testing.T) *world {
 	b := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(pool, claim, node).WithStatusSubresource(claim)
 	index.Each(func(o client.Object, field string, value client.IndexerFunc) { b.WithIndex(o, field, value) })
 	w.api = b.WithInterceptorFuncs(interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			if _, ok := list.(*karpv1.NodeClaimList); ok {
+				w.looks++
+			}
+			return c.List(ctx, list, opts...)
+		},
 		Create: func(_ context.Context, _ client.WithWatch, o client.Object, opts ...client.CreateOption) error {
 			all := &client.CreateOptions{}
 			all.ApplyOptions(opts)
@@ -163,5 +173,23 @@ func TestThereAndBack(t *testing.T) {
 		if got := len(w.events.Events); got != want {
 			t.Errorf("%d Events, want %d", got, want)
 		}
+	}
+}
+
+// A cluster without a Karpenter is looked at every ten seconds, not every second, until there is something to do.
+func TestPassesAreRareWhereThereIsNothingToDo(t *testing.T) {
+	for _, alone := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			w.beside.alone = alone
+			ctx, cancel := context.WithTimeout(t.Context(), 59*time.Second+500*time.Millisecond)
+			defer cancel()
+			if err := w.subject.Run(ctx); err != nil {
+				t.Fatal(err)
+			}
+			if want := map[bool]int{false: 60, true: 6}[alone]; w.looks != want {
+				t.Errorf("alone %t: %d looks in a minute, want %d", alone, w.looks, want)
+			}
+		})
 	}
 }
