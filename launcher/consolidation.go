@@ -75,7 +75,7 @@ func (l *Launcher) consolidation(p parts) (*consolidate.Consolidator, error) {
 		return nil, err
 	}
 	return consolidate.New(consolidate.Config{
-		Client: l.manager.GetClient(), Guard: p.leader, Asker: p.server, Mover: p.mover, Ledger: p.ledger, Metrics: p.voluntary,
+		Client: l.manager.GetClient(), Pods: p.pods, Guard: p.leader, Asker: p.server, Mover: p.mover, Ledger: p.ledger, Metrics: p.voluntary,
 		Events: l.recorders.karpenter, Ours: p.beside.ours, Decided: p.decisions.Consolidated,
 		Settings: consolidate.Settings{
 			Period: settings.ConsolidationPeriod.Duration, Payback: settings.ConsolidationPayback.Duration,

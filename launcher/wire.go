@@ -22,6 +22,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/expire"
 	"github.com/slipway-k8s/slipway/launcher/handover"
 	"github.com/slipway-k8s/slipway/launcher/health"
+	"github.com/slipway-k8s/slipway/launcher/index"
 	"github.com/slipway-k8s/slipway/launcher/interrupt"
 	"github.com/slipway-k8s/slipway/launcher/interruptions"
 	"github.com/slipway-k8s/slipway/launcher/join"
@@ -41,8 +42,10 @@ import (
 
 // parts are dependencies that several parts share.
 type parts struct {
-	late       *lateParts
-	binder     *bind.Binder
+	late   *lateParts
+	binder *bind.Binder
+	// pods are those of the cache.
+	pods       index.PodsOn
 	leader     *leadership.Leadership
 	terminator *terminate.Terminator
 	server     *server.Server
@@ -136,6 +139,7 @@ func (l *Launcher) parts() (p parts, err error) {
 	if p.peer, err = server.NewPeer(l.registerer); err != nil {
 		return p, err
 	}
+	p.pods = index.SharedPods(mgr.GetCache())
 	if p.binder, err = bind.NewBinder(mgr.GetClient(), l.recorders.slipway); err != nil {
 		return p, err
 	}
@@ -225,7 +229,7 @@ func (l *Launcher) billing(p parts) error {
 		return nil
 	}
 	recorder, err := billing.New(billing.Config{
-		Namespace: l.config.Settings.BillNamespace, Cluster: l.config.Settings.ClusterName, Client: l.manager.GetClient(), Reader: l.manager.GetAPIReader(),
+		Namespace: l.config.Settings.BillNamespace, Cluster: l.config.Settings.ClusterName, Client: l.manager.GetClient(), Pods: p.pods, Reader: l.manager.GetAPIReader(),
 		Informers: l.manager.GetCache(), Leading: l.config.Gate.Open, Types: typesByClass(l.manager.GetClient(), l.config.Cloud), Overlay: l.ownLists().apply, Commitments: p.commitments.List,
 		Registerer: l.registerer,
 	})

@@ -163,10 +163,10 @@ func (c *cluster) apply(ch change) {
 
 // placed are the pods on nodes, as the record of the bill reads them.
 func (c *cluster) placed() map[string][]bill.Pod {
-	on := map[string][]corev1.Pod{}
+	on := map[string][]*corev1.Pod{}
 	for _, name := range slices.Sorted(maps.Keys(c.pods)) {
 		if p := c.pods[name]; p.node != "" {
-			on[p.node] = append(on[p.node], *p.object)
+			on[p.node] = append(on[p.node], p.object)
 		}
 	}
 	out := make(map[string][]bill.Pod, len(on))

@@ -28,7 +28,7 @@ const (
 	writePeriod = time.Minute
 	// idle is the least ratio of the pause between two observations to what one takes: of thousands of nodes with tens of thousands of pods it takes a
 	// second.
-	idle = 30
+	idle = 60
 	// longest is the longest pause: what comes and goes between two observations is not in the bill.
 	longest = time.Minute
 	// within bounds one round.
@@ -41,6 +41,8 @@ type Config struct {
 	Namespace, Cluster string
 	// Client reads from the cache, and writes the ConfigMaps.
 	Client client.Client
+	// Pods reads pods from the cache.
+	Pods index.PodsOn
 	// Reader reads the ConfigMaps, from the API server.
 	Reader client.Reader
 	// Informers are those that Client reads from.
@@ -75,8 +77,8 @@ type Recorder struct {
 
 // New returns a Recorder; Run starts it.
 func New(c Config) (*Recorder, error) {
-	if c.Namespace == "" || c.Client == nil || c.Reader == nil || c.Informers == nil || c.Leading == nil || c.Types == nil || c.Commitments == nil || c.Registerer == nil {
-		return nil, errors.New("billing: Namespace, Client, Reader, Informers, Leading, Types, Commitments and Registerer are required")
+	if c.Namespace == "" || c.Client == nil || c.Pods == nil || c.Reader == nil || c.Informers == nil || c.Leading == nil || c.Types == nil || c.Commitments == nil || c.Registerer == nil {
+		return nil, errors.New("billing: Namespace, Client, Pods, Reader, Informers, Leading, Types, Commitments and Registerer are required")
 	}
 	out := &Recorder{config: c, store: store{c.Client, c.Reader, c.Namespace}, through: prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "slipway_bill_recorded_timestamp_seconds", Help: "Until when the record of what nodes cost is written; 0 if this replica has not written it.",
@@ -156,7 +158,7 @@ func (r *Recorder) record(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// podsOn returns the pods of the claims' Nodes. They are read node by node, and nothing is kept of a pod but what its bill needs.
+// podsOn returns the pods of the claims' Nodes. Nothing is kept of a pod but what its bill needs.
 func (r *Recorder) podsOn(ctx context.Context, claims []karpv1.NodeClaim) (map[string][]bill.Pod, error) {
 	out := make(map[string][]bill.Pod, len(claims))
 	for i := range claims {
@@ -164,11 +166,11 @@ func (r *Recorder) podsOn(ctx context.Context, claims []karpv1.NodeClaim) (map[s
 		if _, read := out[name]; read || name == "" {
 			continue
 		}
-		var on corev1.PodList
-		if err := r.config.Client.List(ctx, &on, client.MatchingFields{index.PodNodeName: name}, client.UnsafeDisableDeepCopy); err != nil {
-			return nil, fmt.Errorf("observing the pods of Node %s for the bill: %w", name, err)
+		on, err := r.config.Pods(ctx, name)
+		if err != nil {
+			return nil, fmt.Errorf("observing the cluster for the bill: %w", err)
 		}
-		out[name] = PodsOf(on.Items)
+		out[name] = PodsOf(on)
 	}
 	return out, nil
 }

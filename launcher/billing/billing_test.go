@@ -61,7 +61,7 @@ func (w *world) restart() {
 	w.t.Helper()
 	var err error
 	w.recorder, err = New(Config{
-		Namespace: "kube-system", Cluster: "prod", Client: w.client, Reader: w.client, Informers: &informertest.FakeInformers{Scheme: scheme.Scheme}, Leading: func() bool { return w.leading },
+		Namespace: "kube-system", Cluster: "prod", Client: w.client, Pods: index.ListPods(w.client), Reader: w.client, Informers: &informertest.FakeInformers{Scheme: scheme.Scheme}, Leading: func() bool { return w.leading },
 		Types: instanceTypes, Commitments: func() []commitment.Commitment { return w.list }, Registerer: prometheus.NewRegistry(),
 	})
 	if err != nil {
@@ -358,7 +358,7 @@ func TestLook(t *testing.T) {
 	recorded := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "recorded"}}
 	pool := karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "default", Annotations: map[string]string{catalog.NodeCostAnnotation: "0.25"}}}
 	in := Objects{
-		Now: now, Claims: []karpv1.NodeClaim{*claim, *recorded}, Nodes: []corev1.Node{*n}, Pods: map[string][]bill.Pod{"n": PodsOf([]corev1.Pod{*ended, *runs})}, Pools: []karpv1.NodePool{pool},
+		Now: now, Claims: []karpv1.NodeClaim{*claim, *recorded}, Nodes: []corev1.Node{*n}, Pods: map[string][]bill.Pod{"n": PodsOf([]*corev1.Pod{ended, runs})}, Pools: []karpv1.NodePool{pool},
 		Types: instanceTypes(t.Context()),
 	}
 	got := Look(in).Nodes

@@ -188,11 +188,11 @@ func amounts(list corev1.ResourceList) bill.Amounts {
 }
 
 // PodsOf returns the pods of one node that run.
-func PodsOf(pods []corev1.Pod) []bill.Pod {
+func PodsOf(pods []*corev1.Pod) []bill.Pod {
 	out := make([]bill.Pod, 0, len(pods))
-	for i := range pods {
-		if !disruption.Terminal(&pods[i]) {
-			out = append(out, podOf(&pods[i]))
+	for _, pod := range pods {
+		if !disruption.Terminal(pod) {
+			out = append(out, podOf(pod))
 		}
 	}
 	return out

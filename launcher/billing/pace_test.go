@@ -11,7 +11,7 @@ import (
 
 // Where an observation takes long, there are fewer: not so few that the record has gaps.
 func TestObservationsAreRareWhereTheyTakeLong(t *testing.T) {
-	for took, want := range map[time.Duration]int{0: 31, time.Second: 10, 10 * time.Second: 5} {
+	for took, want := range map[time.Duration]int{0: 31, 400 * time.Millisecond: 13, 10 * time.Second: 5} {
 		synctest.Test(t, func(t *testing.T) {
 			w, looks := newWorld(t), 0
 			w.recorder.config.Commitments = func() []commitment.Commitment {

@@ -23,6 +23,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/consolidate/calm"
 	"github.com/slipway-k8s/slipway/launcher/disrupt"
+	"github.com/slipway-k8s/slipway/launcher/index"
 	"github.com/slipway-k8s/slipway/launcher/leadership"
 	"github.com/slipway-k8s/slipway/launcher/record"
 	"github.com/slipway-k8s/slipway/launcher/view"
@@ -101,6 +102,8 @@ type Settings struct {
 type Config struct {
 	// Client reads from the cache, with the indexes of package index.
 	Client client.Client
+	// Pods reads pods from the cache.
+	Pods index.PodsOn
 	// Guard allows effects only while this process leads.
 	Guard leadership.Guard
 	// Asker asks the scheduler.
@@ -148,9 +151,9 @@ type Consolidator struct {
 
 // New returns a Consolidator; Run starts it.
 func New(c Config) (*Consolidator, error) {
-	parts := c.Client != nil && c.Guard != nil && c.Asker != nil && c.Mover != nil
+	parts := c.Client != nil && c.Pods != nil && c.Guard != nil && c.Asker != nil && c.Mover != nil
 	if !parts || c.Ledger == nil || c.Metrics == nil || c.Events == nil {
-		return nil, errors.New("consolidate: Client, Guard, Asker, Mover, Ledger, Metrics and Events are required")
+		return nil, errors.New("consolidate: Client, Pods, Guard, Asker, Mover, Ledger, Metrics and Events are required")
 	}
 	if c.Settings.Period <= 0 || c.Settings.Payback <= 0 {
 		return nil, errors.New("consolidate: Settings.Period and Settings.Payback must be positive")
@@ -187,7 +190,7 @@ func (c *Consolidator) Run(ctx context.Context) error {
 }
 
 // idle is the least ratio of the pause between two looks at the fleet to what a look takes: in a cluster of thousands of nodes a look takes a second.
-const idle = 30
+const idle = 60
 
 // longest is the longest such pause: every node is looked at within minutes.
 const longest = time.Minute

@@ -17,7 +17,6 @@ import (
 	"github.com/slipway-k8s/slipway/internal/disruption"
 	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
 	"github.com/slipway-k8s/slipway/launcher/consolidate/calm"
-	"github.com/slipway-k8s/slipway/launcher/index"
 )
 
 // fleet holds the nodes of all NodePools at one moment.
@@ -150,15 +149,13 @@ func (c *Consolidator) gather(ctx context.Context) (*fleet, error) {
 
 // examine sets whether the node may be removed. It returns one line with all that a decision about the node depends on.
 func (c *Consolidator) examine(ctx context.Context, n *member, guards []disruption.PodBudget, now time.Time) (string, error) {
-	list := &corev1.PodList{}
-	if err := c.config.Client.List(ctx, list, client.MatchingFields{index.PodNodeName: n.node.Name}, client.UnsafeDisableDeepCopy); err != nil {
-		return "", fmt.Errorf("listing pods of Node %s: %w", n.node.Name, err)
+	pods, err := c.config.Pods(ctx, n.node.Name)
+	if err != nil {
+		return "", err
 	}
-	pods := make([]*corev1.Pod, 0, len(list.Items))
-	podUIDs := make([]string, 0, len(list.Items))
-	for i := range list.Items {
-		pods = append(pods, &list.Items[i])
-		podUIDs = append(podUIDs, string(list.Items[i].UID))
+	podUIDs := make([]string, len(pods))
+	for i, pod := range pods {
+		podUIDs[i] = string(pod.UID)
 	}
 	facts := disruption.ConsolidationFacts{
 		Candidate: disruption.Candidate{
