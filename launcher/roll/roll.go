@@ -23,6 +23,8 @@ import (
 const (
 	// period is the time between two passes. Room in the budgets becomes free without a change that could be watched.
 	period = 2 * time.Second
+	// quietFor is the time to the next pass where no node had to be replaced.
+	quietFor = 10 * time.Second
 	// eventEvery is the least time between two equal Events on one object.
 	eventEvery = 15 * time.Minute
 )
@@ -63,6 +65,8 @@ type Roller struct {
 	config Config
 	// recorded is the last Event of each object. It belongs to Run's goroutine.
 	recorded map[types.UID]event
+	// quiet is when a pass found no node to replace. It belongs to Run's goroutine too.
+	quiet time.Time
 }
 
 type event struct {
@@ -81,12 +85,17 @@ func New(c Config) (*Roller, error) {
 	return &Roller{config: c, recorded: map[types.UID]event{}}, nil
 }
 
-// Run makes one pass per period until ctx ends, while this process leads.
+// Run makes one pass per period until ctx ends, while this process leads, and fewer while there is nothing to replace.
 func (r *Roller) Run(ctx context.Context) error {
 	failed := func(err error) {
 		klog.FromContext(ctx).Error(err, "Listing nodes to replace failed, will retry")
 	}
-	leadership.Every(ctx, r.config.Guard, period, failed, r.Pass)
+	leadership.Every(ctx, r.config.Guard, period, failed, func(ctx context.Context) error {
+		if time.Since(r.quiet) < quietFor {
+			return nil
+		}
+		return r.Pass(ctx)
+	})
 	return nil
 }
 
@@ -127,6 +136,9 @@ func (r *Roller) Pass(ctx context.Context) error {
 		}
 	}
 	r.config.Metrics.Eligible(Drifted, eligible)
+	if len(list) == 0 {
+		r.quiet = began
+	}
 	if len(list) > 0 {
 		r.config.Metrics.Evaluated(Drifted, "", time.Since(began))
 	}

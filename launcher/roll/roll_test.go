@@ -36,10 +36,12 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // scene is a Roller over an API server in memory, the real ledger, and an executor that only records moves.
 type scene struct {
 	t       *testing.T
-	api     client.Client
+	api     client.WithWatch
 	ledger  *budget.Ledger
 	subject *roll.Roller
 	trace   strings.Builder
+	// passes counts the lists of NodePools, one in each pass.
+	passes int
 }
 
 // TestScenarios runs the files of testdata, each in a bubble of its own time:
@@ -80,7 +82,7 @@ func newScene(t *testing.T) *scene {
 		t.Fatal(err)
 	}
 	s.subject, err = roll.New(roll.Config{
-		Client: s.api, Guard: leadershiptest.Always{}, Mover: s, Events: s, Metrics: counted, Window: 12 * time.Hour,
+		Client: s.counted(), Guard: leadershiptest.Always{}, Mover: s, Events: s, Metrics: counted, Window: 12 * time.Hour,
 		Ours: func(c *karpv1.NodeClaim) bool { return c.Labels["foreign"] == "" },
 	})
 	if err != nil {
