@@ -8,7 +8,7 @@ import (
 )
 
 // answerers is how many of the launcher's questions about nodes are answered at a time: each may wait some seconds.
-const answerers = 4
+const answerers = 8
 
 // answerer answers what the launcher asks about nodes. It is safe for concurrent use.
 type answerer struct {

@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -9,7 +10,7 @@ import (
 	"github.com/slipway-k8s/slipway/plugin/link"
 )
 
-// inbox hands what the receivers get to the goroutines that work on it. Nothing in it is ever dropped, and putting something in
+// inbox hands what the receivers get to the goroutines that work on it. Nothing in it is dropped that is waited for, and putting something in
 // never blocks: the receivers must not stand still.
 type inbox struct {
 	questions chan struct{}
@@ -20,7 +21,14 @@ type inbox struct {
 	updates []link.Update
 	placed  []*corev1.Pod
 	// rooms are questions for room, decisions those about consolidation, buffers those about capacity buffers, asked all others.
-	rooms, decisions, buffers, asked []*api.Question
+	rooms                     []roomQuestion
+	decisions, buffers, asked []*api.Question
+}
+
+// roomQuestion is a question for room with the time at which it came.
+type roomQuestion struct {
+	question *api.Question
+	at       time.Time
 }
 
 func newInbox(wake func()) *inbox { return &inbox{questions: make(chan struct{}, 1), wake: wake} }
@@ -68,7 +76,7 @@ func (i *inbox) put(q *api.Question) (planner bool) {
 	defer i.mu.Unlock()
 	switch {
 	case q.GetMakeRoom() != nil:
-		i.rooms = append(i.rooms, q)
+		i.rooms = append(i.rooms, roomQuestion{question: q, at: time.Now()})
 	case q.GetConsolidate() != nil:
 		i.decisions = append(i.decisions, q)
 	case q.GetPlaceBuffers() != nil:
@@ -96,12 +104,29 @@ func (i *inbox) takeUpdates() []link.Update {
 	return updates
 }
 
-// takePlans hands over the questions for the planner: for room, and about consolidation.
-func (i *inbox) takePlans() (rooms, decisions []*api.Question) {
+// takePlans hands over questions for the planner: all for room about terminations, the first of those about moves, and those about consolidation. The other
+// moves stay, so that pods and terminations wait for one at most. Questions that are not waited for any more are dropped: to plan for them would make the
+// others too late as well, and launch nodes that no move uses.
+func (i *inbox) takePlans(now time.Time) (rooms, decisions []*api.Question) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	rooms, decisions = i.rooms, i.decisions
-	i.rooms, i.decisions = nil, nil
+	var left []roomQuestion
+	moves := 0
+	for _, r := range i.rooms {
+		move := r.question.GetMakeRoom().GetPurpose() == api.Purpose_PURPOSE_MOVE
+		switch {
+		case now.Sub(r.at) >= api.AnswerWithin:
+		case move && moves > 0:
+			left = append(left, r)
+		default:
+			rooms = append(rooms, r.question)
+			if move {
+				moves++
+			}
+		}
+	}
+	decisions = i.decisions
+	i.rooms, i.decisions = left, nil
 	return rooms, decisions
 }
 

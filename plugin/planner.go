@@ -100,14 +100,19 @@ func (p *planner) step(ctx context.Context, now time.Time) time.Time {
 	p.metrics.replacementPods.Add(float64(p.reserved.Arrived(p.inbox.takePlaced(), now)))
 	p.adopter.adopt(now)
 	p.take(now)
+	more := false
 	if !p.gate.closed(now) {
 		p.answer(ctx, now)
+		more = p.inbox.asking()
 	}
 	p.keptOff.publish()
 	p.consolidator.busy.Store(len(p.batch.Entries()) > 0)
 	next := p.earlier(p.planBatch(ctx, now), now)
 	if again := p.buffers.step(ctx, len(p.batch.Entries()) > 0, time.Now()); !again.IsZero() && again.Before(next) {
 		next = again
+	}
+	if more { // Questions about moves are answered one at a step.
+		return now
 	}
 	return next
 }
@@ -152,7 +157,7 @@ func (p *planner) planBatch(ctx context.Context, now time.Time) time.Time {
 
 // answer plans what the launcher asks for.
 func (p *planner) answer(ctx context.Context, now time.Time) {
-	rooms, decisions := p.inbox.takePlans()
+	rooms, decisions := p.inbox.takePlans(now)
 	p.displacer.makeRoom(ctx, rooms, now)
 	for _, q := range decisions {
 		d := decision{question: q, catalog: p.view.State(p.promises.Claims(), now), reserved: p.reserved.Snapshot(), buffers: p.buffers.table.Clone(), expected: p.growth.all()}

@@ -1,5 +1,11 @@
 package api
 
+import "time"
+
+// AnswerWithin is how long the launcher waits for the answer to a question about nodes: the scheduler waits up to 5 s for a taint to reach its cache, or
+// plans. After that an answer is not used, and neither is what was launched for it.
+const AnswerWithin = 10 * time.Second
+
 // The limits of the socket. A cluster of 5,000 nodes with 150,000 pods, in which all nodes are in flight at once, needs half of that at
 // most: a test of package server measures it.
 const (

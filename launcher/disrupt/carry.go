@@ -127,10 +127,8 @@ func (e *Executor) step(ctx context.Context, m *moving) (over bool, wait time.Du
 	switch step {
 	case Cordon:
 		err = e.cordon(ctx, m, seen)
-	case AskBusy:
-		err = e.askBusy(ctx, m)
-	case AskRoom:
-		err = e.askRoom(ctx, m, seen)
+	case AskBusy, AskRoom:
+		err = e.ask(ctx, m, seen, step)
 	case Await:
 		e.event(m, seen, "DisruptionWaitingReadiness", "Waiting on readiness to continue disruption")
 		wait = awaitPeriod
@@ -198,6 +196,20 @@ func (e *Executor) condition(ctx context.Context, claim *karpv1.NodeClaim, reaso
 		return fmt.Errorf("writing condition %s of NodeClaim %s: %w", karpv1.ConditionTypeDisruptionReason, claim.Name, err)
 	}
 	return nil
+}
+
+// ask asks the scheduler, unless it has as many questions as it answers at a time. The move then asks in a later step.
+func (e *Executor) ask(ctx context.Context, m *moving, seen *observation, step Step) error {
+	select {
+	case e.asking <- struct{}{}:
+		defer func() { <-e.asking }()
+	default:
+		return nil
+	}
+	if step == AskBusy {
+		return e.askBusy(ctx, m)
+	}
+	return e.askRoom(ctx, m, seen)
 }
 
 // askBusy asks the scheduler about each node that is not known to be idle. A question without an answer is asked again in

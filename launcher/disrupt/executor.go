@@ -33,6 +33,9 @@ const (
 	// offAtMost.
 	offFor    = time.Minute
 	offAtMost = 15 * time.Minute
+	// asking is how many questions the scheduler is asked at a time: hundreds of moves at once would wait for each other's answers until none comes in
+	// time.
+	asking = 8
 )
 
 // ErrMoving reports that one of the NodeClaims is in a move already.
@@ -134,6 +137,8 @@ func (m *Move) why() string {
 // Executor carries out moves.
 type Executor struct {
 	config Config
+	// asking has a slot for each question that the scheduler is asked at a time.
+	asking chan struct{}
 
 	mu sync.Mutex
 	// start runs a move; nil unless Run is active.
@@ -158,7 +163,7 @@ func New(c Config) (*Executor, error) {
 	if !parts || c.Ledger == nil || c.Metrics == nil || c.Events == nil {
 		return nil, errors.New("disrupt: Client, Reader, Guard, Asker, Ender, Ledger, Metrics and Events are required")
 	}
-	return &Executor{config: c, claims: map[types.UID]bool{}, nodes: map[string]bool{}, off: map[types.UID]backoff{}}, nil
+	return &Executor{config: c, asking: make(chan struct{}, asking), claims: map[types.UID]bool{}, nodes: map[string]bool{}, off: map[types.UID]backoff{}}, nil
 }
 
 // Run carries out moves until ctx ends, and removes cordons that belong to no move.

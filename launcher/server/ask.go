@@ -16,10 +16,7 @@ import (
 // ErrNoAnswer means that the scheduler did not answer a question, which counts as a negative answer.
 var ErrNoAnswer = errors.New("the scheduler did not answer")
 
-// answerWithin bounds the wait for an answer: the scheduler waits up to 5 s for a taint to reach its cache, or plans.
-const answerWithin = 10 * time.Second
-
-// decideWithin is the same for a decision about all nodes of a cluster, and for capacity buffers, which have the lowest priority.
+// decideWithin is what api.AnswerWithin is for other questions, for a decision about all nodes of a cluster, and for capacity buffers, which have the lowest priority.
 const decideWithin = time.Minute
 
 // asks sends questions to the scheduler that has the stream open.
@@ -103,7 +100,7 @@ func (a *asks) answer(answer *api.Answer) {
 
 // ask sends one question and waits for its answer.
 func (a *asks) ask(ctx context.Context, q *api.Question) (*api.Answer, error) {
-	within := answerWithin
+	within := api.AnswerWithin
 	if q.GetConsolidate() != nil || q.GetPlaceBuffers() != nil {
 		within = decideWithin
 	}
