@@ -198,13 +198,13 @@ func (e *Executor) condition(ctx context.Context, claim *karpv1.NodeClaim, reaso
 	return nil
 }
 
-// ask asks the scheduler, unless it has as many questions as it answers at a time. The move then asks in a later step.
+// ask asks the scheduler when it is the move's turn. The pods may be others by then: the next step observes them again.
 func (e *Executor) ask(ctx context.Context, m *moving, seen *observation, step Step) error {
 	select {
 	case e.asking <- struct{}{}:
 		defer func() { <-e.asking }()
-	default:
-		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 	if step == AskBusy {
 		return e.askBusy(ctx, m)
