@@ -81,7 +81,7 @@ func (l *launched) run() {
 	})
 	must(err)
 	c, err := launcher.New(launcher.Config{
-		Client: l.api, Guard: leadershiptest.Always{}, Asker: l, Mover: l, Ledger: l.ledger, Metrics: metrics, Events: events,
+		Client: l.api, Pods: index.ListPods(l.api), Guard: leadershiptest.Always{}, Asker: l, Mover: l, Ledger: l.ledger, Metrics: metrics, Events: events,
 		Settings: launcher.Settings{
 			Period: time.Minute, Payback: 2 * time.Hour, MinSaving: 0.005,
 			DisruptBare: l.fleet.disruptBare,
