@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
@@ -310,17 +309,6 @@ func eventOf(reason string) string {
 		return "InsufficientCapacityError"
 	}
 	return reason
-}
-
-// each calls f for all claims concurrently and returns the results in their order.
-func each(claims []*karpv1.NodeClaim, f func(*karpv1.NodeClaim) error) []error {
-	out := make([]error, len(claims))
-	var wg sync.WaitGroup
-	for i, c := range claims {
-		wg.Go(func() { out[i] = f(c) })
-	}
-	wg.Wait()
-	return out
 }
 
 func (g *group) visible(ctx context.Context, ids []string) ([]cloud.Instance, error) {

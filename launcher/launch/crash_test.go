@@ -21,20 +21,23 @@ import (
 // other, once EC2 has had its time. Everything is written for two claims, so that each half-done state occurs.
 func TestCrashBetweenAnyTwoSteps(t *testing.T) {
 	steps := []string{"patch default-a", "patch default-b", "launch", "status default-a", "status default-b"}
-	for _, when := range []string{"before", "after"} {
-		for _, step := range steps {
-			t.Run(when+" "+step, func(t *testing.T) {
-				inWorld(t, memory.Config{VisibleAfter: 3 * time.Second}, func(t *testing.T, w *world) {
-					t.Helper()
-					w.at(when, always(step, errCrash))
-					w.record("default-a", "default-b")
-					w.settle(10 * time.Second)
-					w.crash()
-					w.settle(time.Minute)
-					w.want(map[string]string{"default-a": "m7g.large us-east-1a", "default-b": "m7g.large us-east-1a"})
-					w.owners()
+	recorded := map[string]func(w *world, names ...string){"with the launch": (*world).record, "bare": (*world).recordBare}
+	for how, record := range recorded {
+		for _, when := range []string{"before", "after"} {
+			for _, step := range steps {
+				t.Run(how+" "+when+" "+step, func(t *testing.T) {
+					inWorld(t, memory.Config{VisibleAfter: 3 * time.Second}, func(t *testing.T, w *world) {
+						t.Helper()
+						w.at(when, always(step, errCrash))
+						record(w, "default-a", "default-b")
+						w.settle(10 * time.Second)
+						w.crash()
+						w.settle(time.Minute)
+						w.want(map[string]string{"default-a": "m7g.large us-east-1a", "default-b": "m7g.large us-east-1a"})
+						w.owners()
+					})
 				})
-			})
+			}
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -29,10 +30,14 @@ type group struct {
 	// claims of the current attempt still without an instance, in the order of their names; portion has those of later ones.
 	claims  []*karpv1.NodeClaim
 	portion portion
-	// id is that of the current attempt; empty if the next attempt starts from scratch. asked means that this process makes the attempt's
-	// call: the client token makes repeating it harmless, as long as the call, input, is the same.
+	// id is that of the current attempt; empty if the next attempt starts from scratch. fresh means that this process recorded the claims with
+	// it and has not made its call. asked means that this process makes the call: the client token makes repeating it harmless, as long as the
+	// call, input, is the same.
 	id    string
+	fresh bool
 	asked bool
+	// begun means that an earlier attempt may have written claims.
+	begun bool
 	input cloud.LaunchInput
 	// mine are the IDs that this group has written or found: a claim with another ID belongs to another process.
 	mine map[string]bool
@@ -63,7 +68,7 @@ func (l *Launcher) work(ctx context.Context, claims []*karpv1.NodeClaim) {
 		return // Another group adds all claims of that call.
 	}
 	g := &group{
-		Launcher: l, claims: claims, id: id, mine: map[string]bool{id: true}, took: map[types.UID]bool{},
+		Launcher: l, claims: claims, id: id, fresh: l.begin(id), mine: map[string]bool{id: true}, took: map[types.UID]bool{},
 		failed: map[cloud.Option]cloud.OfferingFailure{},
 	}
 	defer func() {
@@ -117,11 +122,11 @@ func newBackoff() wait.Backoff {
 //  2. Drop claims that are deleted or past their deadline.
 //  3. Assign the instances found, and never repeat that call.
 //  4. Otherwise choose what to request,
-//  5. write the attempt's ID and the finalizer on every claim,
+//  5. write the attempt's ID and the finalizer on every claim that was not recorded with them,
 //  6. call CreateFleet,
 //  7. wait until EC2 shows the launched instances, and assign them to the claims.
 func (g *group) attempt(ctx context.Context) error {
-	lost := g.id != "" && !g.asked
+	lost := g.id != "" && !g.asked && !g.fresh
 	var found []cloud.Instance
 	if lost {
 		var err error
@@ -129,20 +134,23 @@ func (g *group) attempt(ctx context.Context) error {
 			return err
 		}
 	}
-	if !g.fresh() {
-		if err := g.refresh(ctx); err != nil || len(g.claims) == 0 {
-			return err
-		}
+	if g.recorded() {
+		g.claims = undeleted(ctx, g.config.Client, g.claims)
+	} else if err := g.refresh(ctx); err != nil {
+		return err
+	}
+	if len(g.claims) == 0 {
+		return nil
 	}
 	if lost {
 		return g.resume(ctx, found)
 	}
-	if g.id == "" {
+	if g.id == "" || g.fresh {
 		input, done, err := g.choose(ctx)
 		if err != nil || done {
 			return err
 		}
-		if err := g.stamp(ctx, uuid.NewString()); err != nil || len(g.claims) == 0 {
+		if err := g.stamp(ctx); err != nil || len(g.claims) == 0 {
 			return err
 		}
 		input.LaunchID, input.Claims = g.id, slices.Clone(g.claims)
@@ -188,13 +196,13 @@ func (g *group) resize(ctx context.Context, err error) {
 // done ends the attempt: its call is not repeated, and the next attempt starts from scratch.
 func (g *group) done() {
 	g.config.Cloud.Settled(g.id)
-	g.id, g.asked, g.since = "", false, time.Time{}
+	g.id, g.fresh, g.asked, g.since = "", false, false, time.Time{}
 }
 
-// fresh reports whether nothing was done yet for claims that were just created. Reading them first would only cost time: writing the
-// attempt's ID detects that one was changed or deleted.
-func (g *group) fresh() bool {
-	begun := len(g.mine) > 1 || g.id != ""
+// recorded reports whether claims were just created and nothing was done for them yet. Asking the API server for them would only cost time:
+// writing the attempt's ID detects that one was changed or deleted, and an instance whose claim was recorded with the ID is terminated then.
+func (g *group) recorded() bool {
+	begun := g.begun || g.id != "" && !g.fresh
 	return !begun && !slices.ContainsFunc(g.claims, func(c *karpv1.NodeClaim) bool { return time.Since(c.CreationTimestamp.Time) > recent })
 }
 
@@ -258,24 +266,15 @@ func (g *group) failClass(ctx context.Context, class *cloud.NodeClassError) erro
 
 // refresh reads the claims again and drops those that are deleted or being deleted.
 func (g *group) refresh(ctx context.Context) error {
-	read := make(map[*karpv1.NodeClaim]*karpv1.NodeClaim, len(g.claims))
-	for _, c := range g.claims {
-		read[c] = &karpv1.NodeClaim{}
+	read, err := readAgain(ctx, g.config.Reader, g.claims)
+	if err != nil {
+		return err
 	}
-	results := each(g.claims, func(c *karpv1.NodeClaim) error {
-		err := g.config.Reader.Get(ctx, client.ObjectKeyFromObject(c), read[c])
-		if err != nil {
-			return fmt.Errorf("reading NodeClaim %s: %w", c.Name, err)
-		}
-		return nil
-	})
 	var kept, late, stolen []*karpv1.NodeClaim
 	for i, c := range g.claims {
-		current := read[c]
+		current := read[i]
 		switch {
-		case client.IgnoreNotFound(results[i]) != nil:
-			return results[i]
-		case results[i] != nil, current.UID != c.UID, !current.DeletionTimestamp.IsZero(), current.Status.ProviderID != "":
+		case current == nil, current.UID != c.UID, !current.DeletionTimestamp.IsZero(), current.Status.ProviderID != "":
 			// Deleted, being deleted, or launched.
 		case !g.mine[current.Annotations[catalog.LaunchAnnotation]]:
 			stolen = append(stolen, current)
@@ -340,9 +339,14 @@ func (g *group) choose(ctx context.Context) (in cloud.LaunchInput, done bool, er
 }
 
 // stamp writes a new attempt's ID on every claim before the call, and Karpenter's finalizer on a claim that lacks it: users create
-// NodeClaims without one, and deleting such a claim would leave its instance behind. A claim that cannot be written takes no part in the
-// call.
-func (g *group) stamp(ctx context.Context, id string) error {
+// NodeClaims without one, and deleting such a claim would leave its instance behind. A claim that was recorded with all this is not written.
+// A claim that cannot be written takes no part in the call.
+func (g *group) stamp(ctx context.Context) error {
+	id := g.id
+	if !g.fresh {
+		id = uuid.NewString()
+	}
+	g.id, g.fresh, g.begun = "", false, true
 	g.mine[id] = true
 	var stamped []*karpv1.NodeClaim
 	results := each(g.claims, func(c *karpv1.NodeClaim) error {
@@ -352,6 +356,9 @@ func (g *group) stamp(ctx context.Context, id string) error {
 		g.overlays.annotate(c)
 		if g.relaxed {
 			metav1.SetMetaDataAnnotation(&c.ObjectMeta, karpv1.NodeClaimMinValuesRelaxedAnnotationKey, "true")
+		}
+		if equality.Semantic.DeepEqual(before.ObjectMeta, c.ObjectMeta) {
+			return nil
 		}
 		return g.config.Client.Patch(ctx, c, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	})

@@ -97,6 +97,8 @@ type Launcher struct {
 	known map[types.UID]struct{}
 	// held counts, by name, the callers that delay a claim because it is being recorded together with others.
 	held map[string]int
+	// fresh are the launch IDs that claims of this process were recorded with, and whose call it has not begun.
+	fresh map[string]bool
 	// lost are the IDs of calls of earlier processes that a group of this process handles, with the claims enqueued meanwhile: the group
 	// takes them, or they are enqueued again.
 	lost map[string][]*karpv1.NodeClaim
@@ -116,7 +118,7 @@ func New(c Config) (*Launcher, error) {
 	}
 	return &Launcher{
 		config: c, metrics: m, wake: make(chan struct{}, 1), tags: newTags(), waits: newWaits(m.waiting), known: map[types.UID]struct{}{},
-		held: map[string]int{}, lost: map[string][]*karpv1.NodeClaim{},
+		held: map[string]int{}, fresh: map[string]bool{}, lost: map[string][]*karpv1.NodeClaim{},
 	}, nil
 }
 
@@ -157,26 +159,6 @@ func (l *Launcher) take() []*karpv1.NodeClaim {
 	}
 	l.queue = waiting
 	return out
-}
-
-// Hold delays the launch of claims with these names until release is called. Claims that are recorded together are then launched together,
-// equal claims in one call, and no claim is launched whose recording may be undone. Release may be called more than once.
-func (l *Launcher) Hold(names []string) (release func()) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, name := range names {
-		l.held[name]++
-	}
-	return sync.OnceFunc(func() {
-		l.mu.Lock()
-		for _, name := range names {
-			if l.held[name]--; l.held[name] == 0 {
-				delete(l.held, name)
-			}
-		}
-		l.mu.Unlock()
-		l.Enqueue() // This wakes the reader of the queue.
-	})
 }
 
 // know records claims that a group added.

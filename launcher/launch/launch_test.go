@@ -273,26 +273,6 @@ func TestClaimDeletedDuringTheCall(t *testing.T) {
 	})
 }
 
-// Claims that are recorded together are launched together, although others hand each over as soon as they see it.
-func TestHeldClaims(t *testing.T) {
-	inWorld(t, memory.Config{}, func(t *testing.T, w *world) {
-		t.Helper()
-		release, again := w.subject.Hold([]string{"default-a", "default-b"}), w.subject.Hold([]string{"default-b"})
-		w.record("default-a")
-		w.settle(time.Second)
-		w.record("default-b")
-		w.record("default-c")
-		w.settle(time.Second)
-		w.wantLaunches(1)
-		again()
-		release()
-		release()
-		w.settle(time.Second)
-		w.wantLaunches(2)
-		w.owners()
-	})
-}
-
 func TestClaimDeletedBeforeTheCall(t *testing.T) {
 	inWorld(t, memory.Config{}, func(t *testing.T, w *world) {
 		t.Helper()

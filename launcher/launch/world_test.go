@@ -324,18 +324,6 @@ func (w *world) newClaim(name string) *karpv1.NodeClaim {
 	return c
 }
 
-// record creates equal claims and hands them over together.
-func (w *world) record(names ...string) {
-	w.t.Helper()
-	var claims []*karpv1.NodeClaim
-	for _, name := range names {
-		c := w.newClaim(name)
-		w.create(c)
-		claims = append(claims, c)
-	}
-	w.subject.Enqueue(claims...)
-}
-
 func (w *world) claims() []karpv1.NodeClaim {
 	w.t.Helper()
 	var list karpv1.NodeClaimList

@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -9,6 +10,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/api"
+	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
 func inGroup(group string, c *api.Claim) *api.Claim {
@@ -57,6 +59,11 @@ func TestGroups(t *testing.T) {
 	for _, c := range list.Items {
 		if c.DeletionTimestamp.IsZero() {
 			stay = append(stay, c.Name)
+		}
+		// What may be taken back is not recorded with the ID of its launch: the launch must find out that it is deleted.
+		mayGo := slices.Contains([]string{"default-1", "default-2", "default-4", "default-5", "default-6"}, c.Name)
+		if c.Annotations[catalog.LaunchAnnotation] == "" != mayGo {
+			t.Errorf("NodeClaim %s has launch ID %q", c.Name, c.Annotations[catalog.LaunchAnnotation])
 		}
 	}
 	if strings.Join(stay, " ") != "default-0 default-5 default-6 default-7" {

@@ -53,12 +53,12 @@ func (s *Server) Launch(ctx context.Context, in *api.LaunchRequest) (*api.Launch
 	}
 	s.spread(in.GetClaims(), over)
 	// Other controllers see a NodeClaim as soon as it is written.
-	release := s.config.Launcher.Hold(names(in.GetClaims()))
+	stamp, release := s.config.Launcher.Hold(names(in.GetClaims()))
 	defer release()
 	out := &api.LaunchResponse{
 		Claims: make([]*api.Result, len(in.GetClaims())), Placements: make([]*api.Result, len(in.GetPlacements())),
 	}
-	w := &writing{Server: s, in: in, out: out, over: over, recorded: make([]*karpv1.NodeClaim, len(in.GetClaims()))}
+	w := &writing{Server: s, in: in, out: out, over: over, stamp: stamp, recorded: make([]*karpv1.NodeClaim, len(in.GetClaims()))}
 	w.claims(effects)
 	s.takeBack(effects, in, out, w.recorded)
 	w.placements(effects)
@@ -158,23 +158,23 @@ func result(name string, err error) *api.Result {
 }
 
 // record writes the NodeClaim of a claim. An existing one of the same name was written by an earlier try.
-func (s *Server) record(ctx context.Context, in *api.Claim) (*karpv1.NodeClaim, error) {
+func (w *writing) record(ctx context.Context, in *api.Claim) (*karpv1.NodeClaim, error) {
 	pool := &karpv1.NodePool{}
-	if err := s.config.Client.Get(ctx, types.NamespacedName{Name: in.GetNodePool()}, pool); err != nil {
+	if err := w.config.Client.Get(ctx, types.NamespacedName{Name: in.GetNodePool()}, pool); err != nil {
 		if apierrors.IsNotFound(err) {
 			return nil, &refusal{"NodePoolNotFound", fmt.Sprintf("claim %s: NodePool %s does not exist", in.GetName(), in.GetNodePool())}
 		}
 		return nil, err
 	}
 	class := &awsv1.EC2NodeClass{}
-	if err := s.config.Client.Get(ctx, types.NamespacedName{Name: className(pool)}, class); err != nil {
+	if err := w.config.Client.Get(ctx, types.NamespacedName{Name: className(pool)}, class); err != nil {
 		return nil, &refusal{"NodeClassNotFound", fmt.Sprintf("claim %s: NodePool %s: EC2NodeClass %s: %v", in.GetName(), pool.Name, className(pool), err)}
 	}
-	if ok, why := s.config.Manages(pool); !ok {
+	if ok, why := w.config.Manages(pool); !ok {
 		return nil, &refusal{"NotManaged", fmt.Sprintf("claim %s: NodePool %s: %s", in.GetName(), pool.Name, why)}
 	}
-	why := notReady(pool, s.types.get().of(pool))
-	if gate := s.config.Gate(pool); why == "" && gate.Held {
+	why := notReady(pool, w.types.get().of(pool))
+	if gate := w.config.Gate(pool); why == "" && gate.Held {
 		why = gate.Why
 	}
 	if why != "" {
@@ -184,10 +184,13 @@ func (s *Server) record(ctx context.Context, in *api.Claim) (*karpv1.NodeClaim, 
 	if err != nil {
 		return nil, err
 	}
-	s.config.Own(claim)
-	err = definite(ctx, func() error { return s.config.Client.Create(ctx, claim) })
+	w.config.Own(claim)
+	if in.GetGroup() == "" { // A group's claims may be taken back.
+		w.stamp(claim)
+	}
+	err = definite(ctx, func() error { return w.config.Client.Create(ctx, claim) })
 	if apierrors.IsAlreadyExists(err) {
-		return nil, s.recordedBefore(ctx, in)
+		return nil, w.recordedBefore(ctx, in)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("creating NodeClaim %s: %w", claim.Name, err)

@@ -50,8 +50,9 @@ type Leader interface {
 type Launcher interface {
 	// Enqueue queues claims and returns at once.
 	Enqueue(claims ...*karpv1.NodeClaim)
-	// Hold delays the launch of claims with these names until release is called.
-	Hold(names []string) (release func())
+	// Hold delays the launch of claims with these names until release is called. Stamp gives a claim, before it is recorded, the ID of its
+	// launch.
+	Hold(names []string) (stamp func(*karpv1.NodeClaim), release func())
 }
 
 // Overlay returns what NodeOverlays make of the instance types of all classes, by their names. With an error, the last result counts.

@@ -305,12 +305,15 @@ func (leader) Resign(context.Context) error { return nil }
 
 type launcher struct{ w *world }
 
-// Hold notes the names; the held ones are handed on before they are released.
-func (l launcher) Hold(names []string) func() {
+// Hold notes the names; the held ones are handed on before they are released. All claims that are stamped get the same ID.
+func (l launcher) Hold(names []string) (stamp func(*karpv1.NodeClaim), release func()) {
 	for _, name := range names {
 		l.w.held.Store(name, true)
 	}
-	return func() {
+	stamp = func(c *karpv1.NodeClaim) {
+		metav1.SetMetaDataAnnotation(&c.ObjectMeta, catalog.LaunchAnnotation, "of its request")
+	}
+	return stamp, func() {
 		for _, name := range names {
 			l.w.held.Delete(name)
 		}

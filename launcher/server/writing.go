@@ -20,6 +20,8 @@ type writing struct {
 	out *api.LaunchResponse
 	// over holds the refusals of claims that are refused already.
 	over []error
+	// stamp gives a claim the ID of its launch.
+	stamp func(*karpv1.NodeClaim)
 	// recorded are the NodeClaims that were written.
 	recorded []*karpv1.NodeClaim
 
