@@ -130,7 +130,11 @@ func (p *Plugin) observe(f informers.SharedInformerFactory) error {
 	if p.observed != nil {
 		return nil
 	}
-	if err := f.Core().V1().Pods().Informer().SetTransform(intern.New().Transform); err != nil {
+	share := intern.New().Transform
+	if err := f.Core().V1().Pods().Informer().SetTransform(share); err != nil {
+		return err
+	}
+	if err := f.Core().V1().Nodes().Informer().SetTransform(share); err != nil {
 		return err
 	}
 	o, err := newObjects(f)

@@ -41,31 +41,57 @@ func podOf(tb testing.TB, n int) *corev1.Pod {
 			}},
 			Tolerations: []corev1.Toleration{{Key: "node.kubernetes.io/not-ready", Operator: corev1.TolerationOpExists, TolerationSeconds: new(int64(300))}},
 		},
-		Status: corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Message: "no node has room"}}},
+		Status: runningStatus(n),
 	}
 	return decoded(tb, pod)
 }
 
-func decoded(tb testing.TB, pod *corev1.Pod) *corev1.Pod {
+// runningStatus is the status of pod n as a kubelet writes it.
+func runningStatus(n int) corev1.PodStatus {
+	since := metav1.Unix(1_800_000_000+int64(n), 0)
+	s := corev1.PodStatus{
+		Phase: corev1.PodRunning, QOSClass: corev1.PodQOSBurstable, StartTime: &since, HostIP: fmt.Sprint("10.1.0.", n%7),
+		PodIP: fmt.Sprintf("10.2.%d.%d", n/256, n%256),
+		ContainerStatuses: []corev1.ContainerStatus{{
+			Name: "web", Image: "registry.example.com/web:1", ImageID: "registry.example.com/web@sha256:" + strings.Repeat("0", 64), Ready: true, Started: new(true),
+			ContainerID: fmt.Sprintf("containerd://%064d", n), State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: since}},
+		}},
+	}
+	for _, kind := range []corev1.PodConditionType{
+		corev1.PodReadyToStartContainers, corev1.PodInitialized, corev1.PodReady, corev1.ContainersReady, corev1.PodScheduled,
+	} {
+		s.Conditions = append(s.Conditions, corev1.PodCondition{Type: kind, Status: corev1.ConditionTrue, LastTransitionTime: since})
+	}
+	return s
+}
+
+// message is the protobuf of an object.
+type message[T any] interface {
+	*T
+	Marshal() ([]byte, error)
+	Unmarshal(data []byte) error
+}
+
+func decoded[T any, M message[T]](tb testing.TB, obj M) M {
 	tb.Helper()
-	data, err := pod.Marshal()
+	data, err := obj.Marshal()
 	if err != nil {
 		tb.Fatal(err)
 	}
-	out := &corev1.Pod{}
+	out := M(new(T))
 	if err := out.Unmarshal(data); err != nil {
 		tb.Fatal(err)
 	}
 	return out
 }
 
-func transformed(tb testing.TB, p *intern.Pods, pod *corev1.Pod) *corev1.Pod {
+func transformed[T any](tb testing.TB, p *intern.Objects, obj T) T {
 	tb.Helper()
-	out, err := p.Transform(pod)
+	out, err := p.Transform(obj)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return out.(*corev1.Pod)
+	return out.(T)
 }
 
 // The pods of a workload share what they have in common, and keep what they have not.
@@ -150,28 +176,36 @@ func TestOtherObjects(t *testing.T) {
 	}
 }
 
-// A cache of many pods takes half the memory at most.
-func TestMemory(t *testing.T) {
-	const pods = 5000
-	kept := func(keep func(*corev1.Pod) *corev1.Pod) float64 {
-		var before, after runtime.MemStats
-		runtime.GC()
-		runtime.ReadMemStats(&before)
-		list := make([]*corev1.Pod, 0, pods)
-		for n := range pods {
-			list = append(list, keep(podOf(t, n)))
-		}
-		runtime.GC()
-		runtime.ReadMemStats(&after)
-		runtime.KeepAlive(list)
-		return float64(after.HeapAlloc-before.HeapAlloc) / pods
+// weight returns the bytes of memory of each of so many objects that are kept.
+func weight(count int, keep func(n int) any) float64 {
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	list := make([]any, 0, count)
+	for n := range count {
+		list = append(list, keep(n))
 	}
-	whole := kept(func(pod *corev1.Pod) *corev1.Pod { pod.ManagedFields = nil; return pod })
-	p := intern.New()
-	shared := kept(func(pod *corev1.Pod) *corev1.Pod { return transformed(t, p, pod) })
-	t.Logf("a pod takes %.0f bytes, and %.0f where parts are shared", whole, shared)
-	if shared > whole/2 {
-		t.Errorf("a pod takes %.0f bytes where parts are shared, of %.0f", shared, whole)
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	runtime.KeepAlive(list)
+	return float64(after.HeapAlloc-before.HeapAlloc) / float64(count)
+}
+
+// A cache of many objects takes half the memory at most.
+func TestMemory(t *testing.T) {
+	for kind, of := range map[string]func(n int) any{
+		"pod":       func(n int) any { return podOf(t, n) },
+		"Node":      func(n int) any { return nodeOf(t, n) },
+		"NodeClaim": func(n int) any { return claimOf(t, n) },
+	} {
+		const count = 3000
+		o := intern.New()
+		whole := weight(count, of)
+		shared := weight(count, func(n int) any { return transformed(t, o, of(n)) })
+		t.Logf("a %s takes %.0f bytes, and %.0f where parts are shared", kind, whole, shared)
+		if shared > whole/2 {
+			t.Errorf("a %s takes %.0f bytes where parts are shared, of %.0f", kind, shared, whole)
+		}
 	}
 }
 
