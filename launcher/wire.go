@@ -45,7 +45,7 @@ type parts struct {
 	late   *lateParts
 	binder *bind.Binder
 	// pods are those of the cache.
-	pods       index.PodsOn
+	pods       index.Pods
 	leader     *leadership.Leadership
 	terminator *terminate.Terminator
 	server     *server.Server
@@ -144,7 +144,7 @@ func (l *Launcher) parts() (p parts, err error) {
 		return p, err
 	}
 	p.server, err = server.New(server.Config{
-		Socket: settings.Socket, Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Cache: mgr.GetCache(), Offers: p.learned,
+		Socket: settings.Socket, Client: mgr.GetClient(), Pods: p.pods, Reader: mgr.GetAPIReader(), Cache: mgr.GetCache(), Offers: p.learned,
 		Leader: p.leader, Launcher: p.launcher, Peer: p.peer, Bound: p.binder.Bound, JoinDeadline: settings.JoinDeadline.Duration, Manages: p.beside.manages, Own: p.beside.own, HandedOver: p.beside.handedOver, Gate: p.health.Gate,
 		Commitments: p.commitments.List, Overlay: l.ownLists().apply, Overlays: l.overlays != nil, Leaving: leavingSoon(mgr.GetClient(), settings.ExpiryWindow.Duration, late.inMove),
 	})
@@ -290,13 +290,13 @@ func (l *Launcher) classes(p parts) error {
 func (l *Launcher) joining(p parts) error {
 	mgr, settings := l.manager, l.config.Settings
 	images, err := prefetch.New(prefetch.Config{
-		Client: mgr.GetClient(), Guard: p.leader, Ours: p.beside.ours, Disk: p.buffers.Disk, Registerer: l.registerer,
+		Client: mgr.GetClient(), Pods: p.pods, Guard: p.leader, Ours: p.beside.ours, Disk: p.buffers.Disk, Registerer: l.registerer,
 	})
 	if err != nil {
 		return err
 	}
 	controller, err := join.New(join.Config{
-		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Instances: l.config.Cloud, Launcher: p.launcher, Ender: p.terminator,
+		Client: mgr.GetClient(), Pods: p.pods, Reader: mgr.GetAPIReader(), Instances: l.config.Cloud, Launcher: p.launcher, Ender: p.terminator,
 		Binder: p.binder, Images: images.Prepare, Health: p.health, Guard: p.leader, Events: l.recorders.slipway, KarpenterEvents: l.recorders.karpenter, Ours: p.beside.ours, Failed: p.late.failed, Registerer: l.registerer,
 		Settings: join.Settings{
 			BindAt: settings.BindAt, JoinDeadline: settings.JoinDeadline.Duration, EmptyDeadline: settings.EmptyJoinDeadline.Duration,

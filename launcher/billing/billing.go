@@ -42,7 +42,7 @@ type Config struct {
 	// Client reads from the cache, and writes the ConfigMaps.
 	Client client.Client
 	// Pods reads pods from the cache.
-	Pods index.PodsOn
+	Pods index.Pods
 	// Reader reads the ConfigMaps, from the API server.
 	Reader client.Reader
 	// Informers are those that Client reads from.
@@ -166,7 +166,7 @@ func (r *Recorder) podsOn(ctx context.Context, claims []karpv1.NodeClaim) (map[s
 		if _, read := out[name]; read || name == "" {
 			continue
 		}
-		on, err := r.config.Pods(ctx, name)
+		on, err := r.config.Pods.On(ctx, name)
 		if err != nil {
 			return nil, fmt.Errorf("observing the cluster for the bill: %w", err)
 		}

@@ -103,7 +103,7 @@ type Config struct {
 	// Client reads from the cache, with the indexes of package index.
 	Client client.Client
 	// Pods reads pods from the cache.
-	Pods index.PodsOn
+	Pods index.Pods
 	// Guard allows effects only while this process leads.
 	Guard leadership.Guard
 	// Asker asks the scheduler.

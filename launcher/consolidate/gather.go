@@ -149,7 +149,7 @@ func (c *Consolidator) gather(ctx context.Context) (*fleet, error) {
 
 // examine sets whether the node may be removed. It returns one line with all that a decision about the node depends on.
 func (c *Consolidator) examine(ctx context.Context, n *member, guards []disruption.PodBudget, now time.Time) (string, error) {
-	pods, err := c.config.Pods(ctx, n.node.Name)
+	pods, err := c.config.Pods.On(ctx, n.node.Name)
 	if err != nil {
 		return "", err
 	}

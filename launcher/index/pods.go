@@ -12,60 +12,106 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// PodsOn returns the pods that are bound to a node, as a cache has them. They are shared and must not be changed.
-type PodsOn func(ctx context.Context, node string) ([]*corev1.Pod, error)
-
-// ListPods reads pods with a client that has the index PodNodeName, which copies each of them.
-func ListPods(reader client.Reader) PodsOn {
-	return func(ctx context.Context, node string) ([]*corev1.Pod, error) {
-		list := &corev1.PodList{}
-		if err := reader.List(ctx, list, client.MatchingFields{PodNodeName: node}, client.UnsafeDisableDeepCopy); err != nil {
-			return nil, fmt.Errorf("listing pods of Node %s: %w", node, err)
-		}
-		out := make([]*corev1.Pod, len(list.Items))
-		for i := range list.Items {
-			out[i] = &list.Items[i]
-		}
-		return out, nil
-	}
+// Pods reads pods as a cache has them. They are shared and must not be changed.
+type Pods interface {
+	// On returns the pods that are bound to a node.
+	On(ctx context.Context, node string) ([]*corev1.Pod, error)
+	// Of returns the pod of a UID, nil if there is none.
+	Of(ctx context.Context, uid string) (*corev1.Pod, error)
 }
 
-// podsOnNode is the name of the index of SharedPods.
-const podsOnNode = "pods-on-node"
+// ListPods reads pods with a client that has the index PodNodeName, and copies them.
+func ListPods(reader client.Reader) Pods { return listedPods{reader} }
+
+type listedPods struct{ client.Reader }
+
+// On implements Pods.
+func (l listedPods) On(ctx context.Context, node string) ([]*corev1.Pod, error) {
+	list := &corev1.PodList{}
+	if err := l.List(ctx, list, client.MatchingFields{PodNodeName: node}, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing pods of Node %s: %w", node, err)
+	}
+	out := make([]*corev1.Pod, len(list.Items))
+	for i := range list.Items {
+		out[i] = &list.Items[i]
+	}
+	return out, nil
+}
+
+// Of implements Pods.
+func (l listedPods) Of(ctx context.Context, uid string) (*corev1.Pod, error) {
+	list := &corev1.PodList{}
+	if err := l.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("looking for the pod of UID %s: %w", uid, err)
+	}
+	for i := range list.Items {
+		if string(list.Items[i].UID) == uid {
+			return &list.Items[i], nil
+		}
+	}
+	return nil, nil
+}
+
+// The indexes of SharedPods.
+const (
+	podsOnNode = "pods-on-node"
+	// podsByUID has a few pods under each value: a value for each pod would weigh as much as a quarter of it.
+	podsByUID = "pods-by-uid"
+	// uidPrefix is how much of a UID is the value: 4,096 values of hexadecimal digits.
+	uidPrefix = 3
+)
 
 // SharedPods reads pods from the store of their informer, and copies none: with tens of thousands of pods, the copies of one look at the cluster are
-// the launcher's largest garbage. It returns an error if the informer has no store.
-func SharedPods(informers cache.Informers) PodsOn {
-	shared := &sharedPods{informers: informers}
-	return func(ctx context.Context, node string) ([]*corev1.Pod, error) {
-		store, err := shared.indexed(ctx)
-		if err != nil {
-			return nil, fmt.Errorf("indexing pods by node: %w", err)
-		}
-		found, err := store.ByIndex(podsOnNode, node)
-		if err != nil {
-			return nil, fmt.Errorf("reading pods of Node %s: %w", node, err)
-		}
-		out := make([]*corev1.Pod, 0, len(found))
-		for _, obj := range found {
-			if pod, ok := obj.(*corev1.Pod); ok {
-				out = append(out, pod)
-			}
-		}
-		return out, nil
-	}
-}
+// the launcher's largest garbage. Its methods return an error if the informer has no store.
+func SharedPods(informers cache.Informers) Pods { return &sharedPods{informers: informers} }
 
 // sharedPods is the store of the informer of pods.
 type sharedPods struct {
 	informers cache.Informers
 
 	mu sync.Mutex
-	// store has the index; nil before the first use.
+	// store has the indexes; nil before the first use.
 	store toolscache.Indexer
 }
 
-// indexed returns the store once it has the index.
+// On implements Pods.
+func (s *sharedPods) On(ctx context.Context, node string) ([]*corev1.Pod, error) {
+	found, err := s.by(ctx, podsOnNode, node)
+	if err != nil {
+		return nil, fmt.Errorf("reading pods of Node %s: %w", node, err)
+	}
+	out := make([]*corev1.Pod, 0, len(found))
+	for _, obj := range found {
+		if pod, ok := obj.(*corev1.Pod); ok {
+			out = append(out, pod)
+		}
+	}
+	return out, nil
+}
+
+// Of implements Pods.
+func (s *sharedPods) Of(ctx context.Context, uid string) (*corev1.Pod, error) {
+	found, err := s.by(ctx, podsByUID, prefixOf(uid))
+	if err != nil {
+		return nil, fmt.Errorf("looking for the pod of UID %s: %w", uid, err)
+	}
+	for _, obj := range found {
+		if pod, ok := obj.(*corev1.Pod); ok && string(pod.UID) == uid {
+			return pod, nil
+		}
+	}
+	return nil, nil
+}
+
+func (s *sharedPods) by(ctx context.Context, name, value string) ([]any, error) {
+	store, err := s.indexed(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("indexing pods: %w", err)
+	}
+	return store.ByIndex(name, value)
+}
+
+// indexed returns the store once it has the indexes.
 func (s *sharedPods) indexed(ctx context.Context) (toolscache.Indexer, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -80,16 +126,25 @@ func (s *sharedPods) indexed(ctx context.Context) (toolscache.Indexer, error) {
 	if !ok {
 		return nil, errors.New("the informer has no store")
 	}
-	err = shared.AddIndexers(toolscache.Indexers{podsOnNode: func(obj any) ([]string, error) {
-		pod, ok := obj.(*corev1.Pod)
-		if !ok {
-			return nil, nil
-		}
-		return one(pod.Spec.NodeName), nil
-	}})
+	err = shared.AddIndexers(toolscache.Indexers{
+		podsOnNode: ofPod(func(pod *corev1.Pod) string { return pod.Spec.NodeName }),
+		podsByUID:  ofPod(func(pod *corev1.Pod) string { return prefixOf(string(pod.UID)) }),
+	})
 	if err != nil {
 		return nil, err
 	}
 	s.store = shared.GetIndexer()
 	return s.store, nil
 }
+
+func ofPod(value func(pod *corev1.Pod) string) toolscache.IndexFunc {
+	return func(obj any) ([]string, error) {
+		pod, ok := obj.(*corev1.Pod)
+		if !ok {
+			return nil, nil
+		}
+		return one(value(pod)), nil
+	}
+}
+
+func prefixOf(uid string) string { return uid[:min(len(uid), uidPrefix)] }

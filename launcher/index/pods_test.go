@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/scheme"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -28,36 +29,63 @@ func (i informers) GetInformer(context.Context, client.Object, ...cache.Informer
 	return i.only, nil
 }
 
-// Both readers return the pods of the node alone, and the one of the store the cache's own objects.
-func TestPodsOn(t *testing.T) {
+// Both readers return the pods of the node, and the one of the UID, alone; those of the store are the cache's own objects.
+func TestPods(t *testing.T) {
 	pods := map[string]*corev1.Pod{}
 	builder := fake.NewClientBuilder().WithScheme(scheme.Scheme)
 	store := toolscache.NewSharedIndexInformer(&toolscache.ListWatch{}, &corev1.Pod{}, 0, toolscache.Indexers{})
 	for name, node := range map[string]string{"a": "n", "b": "n", "c": "m", "d": ""} {
-		pods[name] = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "x", Name: name}, Spec: corev1.PodSpec{NodeName: node}}
+		pods[name] = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "x", Name: name, UID: types.UID("1234-" + name)}, Spec: corev1.PodSpec{NodeName: node}}
 		builder.WithObjects(pods[name])
 		if err := store.GetIndexer().Add(pods[name]); err != nil {
 			t.Fatal(err)
 		}
 	}
 	index.Each(func(o client.Object, field string, value client.IndexerFunc) { builder.WithIndex(o, field, value) })
-	for kind, read := range map[string]index.PodsOn{"list": index.ListPods(builder.Build()), "store": index.SharedPods(informers{only: store})} {
-		got, err := read(t.Context(), "n")
-		if err != nil {
-			t.Fatal(err)
-		}
-		var names []string
-		for _, pod := range got {
-			names = append(names, pod.Name)
+	for kind, read := range map[string]index.Pods{"list": index.ListPods(builder.Build()), "store": index.SharedPods(informers{only: store})} {
+		for _, pod := range podsOnNode(t, kind, read) {
 			if kind == "store" && pod != pods[pod.Name] {
 				t.Errorf("pod %s is a copy", pod.Name)
 			}
 		}
-		if slices.Sort(names); !slices.Equal(names, []string{"a", "b"}) {
-			t.Errorf("%s: pods %v", kind, names)
-		}
+		podsOfUIDs(t, kind, read)
 	}
-	if _, err := index.SharedPods(&informertest.FakeInformers{Scheme: scheme.Scheme})(t.Context(), "n"); err == nil {
+	none := index.SharedPods(&informertest.FakeInformers{Scheme: scheme.Scheme})
+	if _, err := none.On(t.Context(), "n"); err == nil {
 		t.Error("no error for an informer without a store")
+	}
+	if _, err := none.Of(t.Context(), "1234-a"); err == nil {
+		t.Error("no error for an informer without a store")
+	}
+}
+
+// podsOnNode checks the pods of node n, and returns them.
+func podsOnNode(t *testing.T, kind string, read index.Pods) []*corev1.Pod {
+	t.Helper()
+	got, err := read.On(t.Context(), "n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, pod := range got {
+		names = append(names, pod.Name)
+	}
+	if slices.Sort(names); !slices.Equal(names, []string{"a", "b"}) {
+		t.Errorf("%s: pods %v", kind, names)
+	}
+	return got
+}
+
+// podsOfUIDs checks the pods of UIDs that begin alike.
+func podsOfUIDs(t *testing.T, kind string, read index.Pods) {
+	t.Helper()
+	for uid, want := range map[string]string{"1234-a": "a", "1234-d": "d", "1234": "", "12": "", "": "", "1235-a": ""} {
+		pod, err := read.Of(t.Context(), uid)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if pod == nil && want != "" || pod != nil && pod.Name != want {
+			t.Errorf("%s: UID %q is of pod %v, want %q", kind, uid, pod, want)
+		}
 	}
 }

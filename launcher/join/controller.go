@@ -74,6 +74,8 @@ type Health interface {
 type Config struct {
 	// Client reads from the cache, with the indexes of package index, and writes.
 	Client client.Client
+	// Pods of the cluster.
+	Pods index.Pods
 	// Reader reads from the API server what no cache holds.
 	Reader client.Reader
 	// Instances of the cloud.
@@ -116,7 +118,7 @@ type Controller struct {
 // New returns a Controller; SetupWithManager starts it with the manager.
 func New(c Config) (*Controller, error) {
 	given := []bool{
-		c.Client != nil, c.Reader != nil, c.Instances != nil, c.Launcher != nil, c.Ender != nil, c.Binder != nil, c.Images != nil, c.Health != nil,
+		c.Client != nil, c.Pods != nil, c.Reader != nil, c.Instances != nil, c.Launcher != nil, c.Ender != nil, c.Binder != nil, c.Images != nil, c.Health != nil,
 		c.Guard != nil, c.Events != nil, c.KarpenterEvents != nil, c.Ours != nil, c.Failed != nil, c.Registerer != nil,
 	}
 	if slices.Contains(given, false) {

@@ -139,7 +139,7 @@ func (c *Controller) slots(ctx context.Context, claim *karpv1.NodeClaim) ([]Slot
 		// The annotation is damaged. The node joins as one without promised pods, or is ended.
 		klog.FromContext(ctx).Error(err, "Promises of a NodeClaim cannot be read", "nodeClaim", klog.KObj(claim))
 	}
-	promises, err := index.Promised(ctx, c.config.Client, refs)
+	promises, err := index.Promised(ctx, c.config.Pods, refs)
 	if err != nil {
 		return nil, err
 	}

@@ -37,6 +37,8 @@ const workers = 16
 type Config struct {
 	// Client reads from the cache, with the indexes of package index, and writes.
 	Client client.Client
+	// Pods of the cluster.
+	Pods index.Pods
 	// Guard allows effects only while this replica leads.
 	Guard leadership.Guard
 	// Ours reports whether the launcher manages a claim.
@@ -56,7 +58,7 @@ type Controller struct {
 
 // New returns a Controller; SetupWithManager starts it with the manager.
 func New(c Config) (*Controller, error) {
-	if c.Client == nil || c.Guard == nil || c.Ours == nil || c.Disk == nil || c.Registerer == nil {
+	if c.Client == nil || c.Pods == nil || c.Guard == nil || c.Ours == nil || c.Disk == nil || c.Registerer == nil {
 		return nil, errors.New("prefetch: every field of Config is required")
 	}
 	m, err := newMetrics(c.Registerer)
@@ -173,7 +175,7 @@ func (c *Controller) promised(ctx context.Context, claim *karpv1.NodeClaim, node
 		// The annotation is damaged: the kubelet pulls the images, as it would without prefetching.
 		klog.FromContext(ctx).V(2).Info("Promises of a NodeClaim cannot be read", "nodeClaim", klog.KObj(claim), "err", err)
 	}
-	promises, err := index.Promised(ctx, c.config.Client, refs)
+	promises, err := index.Promised(ctx, c.config.Pods, refs)
 	if err != nil {
 		return nil, err
 	}

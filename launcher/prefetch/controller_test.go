@@ -59,7 +59,7 @@ func newWorld(t *testing.T, change func(*world)) *world {
 	w.api = builder.Build()
 	var err error
 	w.subject, err = prefetch.New(prefetch.Config{
-		Client: w.api, Guard: leadershiptest.Always{}, Ours: func(*karpv1.NodeClaim) bool { return true }, Registerer: w.metrics,
+		Client: w.api, Pods: index.ListPods(w.api), Guard: leadershiptest.Always{}, Ours: func(*karpv1.NodeClaim) bool { return true }, Registerer: w.metrics,
 		Disk: func(buffer string) (*corev1.Pod, time.Duration) { return w.buffers[buffer], time.Minute },
 	})
 	if err != nil {

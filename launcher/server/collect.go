@@ -131,7 +131,7 @@ func (s *Server) inFlightNode(ctx context.Context, claim *karpv1.NodeClaim, list
 	if err != nil {
 		klog.FromContext(ctx).Error(err, "Promises of a NodeClaim cannot be read")
 	}
-	promises, err := index.Promised(ctx, s.config.Client, pods)
+	promises, err := index.Promised(ctx, s.config.Pods, pods)
 	if err != nil {
 		klog.FromContext(ctx).Error(err, "Promised pods of a NodeClaim cannot be found")
 	}

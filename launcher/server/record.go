@@ -16,7 +16,6 @@ import (
 
 	"github.com/slipway-k8s/slipway/launcher/api"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
-	"github.com/slipway-k8s/slipway/launcher/index"
 	"github.com/slipway-k8s/slipway/launcher/record"
 )
 
@@ -226,7 +225,7 @@ func (s *Server) place(ctx context.Context, in *api.InFlightPlacement) error {
 			return "", &refusal{"InstanceStopping", fmt.Sprintf("the instance of NodeClaim %s is being stopped", claim.Name)}
 		}
 		return record.AddPods(claim, in.GetPods(), func(uid string) bool {
-			pod, err := index.PodOf(ctx, s.config.Client, uid)
+			pod, err := s.config.Pods.Of(ctx, uid)
 			return err == nil && pod == nil
 		})
 	})

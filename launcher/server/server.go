@@ -22,6 +22,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/catalog/commitment"
 	"github.com/slipway-k8s/slipway/launcher/catalog/overlay"
 	"github.com/slipway-k8s/slipway/launcher/health"
+	"github.com/slipway-k8s/slipway/launcher/index"
 	"github.com/slipway-k8s/slipway/launcher/leadership"
 )
 
@@ -64,6 +65,8 @@ type Config struct {
 	Socket string
 	// Client reads from the cache, with the indexes of package index, and writes.
 	Client client.Client
+	// Pods of the cluster.
+	Pods index.Pods
 	// Reader reads from the API server.
 	Reader client.Reader
 	// Cache notifies of changes.
@@ -114,9 +117,9 @@ type Server struct {
 
 // New returns a Server that serves once Run is called.
 func New(c Config) (*Server, error) {
-	complete := c.Socket != "" && c.Client != nil && c.Reader != nil && c.Cache != nil && c.Offers != nil && c.Leader != nil && c.Launcher != nil && c.Peer != nil
+	complete := c.Socket != "" && c.Client != nil && c.Pods != nil && c.Reader != nil && c.Cache != nil && c.Offers != nil && c.Leader != nil && c.Launcher != nil && c.Peer != nil
 	if !complete || c.JoinDeadline <= 0 {
-		return nil, errors.New("server: Socket, Client, Reader, Cache, Offers, Leader, Launcher, Peer and JoinDeadline are required")
+		return nil, errors.New("server: Socket, Client, Pods, Reader, Cache, Offers, Leader, Launcher, Peer and JoinDeadline are required")
 	}
 	c.setDefaults()
 	return &Server{config: c, hub: newHub(), types: newTypes(), failures: newFailures(), asks: newAsks(), ledger: newLedger(), turn: make(chan struct{}, 1)}, nil

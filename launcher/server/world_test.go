@@ -97,7 +97,7 @@ func newWorldOver(tb testing.TB, through func(client.WithWatch) client.Client, t
 	}
 	w.peer = peer
 	w.config = server.Config{
-		Socket: w.socket, Client: through(w.api), Reader: reader{w}, Cache: w.cache, Offers: w.cloud, Leader: leader{w}, Launcher: launcher{w}, Peer: peer,
+		Socket: w.socket, Client: through(w.api), Pods: index.ListPods(w.api), Reader: reader{w}, Cache: w.cache, Offers: w.cloud, Leader: leader{w}, Launcher: launcher{w}, Peer: peer,
 		JoinDeadline: 5 * time.Minute, Leaving: func(context.Context) []string { return []string{"drifted"} },
 		Manages: func(*karpv1.NodePool) (bool, string) { return !w.foreign.Load(), "Karpenter lives" },
 		Commitments: func() []commitment.Commitment {

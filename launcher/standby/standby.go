@@ -50,6 +50,8 @@ type Ender interface {
 type Config struct {
 	// Client reads from the cache, with the indexes of package index, and writes.
 	Client client.Client
+	// Pods of the cluster.
+	Pods index.Pods
 	// Cloud has the instances.
 	Cloud Cloud
 	// Ender of claims.
@@ -99,7 +101,7 @@ type remembered struct {
 // New returns a Controller; SetupWithManager starts it with the manager.
 func New(c Config) (*Controller, error) {
 	given := []bool{
-		c.Client != nil, c.Cloud != nil, c.Ender != nil, c.Guard != nil, c.Events != nil, c.Ours != nil, c.Needed != nil, c.Disk != nil, c.Failed != nil,
+		c.Client != nil, c.Pods != nil, c.Cloud != nil, c.Ender != nil, c.Guard != nil, c.Events != nil, c.Ours != nil, c.Needed != nil, c.Disk != nil, c.Failed != nil,
 		c.Hibernation != nil, c.Registerer != nil,
 	}
 	if slices.Contains(given, false) {
@@ -180,7 +182,7 @@ func (c *Controller) observe(ctx context.Context, claim *karpv1.NodeClaim) (Obse
 		// The annotation is damaged. The instance waits as one without promised pods.
 		klog.FromContext(ctx).Error(err, "Promises of a NodeClaim cannot be read", "nodeClaim", klog.KObj(claim))
 	}
-	promises, err := index.Promised(ctx, c.config.Client, refs)
+	promises, err := index.Promised(ctx, c.config.Pods, refs)
 	if err != nil {
 		return o, err
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 	"github.com/slipway-k8s/slipway/launcher/cloud/memory"
+	"github.com/slipway-k8s/slipway/launcher/index"
 	"github.com/slipway-k8s/slipway/launcher/leadership/leadershiptest"
 	"github.com/slipway-k8s/slipway/launcher/scenariotest"
 	"github.com/slipway-k8s/slipway/launcher/standby"
@@ -86,7 +87,7 @@ func (s *scene) restart() { s.serve(s.API, s.ec2) }
 func (s *scene) serve(api client.Client, ec2 standby.Cloud) {
 	var err error
 	s.subject, err = standby.New(standby.Config{
-		Client: api, Cloud: ec2, Ender: s, Guard: leadershiptest.Always{}, Events: s, Registerer: prometheus.NewRegistry(),
+		Client: api, Pods: index.ListPods(api), Cloud: ec2, Ender: s, Guard: leadershiptest.Always{}, Events: s, Registerer: prometheus.NewRegistry(),
 		Ours: func(c *karpv1.NodeClaim) bool { return c.Labels["foreign"] == "" },
 		Needed: func(c *karpv1.NodeClaim) string {
 			if s.unneeded[c.Name] {
