@@ -161,8 +161,8 @@ scheduler-perf-smoke: ## Run two of them with 500 nodes: what every change passe
 	go test -count 1 -timeout 10m -v -run '^TestSmoke$$' $(SCHEDULERPERF)
 
 .PHONY: scale
-scale: build ## Run many nodes and pods on light machines through scale out, rest, drift with an end of both processes, consolidation and scale in, as tables of what it cost (hours); NODES=5000 PODS=50000 WAVE=5000 (pods at once) SPEED=1 (EC2's) REST=60s SETTLE=5m PATIENCE=2h UNTIL=stage (the last) PROFILES=folder LOG=file (a new one, for the audit log)
-	SLIPWAY_BIN_DIR=$(CURDIR)/bin go test -count 1 -timeout 0 -v -run '^$$' -bench Scale -benchtime 1x ./e2e/scale -scale.nodes=$(or $(NODES),5000) -scale.pods=$(or $(PODS),50000) -scale.wave=$(or $(WAVE),5000) \
+scale: build ## Run many nodes and pods on light machines through scale out, rest, drift with an end of both processes, consolidation and scale in, as tables of what it cost (hours); NODES=5000 PODS=50000 WAVE=5000 (pods at once) DRIFT=2 (tenths of the nodes) SPEED=1 (EC2's) REST=60s SETTLE=5m PATIENCE=2h UNTIL=stage (the last) PROFILES=folder LOG=file (a new one, for the audit log)
+	SLIPWAY_BIN_DIR=$(CURDIR)/bin go test -count 1 -timeout 0 -v -run '^$$' -bench Scale -benchtime 1x ./e2e/scale -scale.nodes=$(or $(NODES),5000) -scale.pods=$(or $(PODS),50000) -scale.wave=$(or $(WAVE),5000) -scale.drift=$(or $(DRIFT),2) \
 		-scale.speed=$(or $(SPEED),1) -scale.rest=$(or $(REST),60s) -scale.settle=$(or $(SETTLE),5m) -scale.patience=$(or $(PATIENCE),2h) -scale.until='$(UNTIL)' -scale.profiles='$(abspath $(PROFILES))' -scale.log='$(abspath $(LOG))'
 
 .PHONY: pending

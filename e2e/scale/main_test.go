@@ -14,6 +14,7 @@ func TestMain(m *testing.M) {
 	flag.Int("scale.nodes", 50, "nodes to launch")
 	flag.Int("scale.pods", 500, "pods that run on them")
 	flag.Int("scale.wave", 5000, "scale out by so many pods at once, and by the next when these run")
+	flag.Int("scale.drift", 2, "how many tenths of the nodes drift: a tenth of these at once")
 	flag.Float64("scale.speed", 1, "divide the delays of AWS and of machines by this")
 	flag.Duration("scale.rest", time.Minute, "how long to measure with nothing to do")
 	flag.Duration("scale.settle", 5*time.Minute, "consolidation has ended when the nodes have been the same for so long")

@@ -22,7 +22,7 @@ import (
 // The NodePools: the nodes of one drift.
 const (
 	steady, drifting = "steady", "drifting"
-	// parts is how many Deployments there are; every fifth is for nodes that drift.
+	// parts is how many Deployments there are; the last ones are for nodes that drift.
 	parts = 10
 	// nodeCPU is less than what a machine of 4 vCPU has for pods, in thousandths.
 	nodeCPU = 3900
@@ -102,7 +102,7 @@ func (w *world) scaleIn(int) calls.Stage {
 	})
 }
 
-// drift changes a NodePool of a fifth of the nodes. In the middle both processes end, the scheduler politely.
+// drift changes the NodePool of a share of the nodes. In the middle both processes end, the scheduler politely.
 func (w *world) drift(pods int) calls.Stage {
 	w.b.Helper()
 	out := w.stage("drift", func() {
@@ -217,7 +217,7 @@ func (w *world) deployments(cpu int64) {
 	w.b.Helper()
 	for i := range parts {
 		pool := steady
-		if i%5 == 4 {
+		if i >= parts-argument[int]("drift") {
 			pool = drifting
 		}
 		w.Create(deployment(deploymentName(i), 0, podSpec(cpu, map[string]string{karpv1.NodePoolLabelKey: pool})))
