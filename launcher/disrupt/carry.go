@@ -48,6 +48,8 @@ type moving struct {
 	// replacements are the names of the NodeClaims launched for the move, and spent what they cost per hour.
 	replacements []string
 	spent        float64
+	// awaiting is true where the last step was to await something.
+	awaiting bool
 	// protected is since when something blocks the move.
 	protected time.Time
 	// deleting is true where deletion of the claims has begun, done where all of them are being deleted.
@@ -117,11 +119,12 @@ func (m *moving) forgetAnswers() {
 // step observes the move and takes its next step. over is true where the move has ended, wait is the time until the next
 // step.
 func (e *Executor) step(ctx context.Context, m *moving) (over bool, wait time.Duration, err error) {
-	seen, err := e.observe(ctx, m)
+	seen, err := e.look(ctx, m)
 	if err != nil {
 		return false, lookPeriod, err
 	}
 	step, why := Next(seen.facts)
+	m.awaiting = step == Await
 	klog.FromContext(ctx).V(4).Info("Move", "step", step, "why", why)
 	wait = lookPeriod
 	switch step {
@@ -200,9 +203,13 @@ func (e *Executor) condition(ctx context.Context, claim *karpv1.NodeClaim, reaso
 
 // ask asks the scheduler when it is the move's turn. The pods may be others by then: the next step observes them again.
 func (e *Executor) ask(ctx context.Context, m *moving, seen *observation, step Step) error {
+	slots := e.asking
+	if step == AskRoom && !seen.facts.covered() {
+		slots = e.planning
+	}
 	select {
-	case e.asking <- struct{}{}:
-		defer func() { <-e.asking }()
+	case slots <- struct{}{}:
+		defer func() { <-slots }()
 	case <-ctx.Done():
 		return ctx.Err()
 	}

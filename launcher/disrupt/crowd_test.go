@@ -3,11 +3,14 @@ package disrupt_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/api"
@@ -52,22 +55,115 @@ func TestManyMovesAskInTurns(t *testing.T) {
 		f.asker, f.gamble = &slowScheduler{turn: make(chan struct{}, 1)}, f.ender
 		f.run()
 		defer func() { f.stop() }()
-		pool := &karpv1.NodePool{}
-		pool.Name, pool.Spec.Disruption.Budgets = "default", []karpv1.Budget{{Nodes: "100%"}}
-		f.create(t.Context(), pool)
-		for i := range moves {
-			f.addNode(t.Context(), fmt.Sprintf("n%d", i))
-		}
-		for i := range moves {
-			claim := f.claim(t.Context(), fmt.Sprintf("n%d", i))
-			if err := f.subject.Start(t.Context(), disrupt.Move{Claims: []*karpv1.NodeClaim{claim}, Reason: karpv1.DisruptionReasonDrifted}); err != nil {
-				t.Fatal(err)
-			}
-		}
+		crowd(t, f, moves)
 		time.Sleep(3 * time.Minute)
 		report := f.report(t.Context())
 		if n := strings.Count(report, " leaving"); n != moves || strings.Contains(report, "called off") {
 			t.Errorf("%d of %d nodes are leaving:\n%s", n, moves, report)
+		}
+	})
+}
+
+// planner plans for half a second for pods that it has not planned for, and knows the others at once. It answers one question after the other. Each
+// plan has a new node, which boots for a while.
+type planner struct {
+	f    *flow
+	boot time.Duration
+	turn chan struct{}
+
+	mu sync.Mutex
+	// did lists the answers: plan or confirm, and the node.
+	did []string
+	new map[string]string
+}
+
+// Busy implements disrupt.Asker.
+func (*planner) Busy(context.Context, *api.NodeBusy) (bool, string, error) { return false, "", nil }
+
+// MakeRoom implements disrupt.Asker.
+func (p *planner) MakeRoom(ctx context.Context, q *api.MakeRoom) (*api.MakeRoomAnswer, error) {
+	p.turn <- struct{}{}
+	defer func() { <-p.turn }()
+	node := q.GetNodeNames()[0]
+	p.mu.Lock()
+	name, known := p.new[node]
+	p.mu.Unlock()
+	did := "confirm"
+	if !known {
+		time.Sleep(500 * time.Millisecond)
+		did, name = "plan", "new-"+node
+		p.f.create(ctx, &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{karpv1.NodePoolLabelKey: "default"}}})
+		time.AfterFunc(p.boot, func() { p.f.joins(p.f.t.Context(), name) })
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.new[node], p.did = name, append(p.did, did+" "+node)
+	return &api.MakeRoomAnswer{NodeClaims: []string{name}}, nil
+}
+
+// crowd is a flow with so many nodes and a budget for all of them.
+func crowd(t *testing.T, f *flow, nodes int) {
+	t.Helper()
+	pool := &karpv1.NodePool{}
+	pool.Name, pool.Spec.Disruption.Budgets = "default", []karpv1.Budget{{Nodes: "100%"}}
+	f.create(t.Context(), pool)
+	for i := range nodes {
+		f.addNode(t.Context(), fmt.Sprintf("n%d", i))
+	}
+	for i := range nodes {
+		claim := f.claim(t.Context(), fmt.Sprintf("n%d", i))
+		if err := f.subject.Start(t.Context(), disrupt.Move{Claims: []*karpv1.NodeClaim{claim}, Reason: karpv1.DisruptionReasonDrifted}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// newPlanner is a flow that asks a planner whose nodes boot for so long.
+func newPlanner(t *testing.T, boot time.Duration) (*flow, *planner) {
+	t.Helper()
+	f := newFlow(t)
+	f.stop()
+	p := &planner{f: f, boot: boot, turn: make(chan struct{}, 1), new: map[string]string{}}
+	f.asker, f.gamble = p, f.ender
+	f.run()
+	return f, p
+}
+
+// A move whose nodes are there ends before the last ones have a plan: its nodes cost money twice until then.
+func TestMovesThatEndGoFirst(t *testing.T) {
+	const moves = 40
+	synctest.Test(t, func(t *testing.T) {
+		f, p := newPlanner(t, 3*time.Second)
+		defer func() { f.stop() }()
+		crowd(t, f, moves)
+		time.Sleep(2 * time.Minute)
+		if n := strings.Count(f.report(t.Context()), " leaving"); n != moves {
+			t.Errorf("%d of %d nodes are leaving", n, moves)
+		}
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		first := slices.IndexFunc(p.did, func(s string) bool { return strings.HasPrefix(s, "confirm") })
+		if first < 0 || first > moves/2 {
+			t.Errorf("the first move was confirmed after %d answers: %v", first, p.did)
+		}
+	})
+}
+
+// Moves that await their nodes read nothing from the API server.
+func TestMovesThatAwaitReadTheCache(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, _ := newPlanner(t, time.Minute)
+		defer func() { f.stop() }()
+		crowd(t, f, 5)
+		time.Sleep(20 * time.Second)
+		before := f.reads.Load()
+		time.Sleep(30 * time.Second)
+		if read := f.reads.Load() - before; before == 0 || read > 0 {
+			t.Errorf("five moves read %d times from the API server while they await their nodes, %d before", read, before)
+		}
+		time.Sleep(30 * time.Second)
+		if n := strings.Count(f.report(t.Context()), " leaving"); n != 5 {
+			t.Errorf("%d of 5 nodes are leaving", n)
 		}
 	})
 }

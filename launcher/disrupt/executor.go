@@ -33,9 +33,11 @@ const (
 	// offAtMost.
 	offFor    = time.Minute
 	offAtMost = 15 * time.Minute
-	// asking is how many questions the scheduler is asked at a time: hundreds of moves at once would wait for each other's answers until none comes in
-	// time.
-	asking = 8
+	// planning and asking are how many questions the scheduler is asked at a time: hundreds of moves at once would wait for each other's answers until
+	// none comes in time. A question that needs a plan takes a part of a second, and all others a part of that. So moves that are about to end
+	// do not wait for those that begin.
+	planning = 4
+	asking   = 8
 )
 
 // ErrMoving reports that one of the NodeClaims is in a move already.
@@ -137,8 +139,8 @@ func (m *Move) why() string {
 // Executor carries out moves.
 type Executor struct {
 	config Config
-	// asking has a slot for each question that the scheduler is asked at a time.
-	asking chan struct{}
+	// planning and asking have a slot for each question that the scheduler is asked at a time.
+	planning, asking chan struct{}
 
 	mu sync.Mutex
 	// start runs a move; nil unless Run is active.
@@ -163,7 +165,7 @@ func New(c Config) (*Executor, error) {
 	if !parts || c.Ledger == nil || c.Metrics == nil || c.Events == nil {
 		return nil, errors.New("disrupt: Client, Reader, Guard, Asker, Ender, Ledger, Metrics and Events are required")
 	}
-	return &Executor{config: c, asking: make(chan struct{}, asking), claims: map[types.UID]bool{}, nodes: map[string]bool{}, off: map[types.UID]backoff{}}, nil
+	return &Executor{config: c, planning: make(chan struct{}, planning), asking: make(chan struct{}, asking), claims: map[types.UID]bool{}, nodes: map[string]bool{}, off: map[types.UID]backoff{}}, nil
 }
 
 // Run carries out moves until ctx ends, and removes cordons that belong to no move.

@@ -67,6 +67,8 @@ type flow struct {
 	gamble disrupt.Ender
 	stop   func()
 	start  time.Time
+	// reads counts the reads from the API server.
+	reads atomic.Int64
 
 	mu      sync.Mutex
 	trace   strings.Builder
@@ -168,7 +170,7 @@ func (f *flow) run() {
 	}
 	var err error
 	f.subject, err = disrupt.New(disrupt.Config{
-		Client: f.api, Reader: f.api, Guard: f.lead, Asker: asker, Ender: ender, Ledger: f.ledger, Metrics: f.counted, Events: f,
+		Client: f.api, Reader: countedReader{f.api, &f.reads}, Guard: f.lead, Asker: asker, Ender: ender, Ledger: f.ledger, Metrics: f.counted, Events: f,
 	})
 	if err != nil {
 		f.t.Fatal(err)

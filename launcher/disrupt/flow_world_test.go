@@ -4,6 +4,7 @@ import (
 	"context"
 	"strconv"
 	"strings"
+	"sync/atomic"
 
 	"github.com/cockroachdb/datadriven"
 	corev1 "k8s.io/api/core/v1"
@@ -171,4 +172,22 @@ func (f *flow) bindPod(ctx context.Context, name, node string) {
 	pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web", UID: "web", Controller: new(true)}}
 	pod.Spec.NodeName, pod.Status.Phase = node, corev1.PodRunning
 	f.create(ctx, pod)
+}
+
+// countedReader counts the requests of a reader.
+type countedReader struct {
+	client.Reader
+	reads *atomic.Int64
+}
+
+// Get implements client.Reader.
+func (r countedReader) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+	r.reads.Add(1)
+	return r.Reader.Get(ctx, key, obj, opts...)
+}
+
+// List implements client.Reader.
+func (r countedReader) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	r.reads.Add(1)
+	return r.Reader.List(ctx, list, opts...)
 }

@@ -2,6 +2,7 @@ package disrupt
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -141,9 +142,14 @@ func (f Facts) protected() string {
 	return ""
 }
 
+// covered reports whether all pods have reservations.
+func (f Facts) covered() bool {
+	return f.Room && !slices.ContainsFunc(f.Nodes, func(n NodeFacts) bool { return n.Uncovered != "" })
+}
+
 // proceed returns the next step of a move that nothing blocks.
 func (f Facts) proceed() (Step, string) {
-	idle, covered := true, f.Room
+	idle := true
 	for _, n := range f.Nodes {
 		if !n.Cordoned || f.Halfway {
 			return Cordon, ""
@@ -152,12 +158,11 @@ func (f Facts) proceed() (Step, string) {
 			return CallOff, n.Busy
 		}
 		idle = idle && n.Idle
-		covered = covered && n.Uncovered == ""
 	}
 	switch {
 	case !idle:
 		return AskBusy, ""
-	case !covered:
+	case !f.covered():
 		return AskRoom, ""
 	}
 	waiting := false

@@ -19,29 +19,46 @@ import (
 
 // observation is what one step of a move observes.
 type observation struct {
-	facts Facts
+	// reader has the objects, and guards are the PodDisruptionBudgets.
+	reader client.Reader
+	guards []disruption.PodBudget
+	facts  Facts
 	// nodes are the Nodes that exist, and pods those that have to move.
 	nodes []*corev1.Node
 	pods  []*corev1.Pod
 }
 
-// observe reads the state of a move. Nodes and pods are read from the API server, so that a pod bound a moment ago counts.
-func (e *Executor) observe(ctx context.Context, m *moving) (*observation, error) {
+// look observes a move. What it does follows from what the API server has, so that a pod bound a moment ago counts. A move that awaits something is
+// looked at in the cache, which may show late that the wait is over: a hundred moves await their nodes at once.
+func (e *Executor) look(ctx context.Context, m *moving) (*observation, error) {
+	if m.awaiting {
+		seen, err := e.observe(ctx, m, e.config.Client)
+		if err != nil {
+			return nil, err
+		}
+		if step, _ := Next(seen.facts); step == Await {
+			return seen, nil
+		}
+	}
+	return e.observe(ctx, m, e.config.Reader)
+}
+
+// observe reads the state of a move.
+func (e *Executor) observe(ctx context.Context, m *moving, reader client.Reader) (*observation, error) {
 	now := time.Now()
 	budgets := &policyv1.PodDisruptionBudgetList{}
 	if err := e.config.Client.List(ctx, budgets, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing PodDisruptionBudgets: %w", err)
 	}
-	s := &observation{facts: Facts{
+	s := &observation{reader: reader, guards: disruption.ReadPodBudgets(budgets.Items), facts: Facts{
 		Running: now.Sub(m.started), Halfway: m.halfway, Deleting: m.deleting, Refused: m.refused,
 		Room: !m.confirmed.IsZero(), Confirmed: now.Sub(m.confirmed),
 	}}
 	if !m.asked.IsZero() {
 		s.facts.Silent = now.Sub(m.asked)
 	}
-	guards := disruption.ReadPodBudgets(budgets.Items)
 	for i := range m.Claims {
-		node, err := e.observeNode(ctx, m, i, s, guards)
+		node, err := e.observeNode(ctx, m, i, s)
 		if err != nil {
 			return nil, err
 		}
@@ -56,17 +73,17 @@ func (e *Executor) observe(ctx context.Context, m *moving) (*observation, error)
 		s.facts.Protected = now.Sub(m.protected)
 	}
 	var err error
-	s.facts.Replacements, err = e.replacements(ctx, m)
+	s.facts.Replacements, err = replacements(ctx, m, reader)
 	return s, err
 }
 
 // observeNode reads the state of one node.
-func (e *Executor) observeNode(ctx context.Context, m *moving, i int, s *observation, budgets []disruption.PodBudget) (NodeFacts, error) {
+func (e *Executor) observeNode(ctx context.Context, m *moving, i int, s *observation) (NodeFacts, error) {
 	f := NodeFacts{Name: m.nodes[i], Idle: m.idle[m.nodes[i]], Busy: m.busy[m.nodes[i]]}
 	claim, node := &karpv1.NodeClaim{}, &corev1.Node{}
 	err := errors.Join(
-		client.IgnoreNotFound(e.config.Reader.Get(ctx, client.ObjectKeyFromObject(m.Claims[i]), claim)),
-		client.IgnoreNotFound(e.config.Reader.Get(ctx, client.ObjectKey{Name: f.Name}, node)),
+		client.IgnoreNotFound(s.reader.Get(ctx, client.ObjectKeyFromObject(m.Claims[i]), claim)),
+		client.IgnoreNotFound(s.reader.Get(ctx, client.ObjectKey{Name: f.Name}, node)),
 	)
 	if err != nil {
 		return f, fmt.Errorf("reading node %s: %w", f.Name, err)
@@ -78,7 +95,7 @@ func (e *Executor) observeNode(ctx context.Context, m *moving, i int, s *observa
 	f.Cordoned = terminate.Cordoned(node)
 	s.nodes = append(s.nodes, node)
 	pods := &corev1.PodList{}
-	if err := e.config.Reader.List(ctx, pods, client.MatchingFields{index.PodNodeName: f.Name}); err != nil {
+	if err := s.reader.List(ctx, pods, client.MatchingFields{index.PodNodeName: f.Name}); err != nil {
 		return f, fmt.Errorf("listing pods of node %s: %w", f.Name, err)
 	}
 	var on []*corev1.Pod
@@ -94,18 +111,18 @@ func (e *Executor) observeNode(ctx context.Context, m *moving, i int, s *observa
 		}
 	}
 	candidate := disruption.Candidate{Now: time.Now(), Node: node, Claim: claim, Pods: on, DisruptBare: e.config.DisruptBare}
-	if v := disruption.BlockOf(candidate, budgets); !v.ByPods || !m.Eventual {
+	if v := disruption.BlockOf(candidate, s.guards); !v.ByPods || !m.Eventual {
 		f.Protected = v.Why
 	}
 	return f, nil
 }
 
 // replacements returns the state of the claims that were launched for the move.
-func (e *Executor) replacements(ctx context.Context, m *moving) ([]ReplacementFacts, error) {
+func replacements(ctx context.Context, m *moving, reader client.Reader) ([]ReplacementFacts, error) {
 	var out []ReplacementFacts
 	for _, name := range m.replacements {
 		claim := &karpv1.NodeClaim{}
-		err := e.config.Reader.Get(ctx, client.ObjectKey{Name: name}, claim)
+		err := reader.Get(ctx, client.ObjectKey{Name: name}, claim)
 		if err != nil && !apierrors.IsNotFound(err) {
 			return nil, fmt.Errorf("getting NodeClaim %s: %w", name, err)
 		}
