@@ -100,6 +100,22 @@ func TestDisplacedPodIsPromisedWhereItMoves(t *testing.T) {
 	}
 }
 
+// A NodeClaim whose node is initialized is not written for each pod that moves away: it says what the node was launched for.
+func TestInitializedClaimKeepsThePodsThatMove(t *testing.T) {
+	on := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "pod-u1", UID: "u1"}, Spec: corev1.PodSpec{NodeName: "ip-1"}}
+	w := newWorld(t, append(ready("default", nil), on)...)
+	w.launch(&api.LaunchRequest{Claims: []*api.Claim{planned("default-1", "default", "u1")}, Purpose: api.Purpose_PURPOSE_PENDING_PODS})
+	claim := w.claim("default-1")
+	claim.StatusConditions().SetTrue(karpv1.ConditionTypeLaunched)
+	claim.StatusConditions().SetTrue(karpv1.ConditionTypeRegistered)
+	claim.StatusConditions().SetTrue(karpv1.ConditionTypeInitialized)
+	if err := w.api.Status().Update(t.Context(), claim); err != nil {
+		t.Fatal(err)
+	}
+	w.launch(&api.LaunchRequest{Claims: []*api.Claim{planned("default-2", "default", "u1")}, Purpose: api.Purpose_PURPOSE_MOVE})
+	w.wantPromises(map[string][]string{"default-1": {"u1"}, "default-2": {"u1"}})
+}
+
 var errReset = errors.New("read tcp: connection reset by peer")
 
 // losing returns the server's client whose creations and patches succeed, with the answers that lose returns.
