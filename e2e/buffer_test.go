@@ -156,6 +156,10 @@ func TestReservedBuffer(t *testing.T) {
 	time.Sleep(10 * time.Second)
 	if n := len(w.everClaimed(w.name)); n != 7 || len(w.claimsOf(w.name)) != 7 {
 		t.Errorf("%d NodeClaims in all and %d now, want 7: the cluster is steady", n, len(w.claimsOf(w.name)))
+		for _, c := range w.everClaimed(w.name) {
+			t.Logf("NodeClaim %s: created %s, initialized %s, terminating %s, annotations %v, conditions %v", c.Object.Name, c.Created.At.Format(time.TimeOnly),
+				c.Initialized.At.Format(time.TimeOnly), c.Terminating.At.Format(time.TimeOnly), c.Object.Annotations, c.Object.Status.Conditions)
+		}
 	}
 }
 
