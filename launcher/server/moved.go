@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
 	"github.com/slipway-k8s/slipway/launcher/api"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/index"
@@ -69,7 +70,7 @@ func (s *Server) leave(ctx context.Context, leaving map[string]sets.Set[string],
 			return nil, fmt.Errorf("listing the NodeClaims that promise room to pod %s/%s: %w", p.GetNamespace(), p.GetName(), err)
 		}
 		list.Items = slices.DeleteFunc(slices.Clone(list.Items), func(c karpv1.NodeClaim) bool {
-			kept := bound && c.StatusConditions().IsTrue(karpv1.ConditionTypeInitialized) // Its promises are history: the pods are bound to its node.
+			kept := bound && conditions.ClaimIs(&c, karpv1.ConditionTypeInitialized) // Its promises are history: the pods are bound to its node.
 			return c.Name == to || kept || !c.DeletionTimestamp.IsZero()
 		})
 		if len(list.Items) > 0 && !bound {
