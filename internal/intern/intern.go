@@ -28,7 +28,6 @@ type Objects struct {
 	specs, volumes, affinities part[corev1.PodSpec]
 	identities                 part[metav1.ObjectMeta]
 	texts                      part[string]
-	labels                     part[map[string]string]
 	resources                  part[corev1.ResourceList]
 	requirements               part[[]karpv1.NodeSelectorRequirementWithMinValues]
 	buffer                     []byte
@@ -38,7 +37,7 @@ type Objects struct {
 func New() *Objects {
 	return &Objects{
 		specs: newPart[corev1.PodSpec](), volumes: newPart[corev1.PodSpec](), affinities: newPart[corev1.PodSpec](),
-		identities: newPart[metav1.ObjectMeta](), texts: newPart[string](), labels: newPart[map[string]string](),
+		identities: newPart[metav1.ObjectMeta](), texts: newPart[string](),
 		resources: newPart[corev1.ResourceList](), requirements: newPart[[]karpv1.NodeSelectorRequirementWithMinValues](),
 	}
 }
@@ -66,6 +65,14 @@ func (o *Objects) Transform(obj any) (any, error) {
 // text shares a text.
 func text[T ~string](o *Objects, t *T) {
 	*t = T(o.texts.share(string(*t), len(*t), string(*t)))
+}
+
+// condition shares the texts of a condition, which are the same for all objects that are in a state for the same reason.
+func condition[K, S ~string](o *Objects, kind *K, status *S, reason, message *string) {
+	text(o, kind)
+	text(o, status)
+	text(o, reason)
+	text(o, message)
 }
 
 // fit returns the list in memory of its length: decoding doubles the memory as it goes on.

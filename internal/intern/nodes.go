@@ -2,12 +2,11 @@ package intern
 
 import (
 	"crypto/sha256"
-	"maps"
-	"slices"
 	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 )
 
@@ -26,16 +25,13 @@ func (o *Objects) node(n *corev1.Node) {
 	}
 	for i := range s.Conditions {
 		c := &s.Conditions[i]
-		text(o, &c.Type)
-		text(o, &c.Status)
-		text(o, &c.Reason)
-		text(o, &c.Message)
+		condition(o, &c.Type, &c.Status, &c.Reason, &c.Message)
 	}
 }
 
 // claim shares what the NodeClaims of one launch have in common.
 func (o *Objects) claim(c *karpv1.NodeClaim) {
-	c.Labels, c.Annotations = o.all(c.Labels), o.words(c.Annotations)
+	c.Labels, c.Annotations = o.labels(c.Labels), o.words(c.Annotations)
 	c.Spec.Requirements = o.requirementList(c.Spec.Requirements)
 	c.Spec.Resources.Requests = o.resourceList(c.Spec.Resources.Requests)
 	s := &c.Status
@@ -43,10 +39,7 @@ func (o *Objects) claim(c *karpv1.NodeClaim) {
 	s.Conditions = fit(s.Conditions)
 	for i := range s.Conditions {
 		d := &s.Conditions[i]
-		text(o, &d.Type)
-		text(o, &d.Status)
-		text(o, &d.Reason)
-		text(o, &d.Message)
+		condition(o, &d.Type, &d.Status, &d.Reason, &d.Message)
 	}
 }
 
@@ -64,26 +57,22 @@ func (o *Objects) words(m map[string]string) map[string]string {
 	return out
 }
 
-// all shares the whole map.
-func (o *Objects) all(m map[string]string) map[string]string {
-	var b strings.Builder
-	for _, k := range slices.Sorted(maps.Keys(m)) {
-		field(&b, k)
-		field(&b, m[k])
-	}
-	return o.labels.share(digest(&b), b.Len(), m)
+// labels shares the whole map, which the NodeClaims of a launch have alike.
+func (o *Objects) labels(m map[string]string) map[string]string {
+	common := metav1.ObjectMeta{Labels: m}
+	o.identity(&common)
+	return common.Labels
 }
 
 func (o *Objects) resourceList(list corev1.ResourceList) corev1.ResourceList {
-	var b strings.Builder
-	for _, name := range slices.Sorted(maps.Keys(list)) {
-		quantity := list[name]
-		field(&b, string(name))
-		field(&b, quantity.String())
+	key, size, ok := o.key(&corev1.ResourceRequirements{Requests: list})
+	if !ok {
+		return list
 	}
-	return o.resources.share(digest(&b), b.Len(), list)
+	return o.resources.share(key, size, list)
 }
 
+// requirementList has a digest of its own: a requirement of Karpenter's has no protobuf.
 func (o *Objects) requirementList(list []karpv1.NodeSelectorRequirementWithMinValues) []karpv1.NodeSelectorRequirementWithMinValues {
 	var b strings.Builder
 	for _, r := range list {
@@ -99,7 +88,7 @@ func (o *Objects) requirementList(list []karpv1.NodeSelectorRequirementWithMinVa
 			field(&b, strconv.Itoa(*r.MinValues))
 		}
 	}
-	return o.requirements.share(digest(&b), b.Len(), list)
+	return o.requirements.share(sha256.Sum256([]byte(b.String())), b.Len(), list)
 }
 
 // field writes a text so that no two lists of texts are written alike.
@@ -108,5 +97,3 @@ func field(b *strings.Builder, text string) {
 	b.WriteByte(' ')
 	b.WriteString(text)
 }
-
-func digest(b *strings.Builder) [sha256.Size]byte { return sha256.Sum256([]byte(b.String())) }

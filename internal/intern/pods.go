@@ -21,15 +21,12 @@ func (o *Objects) pod(pod *corev1.Pod) {
 	o.podStatus(&pod.Status)
 }
 
-// podStatus shares the texts of a status. Those of a condition are the same for all pods that wait for the same reason.
+// podStatus shares the texts of a status.
 func (o *Objects) podStatus(s *corev1.PodStatus) {
 	s.Conditions = fit(s.Conditions)
 	for i := range s.Conditions {
 		c := &s.Conditions[i]
-		text(o, &c.Type)
-		text(o, &c.Status)
-		text(o, &c.Reason)
-		text(o, &c.Message)
+		condition(o, &c.Type, &c.Status, &c.Reason, &c.Message)
 	}
 	for _, containers := range [][]corev1.ContainerStatus{s.InitContainerStatuses, s.ContainerStatuses} {
 		for i := range containers {
