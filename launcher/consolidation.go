@@ -76,7 +76,7 @@ func (l *Launcher) consolidation(p parts) (*consolidate.Consolidator, error) {
 	}
 	return consolidate.New(consolidate.Config{
 		Client: l.manager.GetClient(), Pods: p.pods, Guard: p.leader, Asker: p.server, Mover: p.mover, Ledger: p.ledger, Metrics: p.voluntary,
-		Events: l.recorders.karpenter, Ours: p.beside.ours, Decided: p.decisions.Consolidated,
+		Events: l.recorders.karpenter, Ours: p.beside.ours, Decided: p.decisions.Consolidated, Before: p.decisions.Recorded,
 		Settings: consolidate.Settings{
 			Period: settings.ConsolidationPeriod.Duration, Payback: settings.ConsolidationPayback.Duration,
 			MinSaving: settings.ConsolidationMinSaving, NodeAge: settings.ConsolidationNodeAge.Duration,

@@ -116,13 +116,16 @@ type Config struct {
 	Metrics Metrics
 	// Events records Karpenter's Events.
 	Events announce.EventRecorder
+	// Before returns what was decided before this process led.
+	Before func(ctx context.Context) ([]view.Decision, error)
 	// Settings of the user.
 	Settings Settings
 	// Ours reports whether the launcher may terminate a claim: not if a running Karpenter manages it. Nil means that it may
 	// terminate all.
 	Ours func(claim *karpv1.NodeClaim) bool
-	// Decided is called with each move that begins: its NodeClaims, what it saves in USD per hour, and what is done with their pods. Nil calls nothing.
-	Decided func(claims []*karpv1.NodeClaim, saving float64, message string)
+	// Decided is called with each move that begins: its NodeClaims, what it saves in USD per hour, how many pods it evicts, and what is done with them. Nil
+	// calls nothing.
+	Decided func(claims []*karpv1.NodeClaim, saving float64, evictions int, message string)
 }
 
 // Consolidator removes and replaces nodes to reduce the cost of the cluster. It belongs to Run's goroutine.
@@ -141,8 +144,8 @@ type Consolidator struct {
 	recorded map[string]time.Time
 	// looks are when the nodes were last looked at.
 	looks calm.Looks
-	// calm are the evictions of moves that this process began.
-	calm calm.Evictions
+	// evicted are the evictions of moves that were begun, also by replicas that led before.
+	evicted calm.Memory
 	// unrest is since when pods come to nodes or leave them.
 	unrest calm.Unrest
 	// turn is how many nodes the next decision is asked about.
@@ -152,8 +155,8 @@ type Consolidator struct {
 // New returns a Consolidator; Run starts it.
 func New(c Config) (*Consolidator, error) {
 	parts := c.Client != nil && c.Pods != nil && c.Guard != nil && c.Asker != nil && c.Mover != nil
-	if !parts || c.Ledger == nil || c.Metrics == nil || c.Events == nil {
-		return nil, errors.New("consolidate: Client, Pods, Guard, Asker, Mover, Ledger, Metrics and Events are required")
+	if !parts || c.Ledger == nil || c.Metrics == nil || c.Events == nil || c.Before == nil {
+		return nil, errors.New("consolidate: Client, Pods, Guard, Asker, Mover, Ledger, Metrics, Events and Before are required")
 	}
 	if c.Settings.Period <= 0 || c.Settings.Payback <= 0 {
 		return nil, errors.New("consolidate: Settings.Period and Settings.Payback must be positive")
@@ -161,7 +164,7 @@ func New(c Config) (*Consolidator, error) {
 	if c.Ours == nil {
 		c.Ours = func(*karpv1.NodeClaim) bool { return true }
 	}
-	return &Consolidator{config: c, recorded: map[string]time.Time{}, calm: calm.Evictions{}, unrest: calm.Unrest{}}, nil
+	return &Consolidator{config: c, recorded: map[string]time.Time{}, evicted: calm.NewMemory(), unrest: calm.Unrest{}}, nil
 }
 
 // Run decides once per Period, or less often where looking at the fleet takes long, until ctx ends.
@@ -170,7 +173,7 @@ func (c *Consolidator) Run(ctx context.Context) error {
 		if _, cancel, leads := c.config.Guard.Context(ctx); leads {
 			cancel()
 		} else {
-			c.looks = nil
+			c.looks, c.evicted = nil, calm.NewMemory()
 			c.config.Metrics.Looked(0)
 		}
 		// A decision has no effects of its own. The mover carries out moves, under leadership.
@@ -197,6 +200,9 @@ const longest = time.Minute
 
 // once makes one decision, unless nothing has changed since the last one.
 func (c *Consolidator) once(ctx context.Context) error {
+	if err := c.evicted.Recall(func() ([]view.Decision, error) { return c.config.Before(ctx) }); err != nil {
+		return err
+	}
 	began := time.Now()
 	f, err := c.gather(ctx)
 	c.took = time.Since(began)
@@ -280,7 +286,7 @@ func (c *Consolidator) look(f *fleet, answer *api.ConsolidateAnswer, now time.Ti
 func (c *Consolidator) question(f *fleet) *api.Consolidate {
 	s := c.config.Settings
 	q := &api.Consolidate{Payback: s.Payback.Milliseconds(), MinSaving: s.MinSaving, SpotToSpot: s.SpotToSpot}
-	costs := c.calm.Costs(f.movable(), disruption.EvictionCost, time.Now())
+	costs := c.evicted.Costs(f.movable(), disruption.EvictionCost, time.Now())
 	for _, n := range f.nodes {
 		q.Nodes = append(q.Nodes, &api.FleetNode{
 			Name: n.node.Name, Policy: string(n.pool.Spec.Disruption.ConsolidationPolicy), Blocked: n.blocked, Soon: n.soon,
@@ -318,11 +324,14 @@ func (c *Consolidator) move(ctx context.Context, f *fleet, m *api.PlannedMove) o
 	switch {
 	case err == nil:
 		c.last = 0 // The cluster changes.
+		evictions := 0
 		for _, name := range m.GetNodeNames() {
-			c.calm.Count(f.byName[name].pool.Name, f.byName[name].movable(), time.Now())
+			n := f.byName[name]
+			c.evicted.Count(n.pool.Name, n.movable(), time.Now())
+			evictions += n.movable()
 		}
 		if c.config.Decided != nil {
-			c.config.Decided(move.Claims, m.GetSaving(), move.Message)
+			c.config.Decided(move.Claims, m.GetSaving(), evictions, move.Message)
 		}
 		return outcome{begun: true}
 	case errors.As(err, &refused):

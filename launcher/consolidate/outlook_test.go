@@ -27,7 +27,7 @@ func TestOutlook(t *testing.T) {
 		want    view.Consolidation
 	}{
 		"begun": {
-			answer: both(), decided: []string{"2 nodes, 0.3000 USD/h: " + message},
+			answer: both(), decided: []string{"2 nodes, 0.3000 USD/h, 2 evictions: " + message},
 			want: view.Consolidation{
 				Moves: []view.Move{{Nodes: []string{"a", "b"}, Replacements: []string{"m7g.large spot"}, Saving: 0.3, Evictions: 2, Begun: true}}, Stays: []view.Stay{},
 			},

@@ -154,7 +154,7 @@ func TestDecisionsSurviveARestart(t *testing.T) {
 		first.observe(o)
 	}
 	first.round(t.Context(), now)
-	first.Consolidated([]*karpv1.NodeClaim{b, a}, 0.25, "pods fit elsewhere")
+	first.Consolidated([]*karpv1.NodeClaim{b, a}, 0.25, 7, "pods fit elsewhere")
 	first.Refused(launched("c", now), "InsufficientCapacity", "EC2 has no capacity")
 	denied = errors.New("denied")
 	first.round(t.Context(), now)
@@ -172,6 +172,9 @@ func TestDecisionsSurviveARestart(t *testing.T) {
 		if got := p.texts(); got != want {
 			t.Errorf("%s has\n%s\nwant\n%s", name, got, want)
 		}
+	}
+	if list, err := second.Recorded(t.Context()); err != nil || len(list) != 5 || list[0].Evictions != 7 {
+		t.Errorf("recorded are %+v (%v), want seven evictions first", list, err)
 	}
 	standby.Refused(launched("d", now), "NodeDidNotJoin", "its kubelet")
 	standby.round(t.Context(), now)

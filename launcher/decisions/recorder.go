@@ -125,11 +125,19 @@ func (r *Recorder) Refused(claim *karpv1.NodeClaim, reason, message string) {
 	r.add(view.NewDecision(view.Refused, time.Now(), reason+": "+message, claim))
 }
 
-// Consolidated adds a move that has begun; claims has at least one.
-func (r *Recorder) Consolidated(claims []*karpv1.NodeClaim, saving float64, message string) {
+// Consolidated adds a move that has begun; claims has at least one. It saves so many USD per hour with so many evictions.
+func (r *Recorder) Consolidated(claims []*karpv1.NodeClaim, saving float64, evictions int, message string) {
 	d := view.NewDecision(view.Consolidated, time.Now(), message, claims...)
-	d.Saving = saving
+	d.Saving, d.Evictions = saving, evictions
 	r.add(d)
+}
+
+// Recorded returns what the ConfigMap has, as Read does: what a replica that led before has decided.
+func (r *Recorder) Recorded(ctx context.Context) ([]view.Decision, error) {
+	if r.config.Namespace == "" {
+		return nil, nil
+	}
+	return Read(ctx, r.config.Reader, r.config.Namespace, time.Now())
 }
 
 // List returns the decisions of the last 24 hours, the latest first.

@@ -39,6 +39,8 @@ type Decision struct {
 	Price float64 `json:"usdPerHour,omitempty"`
 	// Saving of a consolidation, in USD per hour.
 	Saving float64 `json:"savedUSDPerHour,omitempty"`
+	// Evictions that a consolidation makes.
+	Evictions int `json:"evictions,omitempty"`
 }
 
 // What is what a Decision was.

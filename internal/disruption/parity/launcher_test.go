@@ -25,6 +25,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/index"
 	"github.com/slipway-k8s/slipway/launcher/leadership/leadershiptest"
 	"github.com/slipway-k8s/slipway/launcher/reclaim"
+	"github.com/slipway-k8s/slipway/launcher/view"
 	"github.com/slipway-k8s/slipway/launcher/voluntary"
 	"github.com/slipway-k8s/slipway/plugin/consolidate"
 )
@@ -82,6 +83,7 @@ func (l *launched) run() {
 	must(err)
 	c, err := launcher.New(launcher.Config{
 		Client: l.api, Pods: index.ListPods(l.api), Guard: leadershiptest.Always{}, Asker: l, Mover: l, Ledger: l.ledger, Metrics: metrics, Events: events,
+		Before:   func(context.Context) ([]view.Decision, error) { return nil, nil },
 		Settings: launcher.Settings{
 			Period: time.Minute, Payback: 2 * time.Hour, MinSaving: 0.005,
 			DisruptBare: l.fleet.disruptBare,

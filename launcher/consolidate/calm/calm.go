@@ -1,14 +1,16 @@
 // Package calm keeps what consolidation remembers between its decisions: when each node was last looked at, and how many pods were evicted lately,
-// which makes the next eviction cost more. It is pure.
+// which makes the next eviction cost more. It is pure but for what Memory is given to read.
 package calm
 
 import (
 	"maps"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/slipway-k8s/slipway/internal/disruption"
+	"github.com/slipway-k8s/slipway/launcher/view"
 )
 
 // Looks are when nodes were last looked at, by their NodeClaims: decided about, or found to be kept by something. A node that was neither yet counts
@@ -31,6 +33,17 @@ func (l Looks) At(now time.Time, nodes map[types.UID]bool) (after Looks, oldest 
 
 // Evictions are those of consolidation, by NodePool.
 type Evictions map[string]disruption.Evictions
+
+// EvictionsOf returns the evictions of consolidations among decisions, in any order. Those of a move of several NodePools count for the first.
+func EvictionsOf(decisions []view.Decision) Evictions {
+	out := Evictions{}
+	for _, d := range slices.SortedFunc(slices.Values(decisions), func(a, b view.Decision) int { return a.At.Compare(b.At) }) {
+		if d.What == view.Consolidated {
+			out.Count(d.NodePool, d.Evictions, d.At)
+		}
+	}
+	return out
+}
 
 // Count adds n evictions from a NodePool's nodes.
 func (e Evictions) Count(pool string, n int, now time.Time) { e[pool] = e[pool].With(n, now) }

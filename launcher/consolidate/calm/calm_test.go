@@ -1,12 +1,14 @@
 package calm_test
 
 import (
+	"maps"
 	"testing"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/slipway-k8s/slipway/launcher/consolidate/calm"
+	"github.com/slipway-k8s/slipway/launcher/view"
 )
 
 // A node counts from when it was first seen, is young again once it was looked at, and is forgotten with its NodeClaim.
@@ -41,6 +43,22 @@ func TestEvictionCosts(t *testing.T) {
 	got := evictions.Costs(map[string]int{"web": 80, "batch": 5}, 0.01, now.Add(time.Hour))
 	if want := 0.01 * evictions["web"].Strain(80, now.Add(time.Hour)); want < 0.04 || got["web"] != want || got["batch"] != 0.01 || len(got) != 2 || len(evictions) != 1 {
 		t.Errorf("costs %v, want %v for web; %v", got, want, evictions)
+	}
+}
+
+// Decisions say what was evicted, in any order, and those that evict nothing do not count.
+func TestEvictionsOf(t *testing.T) {
+	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	want := calm.Evictions{}
+	want.Count("web", 45, now.Add(-time.Hour))
+	want.Count("web", 5, now)
+	got := calm.EvictionsOf([]view.Decision{
+		{At: now, What: view.Consolidated, NodePool: "web", Evictions: 5},
+		{At: now, What: view.Terminated, NodePool: "web", Evictions: 99},
+		{At: now.Add(-time.Hour), What: view.Consolidated, NodePool: "web", Evictions: 45},
+	})
+	if !maps.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
 	}
 }
 
