@@ -30,6 +30,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/leadership"
 	"github.com/slipway-k8s/slipway/launcher/nodeclass"
 	"github.com/slipway-k8s/slipway/launcher/nodepool"
+	"github.com/slipway-k8s/slipway/launcher/ownwrites"
 	"github.com/slipway-k8s/slipway/launcher/prefetch"
 	"github.com/slipway-k8s/slipway/launcher/reclaim"
 	"github.com/slipway-k8s/slipway/launcher/reject"
@@ -46,6 +47,7 @@ type parts struct {
 	binder *bind.Binder
 	// pods are those of the cache.
 	pods       index.Pods
+	claims     index.Claims
 	leader     *leadership.Leadership
 	terminator *terminate.Terminator
 	server     *server.Server
@@ -139,12 +141,12 @@ func (l *Launcher) parts() (p parts, err error) {
 	if p.peer, err = server.NewPeer(l.registerer); err != nil {
 		return p, err
 	}
-	p.pods = index.SharedPods(mgr.GetCache())
+	p.pods, p.claims = index.SharedPods(mgr.GetCache()), index.SharedClaims(mgr.GetCache(), ownwrites.Claims(mgr.GetClient()))
 	if p.binder, err = bind.NewBinder(mgr.GetClient(), l.recorders.slipway); err != nil {
 		return p, err
 	}
 	p.server, err = server.New(server.Config{
-		Socket: settings.Socket, Client: mgr.GetClient(), Pods: p.pods, Reader: mgr.GetAPIReader(), Cache: mgr.GetCache(), Offers: p.learned,
+		Socket: settings.Socket, Client: mgr.GetClient(), Pods: p.pods, Claims: p.claims, Reader: mgr.GetAPIReader(), Cache: mgr.GetCache(), Offers: p.learned,
 		Leader: p.leader, Launcher: p.launcher, Peer: p.peer, Bound: p.binder.Bound, JoinDeadline: settings.JoinDeadline.Duration, Manages: p.beside.manages, Own: p.beside.own, HandedOver: p.beside.handedOver, Gate: p.health.Gate,
 		Commitments: p.commitments.List, Overlay: l.ownLists().apply, Overlays: l.overlays != nil, Leaving: leavingSoon(mgr.GetClient(), settings.ExpiryWindow.Duration, late.inMove),
 	})
@@ -327,7 +329,7 @@ func (l *Launcher) termination(p parts) error {
 		needed = p.buffers.Needed
 	}
 	reclaimer, err := reclaim.New(reclaim.Config{
-		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Guard: p.leader, Asker: p.server, Ender: p.terminator,
+		Client: mgr.GetClient(), Pods: p.pods, Reader: mgr.GetAPIReader(), Guard: p.leader, Asker: p.server, Ender: p.terminator,
 		Events: l.recorders.karpenter, Ledger: p.ledger, Metrics: p.voluntary, Ours: p.beside.ours, Needed: needed,
 	})
 	if err != nil {

@@ -2,9 +2,7 @@ package index
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -63,19 +61,18 @@ const (
 
 // SharedPods reads pods from the store of their informer, and copies none: with tens of thousands of pods, the copies of one look at the cluster are
 // the launcher's largest garbage. Its methods return an error if the informer has no store.
-func SharedPods(informers cache.Informers) Pods { return &sharedPods{informers: informers} }
-
-// sharedPods is the store of the informer of pods.
-type sharedPods struct {
-	informers cache.Informers
-
-	mu sync.Mutex
-	// store has the indexes; nil before the first use.
-	store toolscache.Indexer
+func SharedPods(informers cache.Informers) Pods {
+	return sharedPods{&store{informers: informers, of: &corev1.Pod{}, indexers: toolscache.Indexers{
+		podsOnNode: ofPod(func(pod *corev1.Pod) string { return pod.Spec.NodeName }),
+		podsByUID:  ofPod(func(pod *corev1.Pod) string { return prefixOf(string(pod.UID)) }),
+	}}}
 }
 
+// sharedPods is the store of the informer of pods.
+type sharedPods struct{ *store }
+
 // On implements Pods.
-func (s *sharedPods) On(ctx context.Context, node string) ([]*corev1.Pod, error) {
+func (s sharedPods) On(ctx context.Context, node string) ([]*corev1.Pod, error) {
 	found, err := s.by(ctx, podsOnNode, node)
 	if err != nil {
 		return nil, fmt.Errorf("reading pods of Node %s: %w", node, err)
@@ -90,7 +87,7 @@ func (s *sharedPods) On(ctx context.Context, node string) ([]*corev1.Pod, error)
 }
 
 // Of implements Pods.
-func (s *sharedPods) Of(ctx context.Context, uid string) (*corev1.Pod, error) {
+func (s sharedPods) Of(ctx context.Context, uid string) (*corev1.Pod, error) {
 	found, err := s.by(ctx, podsByUID, prefixOf(uid))
 	if err != nil {
 		return nil, fmt.Errorf("looking for the pod of UID %s: %w", uid, err)
@@ -103,38 +100,12 @@ func (s *sharedPods) Of(ctx context.Context, uid string) (*corev1.Pod, error) {
 	return nil, nil
 }
 
-func (s *sharedPods) by(ctx context.Context, name, value string) ([]any, error) {
-	store, err := s.indexed(ctx)
+func (s sharedPods) by(ctx context.Context, name, value string) ([]any, error) {
+	indexed, err := s.indexed(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("indexing pods: %w", err)
 	}
-	return store.ByIndex(name, value)
-}
-
-// indexed returns the store once it has the indexes.
-func (s *sharedPods) indexed(ctx context.Context) (toolscache.Indexer, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.store != nil {
-		return s.store, nil
-	}
-	informer, err := s.informers.GetInformer(ctx, &corev1.Pod{})
-	if err != nil {
-		return nil, err
-	}
-	shared, ok := informer.(toolscache.SharedIndexInformer)
-	if !ok {
-		return nil, errors.New("the informer has no store")
-	}
-	err = shared.AddIndexers(toolscache.Indexers{
-		podsOnNode: ofPod(func(pod *corev1.Pod) string { return pod.Spec.NodeName }),
-		podsByUID:  ofPod(func(pod *corev1.Pod) string { return prefixOf(string(pod.UID)) }),
-	})
-	if err != nil {
-		return nil, err
-	}
-	s.store = shared.GetIndexer()
-	return s.store, nil
+	return indexed.ByIndex(name, value)
 }
 
 func ofPod(value func(pod *corev1.Pod) string) toolscache.IndexFunc {

@@ -104,17 +104,37 @@ func (c *Client) any() bool {
 // renew replaces an object by what was written of it later: by a copy, or by the same maps and slices for a caller that shares what it reads with
 // others and changes none of it.
 func (c *Client) renew(obj client.Object, share bool) {
+	if later := c.later(obj); later != nil {
+		copyInto(later, obj, share)
+	}
+}
+
+// later returns what was written of an object after its version; nil for nothing.
+func (c *Client) later(obj client.Object) client.Object {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	own, ok := c.written[obj.GetUID()]
 	if !ok {
-		return
+		return nil
 	}
 	if order, err := resourceversion.CompareResourceVersion(obj.GetResourceVersion(), own.object.GetResourceVersion()); err != nil || order >= 0 || time.Since(own.at) > kept {
 		delete(c.written, obj.GetUID())
-		return
+		return nil
 	}
-	copyInto(own.object, obj, share)
+	return own.object
+}
+
+// Claims returns a function that returns what a client wrote of a cached NodeClaim after its version, or the same: always the same for a client
+// that is none of this package. Both are shared and must not be changed.
+func Claims(c client.Client) func(cached *karpv1.NodeClaim) *karpv1.NodeClaim {
+	return func(cached *karpv1.NodeClaim) *karpv1.NodeClaim {
+		if own, ok := c.(*Client); ok {
+			if later, ok := own.later(cached).(*karpv1.NodeClaim); ok {
+				return later
+			}
+		}
+		return cached
+	}
 }
 
 // copyInto copies an object into another of its type.

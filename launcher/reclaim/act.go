@@ -15,6 +15,7 @@ import (
 	"github.com/slipway-k8s/slipway/internal/disruption"
 	"github.com/slipway-k8s/slipway/launcher/api"
 	"github.com/slipway-k8s/slipway/launcher/budget"
+	"github.com/slipway-k8s/slipway/launcher/index"
 	"github.com/slipway-k8s/slipway/launcher/voluntary"
 )
 
@@ -82,7 +83,7 @@ func (r *Reclaimer) free(ctx context.Context, v *view) (string, error) {
 	case busy:
 		return reason + " (the scheduler has something for the node)", nil
 	}
-	pods, err := podsOn(ctx, r.config.Reader, v.node.Name)
+	pods, err := index.ListPods(r.config.Reader).On(ctx, v.node.Name)
 	if err != nil {
 		return "", err
 	}

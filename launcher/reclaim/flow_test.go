@@ -79,7 +79,7 @@ func newFlow(t *testing.T) *flow {
 	}
 	ledger, counted := shared(t, f.api)
 	f.subject, err = reclaim.New(reclaim.Config{
-		Client: f.api, Reader: f.api, Guard: leadershiptest.Always{}, Asker: f, Ender: ender, Events: f, Ledger: ledger, Metrics: counted,
+		Client: f.api, Pods: index.ListPods(f.api), Reader: f.api, Guard: leadershiptest.Always{}, Asker: f, Ender: ender, Events: f, Ledger: ledger, Metrics: counted,
 	})
 	if err != nil {
 		t.Fatal(err)

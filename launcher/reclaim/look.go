@@ -13,7 +13,6 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/internal/disruption"
-	"github.com/slipway-k8s/slipway/launcher/index"
 	"github.com/slipway-k8s/slipway/launcher/terminate"
 )
 
@@ -36,7 +35,7 @@ func (r *Reclaimer) look(ctx context.Context, claim *karpv1.NodeClaim) (*view, e
 	case err != nil:
 		return nil, fmt.Errorf("getting Node %s of NodeClaim %s: %w", claim.Status.NodeName, claim.Name, err)
 	}
-	pods, err := podsOn(ctx, r.config.Client, v.node.Name)
+	pods, err := r.config.Pods.On(ctx, v.node.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -69,19 +68,6 @@ func facts(v *view, pods []*corev1.Pod, lastEvent, now time.Time) disruption.Emp
 		}
 	}
 	return f
-}
-
-// podsOn lists the pods of a node; they are shared with the cache, and not changed.
-func podsOn(ctx context.Context, reader client.Reader, node string) ([]*corev1.Pod, error) {
-	list := &corev1.PodList{}
-	if err := reader.List(ctx, list, client.MatchingFields{index.PodNodeName: node}, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("listing pods of Node %s: %w", node, err)
-	}
-	out := make([]*corev1.Pod, 0, len(list.Items))
-	for i := range list.Items {
-		out = append(out, &list.Items[i])
-	}
-	return out, nil
 }
 
 // saveStatus writes lastPodEventTime and Consolidatable if they changed. Until a node is initialized its status is written by package join,

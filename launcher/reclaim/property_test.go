@@ -198,7 +198,7 @@ func empties(t *testing.T, api client.WithWatch, seed uint64, leave answers) (ou
 	}
 	ledger, counted := shared(t, late)
 	subject, err := reclaim.New(reclaim.Config{
-		Client: late, Reader: api, Guard: leadershiptest.Always{}, Asker: m, Ender: ender, Events: f, Ledger: ledger, Metrics: counted,
+		Client: late, Pods: index.ListPods(late), Reader: api, Guard: leadershiptest.Always{}, Asker: m, Ender: ender, Events: f, Ledger: ledger, Metrics: counted,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -64,6 +64,8 @@ type Ender interface {
 type Config struct {
 	// Client reads from the cache, with the indexes of package index, and writes.
 	Client client.Client
+	// Pods reads pods from the cache.
+	Pods index.Pods
 	// Reader reads from the API server: the last check before a node terminates.
 	Reader client.Reader
 	// Guard allows effects only while this replica leads.
@@ -97,9 +99,9 @@ type Reclaimer struct {
 
 // New returns a Reclaimer; SetupWithManager starts it.
 func New(c Config) (*Reclaimer, error) {
-	missing := c.Client == nil || c.Reader == nil || c.Guard == nil || c.Asker == nil || c.Ender == nil
+	missing := c.Client == nil || c.Pods == nil || c.Reader == nil || c.Guard == nil || c.Asker == nil || c.Ender == nil
 	if missing || c.Events == nil || c.Ledger == nil || c.Metrics == nil {
-		return nil, errors.New("reclaim: Client, Reader, Guard, Asker, Ender, Events, Ledger and Metrics are required")
+		return nil, errors.New("reclaim: Client, Pods, Reader, Guard, Asker, Ender, Events, Ledger and Metrics are required")
 	}
 	if c.Ours == nil {
 		c.Ours = func(*karpv1.NodeClaim) bool { return true }

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/slipway-k8s/slipway/launcher/budget"
+	"github.com/slipway-k8s/slipway/launcher/index"
 	"github.com/slipway-k8s/slipway/launcher/leadership/leadershiptest"
 	"github.com/slipway-k8s/slipway/launcher/reclaim"
 	"github.com/slipway-k8s/slipway/launcher/terminate"
@@ -45,7 +46,7 @@ func TestSetupWithManager(t *testing.T) {
 	}
 	ledger, counted := shared(t, mgr.GetClient())
 	subject, err := reclaim.New(reclaim.Config{
-		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Guard: leadershiptest.Always{}, Asker: &flow{}, Ender: &terminate.Terminator{}, Events: record.NewFakeRecorder(1), Ledger: ledger, Metrics: counted,
+		Client: mgr.GetClient(), Pods: index.ListPods(mgr.GetClient()), Reader: mgr.GetAPIReader(), Guard: leadershiptest.Always{}, Asker: &flow{}, Ender: &terminate.Terminator{}, Events: record.NewFakeRecorder(1), Ledger: ledger, Metrics: counted,
 	})
 	if err != nil {
 		t.Fatal(err)

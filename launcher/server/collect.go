@@ -66,8 +66,8 @@ func (s *Server) collect(ctx context.Context, before memory) (sentState, memory,
 	}
 	l := &look{Server: s, before: before, after: memory{}, types: s.types.version()}
 	l.lists = s.types.get()
-	var claims karpv1.NodeClaimList
-	if err := s.config.Client.List(ctx, &claims, client.UnsafeDisableDeepCopy); err != nil {
+	claims, err := s.config.Claims.All(ctx)
+	if err != nil {
 		return sentState{}, nil, err
 	}
 	now := sentState{pools: map[string]*api.NodePool{}, types: map[string]*api.InstanceTypes{}, inFlight: map[string]*api.InFlightNode{}}
@@ -78,8 +78,8 @@ func (s *Server) collect(ctx context.Context, before memory) (sentState, memory,
 		}
 	}
 	byPool := map[string][]*karpv1.NodeClaim{}
-	for i := range claims.Items {
-		claim := estimated(&claims.Items[i], l.lists)
+	for _, claim := range claims {
+		claim = estimated(claim, l.lists)
 		pool := claim.Labels[karpv1.NodePoolLabelKey]
 		byPool[pool] = append(byPool[pool], claim)
 		if inFlight(claim) && (foreign[pool] == "" || record.InstanceTypes(claim) != nil) {

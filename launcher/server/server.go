@@ -67,6 +67,8 @@ type Config struct {
 	Client client.Client
 	// Pods of the cluster.
 	Pods index.Pods
+	// Claims of the cluster.
+	Claims index.Claims
 	// Reader reads from the API server.
 	Reader client.Reader
 	// Cache notifies of changes.
@@ -117,7 +119,7 @@ type Server struct {
 
 // New returns a Server that serves once Run is called.
 func New(c Config) (*Server, error) {
-	complete := c.Socket != "" && c.Client != nil && c.Pods != nil && c.Reader != nil && c.Cache != nil && c.Offers != nil && c.Leader != nil && c.Launcher != nil && c.Peer != nil
+	complete := c.Socket != "" && c.Client != nil && c.Pods != nil && c.Claims != nil && c.Reader != nil && c.Cache != nil && c.Offers != nil && c.Leader != nil && c.Launcher != nil && c.Peer != nil
 	if !complete || c.JoinDeadline <= 0 {
 		return nil, errors.New("server: Socket, Client, Pods, Reader, Cache, Offers, Leader, Launcher, Peer and JoinDeadline are required")
 	}

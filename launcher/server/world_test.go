@@ -96,8 +96,9 @@ func newWorldOver(tb testing.TB, through func(client.WithWatch) client.Client, t
 		tb.Fatal(err)
 	}
 	w.peer = peer
+	reads := through(w.api)
 	w.config = server.Config{
-		Socket: w.socket, Client: through(w.api), Pods: index.ListPods(w.api), Reader: reader{w}, Cache: w.cache, Offers: w.cloud, Leader: leader{w}, Launcher: launcher{w}, Peer: peer,
+		Socket: w.socket, Client: reads, Pods: index.ListPods(w.api), Claims: index.ListClaims(reads), Reader: reader{w}, Cache: w.cache, Offers: w.cloud, Leader: leader{w}, Launcher: launcher{w}, Peer: peer,
 		JoinDeadline: 5 * time.Minute, Leaving: func(context.Context) []string { return []string{"drifted"} },
 		Manages: func(*karpv1.NodePool) (bool, string) { return !w.foreign.Load(), "Karpenter lives" },
 		Commitments: func() []commitment.Commitment {

@@ -93,7 +93,7 @@ func (t *Terminator) claimsOfPod(ctx context.Context, o client.Object) []reconci
 // ending lists the selected claims that are being deleted; if the cache fails, the periodic check covers them.
 func (t *Terminator) ending(ctx context.Context, sel client.MatchingFields) []reconcile.Request {
 	list := &karpv1.NodeClaimList{}
-	if err := t.config.Client.List(ctx, list, sel); err != nil {
+	if err := t.config.Client.List(ctx, list, sel, client.UnsafeDisableDeepCopy); err != nil {
 		return nil
 	}
 	var out []reconcile.Request

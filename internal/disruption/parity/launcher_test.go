@@ -78,12 +78,12 @@ func (l *launched) run() {
 	must(err)
 	events := record.NewFakeRecorder(1000)
 	l.reclaimer, err = reclaim.New(reclaim.Config{
-		Client: l.api, Reader: l.api, Guard: leadershiptest.Always{}, Asker: l, Ender: l, Events: events, Ledger: l.ledger, Metrics: metrics,
+		Client: l.api, Pods: index.ListPods(l.api), Reader: l.api, Guard: leadershiptest.Always{}, Asker: l, Ender: l, Events: events, Ledger: l.ledger, Metrics: metrics,
 	})
 	must(err)
 	c, err := launcher.New(launcher.Config{
 		Client: l.api, Pods: index.ListPods(l.api), Guard: leadershiptest.Always{}, Asker: l, Mover: l, Ledger: l.ledger, Metrics: metrics, Events: events,
-		Before:   func(context.Context) ([]view.Decision, error) { return nil, nil },
+		Before: func(context.Context) ([]view.Decision, error) { return nil, nil },
 		Settings: launcher.Settings{
 			Period: time.Minute, Payback: 2 * time.Hour, MinSaving: 0.005,
 			DisruptBare: l.fleet.disruptBare,
