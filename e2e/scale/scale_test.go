@@ -72,15 +72,37 @@ func (w *world) scaleOut(pods int) calls.Stage {
 	}))
 }
 
-// rest does nothing for a while.
+// rest does nothing for a while, once everything about the stage before is written.
 func (w *world) rest(int) calls.Stage {
 	w.b.Helper()
+	w.written()
 	out := w.stage("rest", w.profiled("rest", func() {
 		end := time.Now().Add(argument[time.Duration]("rest"))
 		w.await("the rest to end", func(tally) bool { return time.Now().After(end) })
 	}))
 	out.Rest = true
 	return out
+}
+
+// written waits until both processes have written the Events of what they did: they send some tens of them a second.
+func (w *world) written() {
+	w.b.Helper()
+	const window, most = 10 * time.Second, 10
+	begun, since, before := time.Now(), time.Now(), 0
+	w.await("the last Events to be written", func(tally) bool {
+		if time.Since(since) < window {
+			return false
+		}
+		w.tail()
+		writes := 0
+		for _, who := range []string{calls.Launcher, calls.Scheduler} {
+			writes += w.counts.Writes(who) + w.counts.PodWrites(who)
+		}
+		ended := before > 0 && writes-before < most
+		since, before = time.Now(), writes
+		return ended
+	})
+	w.b.Logf("the last Events were written after %s", time.Since(begun).Round(time.Second))
 }
 
 // consolidation deletes two fifths of the pods and lets nodes be consolidated.

@@ -78,6 +78,12 @@ func New(observe Observe) (*Ledger, error) {
 func (l *Ledger) Reserve(ctx context.Context, reason karpv1.DisruptionReason, claims ...*karpv1.NodeClaim) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	// A hundred moves at once are offered again and again: the cluster is not looked at for each.
+	for _, c := range claims {
+		if l.held[c.UID] != "" {
+			return &RefusedError{Reason: reason, Taken: true, Why: fmt.Sprintf("NodeClaim %s is being disrupted already: %s", c.Name, l.held[c.UID])}
+		}
+	}
 	view, err := l.look(ctx)
 	if err != nil {
 		return err
@@ -92,10 +98,7 @@ func (l *Ledger) Reserve(ctx context.Context, reason karpv1.DisruptionReason, cl
 	}
 	wanted := map[types.UID]bool{}
 	for _, c := range claims {
-		switch node, ok := known[c.UID]; {
-		case l.held[c.UID] != "":
-			return &RefusedError{Reason: reason, Taken: true, Why: fmt.Sprintf("NodeClaim %s is being disrupted already: %s", c.Name, l.held[c.UID])}
-		case !ok || node.Deleting:
+		if node, ok := known[c.UID]; !ok || node.Deleting {
 			return &RefusedError{Reason: reason, Taken: true, Why: fmt.Sprintf("NodeClaim %s is being deleted already", c.Name)}
 		}
 		wanted[c.UID] = true

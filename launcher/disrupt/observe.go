@@ -95,7 +95,7 @@ func (e *Executor) observeNode(ctx context.Context, m *moving, i int, s *observa
 	f.Cordoned = terminate.Cordoned(node)
 	s.nodes = append(s.nodes, node)
 	pods := &corev1.PodList{}
-	if err := s.reader.List(ctx, pods, client.MatchingFields{index.PodNodeName: f.Name}); err != nil {
+	if err := s.reader.List(ctx, pods, client.MatchingFields{index.PodNodeName: f.Name}, client.UnsafeDisableDeepCopy); err != nil {
 		return f, fmt.Errorf("listing pods of node %s: %w", f.Name, err)
 	}
 	var on []*corev1.Pod
