@@ -19,6 +19,9 @@ type Rule struct {
 	Why func(Facts) string
 }
 
+// CodeTaint is the code of the rule for a pod that does not tolerate a taint of the node. It may be bound once the taint is gone.
+const CodeTaint = "TaintNotTolerated"
+
 // Rules returns the whole table. The first matching rule decides; the last one matches every pod. The rules that leave a pod to the
 // scheduler come first: no setting overrides them except Never, since what they prevent loses or breaks pods (R1 to R9 of
 // docs/node-lifecycle.md).
@@ -32,7 +35,7 @@ func Rules() []Rule {
 		{"UnboundVolume", Scheduler, about("volume claim %s is bound once the node's CSI driver is there", func(f Facts) string { return f.UnboundVolume })},
 		{"ExtendedResource", Scheduler, about("it asks for %s, which the node shows once its device plugin is there",
 			func(f Facts) string { return extended(f.Pod) })},
-		{"TaintNotTolerated", Scheduler, about("it does not tolerate %s", func(f Facts) string { return blocking(f.Pod, f.Taints) })},
+		{CodeTaint, Scheduler, about("it does not tolerate %s", func(f Facts) string { return blocking(f.Pod, f.Taints) })},
 		{"SwitchedOff", Scheduler, about("pre-binding is off for its NodePool: %s", func(f Facts) string { return f.SwitchedOff })},
 		{"BindAtLaunch", Launch, set(AtLaunch)},
 		{"BindAtReady", Ready, set(AtReady)},

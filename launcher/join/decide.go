@@ -2,6 +2,7 @@ package join
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -83,6 +84,8 @@ const (
 	leaseEvery = 20 * time.Second
 	// untaintAfter is when the startup taint is removed even without all answers to bindings.
 	untaintAfter = 2 * time.Second
+	// awaitedWithin is when the startup taint is removed even while pods await that another controller removes its taint.
+	awaitedWithin = time.Minute
 	// knownFor is how long an adopted pod's own scheduler must have been able to see the pod's node before it may use the node: its caches
 	// lag behind the API server by less.
 	knownFor = time.Second
@@ -248,9 +251,21 @@ func unknownFor(o Observed) time.Duration {
 	return longest
 }
 
-// taint decides whether the startup taint is removed. It is removed at Ready, once every due binding was answered, or two seconds later, and
-// once the schedulers of adopted pods have seen the pods' node. It is also removed if it blocks a DaemonSet that the node may be waiting
-// for.
+// awaited reports whether a promised pod is bound only once another controller removes its taint, such as that of the cloud controller manager. Were
+// the startup taint gone by then, both the launcher and the scheduler would bind the pod at that moment.
+func awaited(o Observed) bool {
+	if ephemeral(o.Node, true) == "" {
+		return false
+	}
+	return slices.ContainsFunc(o.Slots, func(s Slot) bool {
+		waits := s.Pod != nil && s.Pod.Spec.NodeName == "" && s.Pod.DeletionTimestamp.IsZero() && !o.Answered[s.Pod.UID]
+		return waits && bind.At(facts(o, s)).Code == bind.CodeTaint
+	})
+}
+
+// taint decides whether the startup taint is removed. It is removed at Ready, once every due binding was answered, or two seconds later, once
+// pods await no other controller, and once the schedulers of adopted pods have seen the pods' node. It is also removed if it blocks a
+// DaemonSet that the node may be waiting for.
 func (d *Decision) taint(o Observed, ready bool) {
 	if !hasTaint(o.Node, catalog.StartingTaintKey) {
 		return
@@ -265,6 +280,9 @@ func (d *Decision) taint(o Observed, ready bool) {
 		left := min(unknown, knownWithin-waited)
 		if len(d.Bind) > 0 {
 			left = max(left, untaintAfter-waited)
+		}
+		if awaited(o) {
+			left = max(left, awaitedWithin-waited)
 		}
 		d.Untaint = left <= 0
 		if !d.Untaint {

@@ -86,3 +86,39 @@ func TestNoRefusalBeforeReady(t *testing.T) {
 		t.Errorf("not bound: %+v", d)
 	}
 }
+
+// A pod is bound once the cloud controller manager has removed its taint. Were the startup taint removed before that, the scheduler would bind the
+// pod at the same moment: both tried it where the API server was slow, and the room of a pod that was refused went to others.
+func TestStartupTaintStaysWhilePodsAwaitAnother(t *testing.T) {
+	ready := corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionTrue}
+	tolerant, bound := host(corev1.ResourceCPU, "1"), host(corev1.ResourceCPU, "1")
+	tolerant.Pod.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
+	bound.Pod.Spec.NodeName = "n"
+	for name, c := range map[string]struct {
+		slots   []Slot
+		taint   string
+		waited  time.Duration
+		untaint bool
+		binds   int
+	}{
+		"the pod awaits it":                  {[]Slot{host(corev1.ResourceCPU, "1")}, uninitialized, 20 * time.Second, false, 0},
+		"it does not go":                     {[]Slot{host(corev1.ResourceCPU, "1")}, uninitialized, time.Minute, true, 0},
+		"it is gone":                         {[]Slot{host(corev1.ResourceCPU, "1")}, "", 20 * time.Second, true, 1},
+		"the pod tolerates it":               {[]Slot{tolerant}, uninitialized, 20 * time.Second, true, 1},
+		"the pod is bound":                   {[]Slot{bound}, uninitialized, 20 * time.Second, true, 0},
+		"no pod is promised":                 {nil, uninitialized, 20 * time.Second, true, 0},
+		"a taint that no controller removes": {[]Slot{host(corev1.ResourceCPU, "1")}, "example.com/for-others", 20 * time.Second, true, 0},
+	} {
+		o := booting(5*time.Minute, 4*time.Minute, ready)
+		o.Slots, o.ReadySince = c.slots, o.Now.Add(-c.waited)
+		if c.taint != "" {
+			o.Node.Spec.Taints = append(o.Node.Spec.Taints, corev1.Taint{Key: c.taint, Effect: corev1.TaintEffectNoSchedule})
+		}
+		d := Decide(o)
+		if d.Untaint != c.untaint || len(d.Bind) != c.binds || !d.Untaint && d.After > time.Minute-c.waited {
+			t.Errorf("%s: the startup taint goes: %t, %d pods are bound, next look after %s", name, d.Untaint, len(d.Bind), d.After)
+		}
+	}
+}
+
+const uninitialized = "node.cloudprovider.kubernetes.io/uninitialized"
