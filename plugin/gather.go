@@ -60,11 +60,15 @@ func (n *nodeLaunch) Reserve(context.Context, fwk.CycleState, *corev1.Pod, strin
 	return nil
 }
 
-// Unreserve hands a pod of a gang to the planner whose gang did not come together: nothing else tries the pod again, and the gang is planned
+// Unreserve keeps the room of a pod on the node that it is promised: the launcher may have bound it there, which the scheduler sees later, or it is
+// tried again. It hands a pod of a gang to the planner whose gang did not come together: nothing else tries the pod again, and the gang is planned
 // as a whole.
-func (n *nodeLaunch) Unreserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ string) {
+func (n *nodeLaunch) Unreserve(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod, nodeName string) {
 	var status *fwk.Status
 	defer n.guard.recovered(pointUnreserve, &status)
+	if p, promised := n.promises.Get(pod.UID); promised && p.NodeName == nodeName {
+		n.nominate(ctx, p.Pod, nodeName)
+	}
 	if plan.GangOf(pod).Size <= 1 {
 		return
 	}

@@ -94,6 +94,12 @@ func (h *hookSide) Collected(pod *corev1.Pod, verdict string) bool {
 // Preempts forgets the pod.
 func (h *hookSide) Preempts(uid types.UID) { h.collected.Remove(uid) }
 
+// Place returns the node that the pod is promised.
+func (h *hookSide) Place(uid types.UID) string {
+	promise, _ := h.promises.Get(uid)
+	return promise.NodeName
+}
+
 // Serves reports whether the profile is ours.
 func (h *hookSide) Serves(profile string) bool { return h.profiles.serves(profile) }
 

@@ -1,13 +1,17 @@
 package plugin_test
 
 import (
+	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/slipway-k8s/slipway/launcher/api"
 )
@@ -125,5 +129,37 @@ func TestBoundPodsKeepTheirRoomUntilTheyAreSeen(t *testing.T) {
 			}
 			h.eventually("its promise to end", func() bool { return h.metric("slipway_promised_pods", "") == float64(len(h.launcher.podNames())-1) })
 		})
+	}
+}
+
+// The launcher and the scheduler may bind a pod at the same moment. The one that the API server refuses must not give the pod's room to others before it
+// has seen where the pod is.
+func TestRefusedBindingKeepsTheRoom(t *testing.T) {
+	t.Parallel()
+	h := start(t, harnessOptions{objects: []runtime.Object{newNode("full", "100m", nil)}})
+	var refused atomic.Int32
+	h.client.PrependReactor("create", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		if create, ok := action.(clienttesting.CreateAction); ok && action.GetSubresource() == "binding" && create.GetObject().(*corev1.Binding).Name == "web-0" {
+			refused.Add(1)
+			return true, nil, apierrors.NewConflict(corev1.Resource("pods/binding"), "web-0", errors.New("it is already assigned to a node"))
+		}
+		return false, nil, nil
+	})
+	h.replicaSet("web", 1)
+	h.pod("web-0", ownedBy("web"))
+	h.eventually("a launch", func() bool { return len(h.launcher.podNames()) == 1 })
+	claim := h.launcher.claims()[0]
+	node := newNode("ip-"+claim.GetName(), "15890m", map[string]string{"karpenter.sh/nodepool": "default"}, starting())
+	h.createNode(node)
+	h.launcher.ready(claim.GetName(), node.Name)
+	node = node.DeepCopy()
+	node.Spec.Taints = nil
+	h.updateNode(node)
+	h.eventually("the scheduler to be refused", func() bool { return refused.Load() > 0 })
+	h.asks("other", 15600, nil)
+	h.eventually("another pod to have a node of its own", func() bool { return h.launcher.podNames()["other"] > 0 })
+	h.eventually("the scheduler to be refused again", func() bool { return refused.Load() > 2 })
+	if node := h.nodeOf("other"); node != "" {
+		t.Errorf("the other pod was bound to %s", node)
 	}
 }

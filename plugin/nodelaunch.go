@@ -10,6 +10,7 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/intake"
 	"github.com/slipway-k8s/slipway/plugin/plan"
 	"github.com/slipway-k8s/slipway/plugin/promise"
@@ -30,6 +31,8 @@ type nodeLaunchConfig struct {
 	hooked func() bool
 	// gathered returns how many pods of a gang have a node or are assumed on one, and the others that exist.
 	gathered func(gang string) (placed int, others []*corev1.Pod)
+	// nominate reserves the room of a pod on a node until the scheduler places it.
+	nominate func(ctx context.Context, pod catalog.PodRef, nodeName string)
 	// unseen reports whether pods fail before PostFilter: the hooks are off and the cluster has no node.
 	unseen func() bool
 }

@@ -95,6 +95,11 @@ func (p *Plugin) NodeLaunch(_ context.Context, obj runtime.Object, h fwk.Handle)
 			}
 			return 0, nil
 		},
+		nominate: func(ctx context.Context, pod catalog.PodRef, nodeName string) {
+			if c := p.core.Load(); c != nil {
+				c.queue.nominate(ctx, pod, nodeName)
+			}
+		},
 		unseen: func() bool {
 			c := p.core.Load()
 			return !*args.Hooks && c != nil && c.queue.objects.noNodes()

@@ -39,7 +39,7 @@ type served struct {
 	promised, collected, waiting       bool
 	drained, noNodes, tripped, repeats atomic.Int64
 	begin                              func()
-	panics, class                      string
+	panics, class, place               string
 }
 
 func (s *served) boom(hook string) {
@@ -66,12 +66,17 @@ func (s *served) Collected(*corev1.Pod, string) bool {
 	s.boom(hooks.FailureHandler)
 	return s.collected
 }
-func (s *served) Preempts(types.UID)  {}
-func (s *served) Serves(string) bool  { return true }
-func (s *served) Tripped(string, any) { s.tripped.Add(1) }
+func (s *served) Preempts(types.UID)     {}
+func (s *served) Place(types.UID) string { return s.place }
+func (s *served) Serves(string) bool     { return true }
+func (s *served) Tripped(string, any)    { s.tripped.Add(1) }
 
 // stock counts what is delegated.
-type stock struct{ next, schedule, fail int }
+type stock struct {
+	next, schedule, fail int
+	// nominated is what the last failure nominates.
+	nominated *fwk.NominatingInfo
+}
 
 func newScheduler(t *testing.T, pods ...*corev1.Pod) (*scheduler.Scheduler, *stock, framework.Framework) {
 	t.Helper()
@@ -101,8 +106,9 @@ func newScheduler(t *testing.T, pods ...*corev1.Pod) (*scheduler.Scheduler, *sto
 			s.schedule++
 			return scheduler.ScheduleResult{}, scheduler.ErrNoNodesAvailable
 		},
-		FailureHandler: func(context.Context, framework.Framework, *framework.QueuedPodInfo, *fwk.Status, *fwk.NominatingInfo, time.Time) {
+		FailureHandler: func(_ context.Context, _ framework.Framework, _ *framework.QueuedPodInfo, _ *fwk.Status, n *fwk.NominatingInfo, _ time.Time) {
 			s.fail++
+			s.nominated = n
 		},
 	}, s, fw
 }
@@ -143,6 +149,28 @@ func TestPromisedPodIsRejected(t *testing.T) {
 	sched.FailureHandler(t.Context(), fw, info, fwk.NewStatus(fwk.Unschedulable).WithError(err), nil, time.Now())
 	if delegated.fail != 0 || len(sched.SchedulingQueue.UnschedulablePods()) != 1 {
 		t.Errorf("delegated %d times, %d pods in the queue", delegated.fail, len(sched.SchedulingQueue.UnschedulablePods()))
+	}
+}
+
+// A promised pod whose binding fails keeps its room on its node, as the launcher may have bound it. One that fits no node has none.
+func TestRefusedBindingNominates(t *testing.T) {
+	clear := &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride}
+	for name, c := range map[string]struct {
+		place  string
+		status *fwk.Status
+		want   string
+	}{
+		"refused":           {"n", fwk.AsStatus(errors.New("it is already assigned to a node")), "n"},
+		"not promised":      {"", fwk.AsStatus(errors.New("it is already assigned to a node")), ""},
+		"it fits no longer": {"n", fwk.NewStatus(fwk.Unschedulable), ""},
+	} {
+		pod := st.MakePod().Name("a").UID("a").Obj()
+		sched, delegated, fw := newScheduler(t, pod)
+		install(t, sched, fw.SharedInformerFactory(), &served{place: c.place})
+		sched.FailureHandler(t.Context(), fw, popped(t, sched, pod), c.status, clear, time.Now())
+		if delegated.fail != 1 || delegated.nominated.Mode() != fwk.ModeOverride || delegated.nominated.NominatedNodeName != c.want {
+			t.Errorf("%s: delegated %d times, nominated %+v, want %q", name, delegated.fail, delegated.nominated, c.want)
+		}
 	}
 }
 

@@ -24,12 +24,26 @@ func (h *hooked) failureHandler() scheduler.FailureHandlerFn {
 			if h.handled(ctx, podInfo, status, nominating) {
 				done = true
 				metrics.PodUnschedulable(fw.ProfileName(), metrics.SinceInSeconds(start))
+			} else {
+				nominating = h.keepsRoom(podInfo.Pod, status, nominating)
 			}
 		})
 		if !done {
 			h.fail(ctx, fw, podInfo, status, nominating, start)
 		}
 	}
+}
+
+// keepsRoom returns the nomination of a pod whose cycle has ended. A promised pod whose binding failed keeps its room: the launcher may have bound it, which
+// the scheduler sees later, and others would be bound to that room.
+func (h *hooked) keepsRoom(pod *corev1.Pod, status *fwk.Status, nominating *fwk.NominatingInfo) *fwk.NominatingInfo {
+	if status.IsRejected() || !h.Plugin.Serves(pod.Spec.SchedulerName) {
+		return nominating
+	}
+	if node := h.Plugin.Place(pod.UID); node != "" {
+		return &fwk.NominatingInfo{NominatedNodeName: node, NominatingMode: fwk.ModeOverride}
+	}
+	return nominating
 }
 
 // handled requeues the pod if it is slipway's, and reports whether it was.

@@ -53,6 +53,8 @@ type Plugin interface {
 	Collected(pod *corev1.Pod, verdict string) bool
 	// Preempts records that a pod was nominated a node: no node is launched for it.
 	Preempts(uid types.UID)
+	// Place returns the node that the pod is promised, and that it may be bound to by others already; empty for none.
+	Place(uid types.UID) string
 	// Serves reports whether the profile of this name has slipway's plugin.
 	Serves(profile string) bool
 	// Tripped records that a hook was switched off, and what it panicked with.
