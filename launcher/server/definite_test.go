@@ -100,8 +100,8 @@ func TestDisplacedPodIsPromisedWhereItMoves(t *testing.T) {
 	}
 }
 
-// A NodeClaim whose node is initialized is not written for each pod that moves away: it says what the node was launched for.
-func TestInitializedClaimKeepsThePodsThatMove(t *testing.T) {
+// A pod is promised to one NodeClaim also where the node of the first is initialized: a move may be called off and come again, and both nodes stay.
+func TestMovedPodLeavesAnInitializedClaim(t *testing.T) {
 	on := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "pod-u1", UID: "u1"}, Spec: corev1.PodSpec{NodeName: "ip-1"}}
 	w := newWorld(t, append(ready("default", nil), on)...)
 	w.launch(&api.LaunchRequest{Claims: []*api.Claim{planned("default-1", "default", "u1")}, Purpose: api.Purpose_PURPOSE_PENDING_PODS})
@@ -113,7 +113,7 @@ func TestInitializedClaimKeepsThePodsThatMove(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.launch(&api.LaunchRequest{Claims: []*api.Claim{planned("default-2", "default", "u1")}, Purpose: api.Purpose_PURPOSE_MOVE})
-	w.wantPromises(map[string][]string{"default-1": {"u1"}, "default-2": {"u1"}})
+	w.wantPromises(map[string][]string{"default-1": nil, "default-2": {"u1"}})
 }
 
 var errReset = errors.New("read tcp: connection reset by peer")

@@ -17,7 +17,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
-	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
 	"github.com/slipway-k8s/slipway/launcher/api"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/index"
@@ -30,7 +29,7 @@ import (
 // with two promises costs a node.
 //
 // A pod that is bound by now keeps the promise that it was bound for, and is left out of the request; a claim for such pods only is refused
-// in over. A NodeClaim whose node is initialized keeps the pods that move from it: each move of a drift would write it.
+// in over.
 func (s *Server) moveOut(ctx context.Context, in *api.LaunchRequest, over []error) error {
 	leaving := map[string]sets.Set[string]{}
 	// Pods of terminating nodes are bound: to those nodes.
@@ -69,10 +68,7 @@ func (s *Server) leave(ctx context.Context, leaving map[string]sets.Set[string],
 		if err := s.config.Client.List(ctx, &list, client.MatchingFields{index.ClaimPromised: p.GetUid()}, client.UnsafeDisableDeepCopy); err != nil {
 			return nil, fmt.Errorf("listing the NodeClaims that promise room to pod %s/%s: %w", p.GetNamespace(), p.GetName(), err)
 		}
-		list.Items = slices.DeleteFunc(slices.Clone(list.Items), func(c karpv1.NodeClaim) bool {
-			kept := bound && conditions.ClaimIs(&c, karpv1.ConditionTypeInitialized) // Its promises are history: the pods are bound to its node.
-			return c.Name == to || kept || !c.DeletionTimestamp.IsZero()
-		})
+		list.Items = slices.DeleteFunc(slices.Clone(list.Items), func(c karpv1.NodeClaim) bool { return c.Name == to || !c.DeletionTimestamp.IsZero() })
 		if len(list.Items) > 0 && !bound {
 			pod := &corev1.Pod{}
 			err := s.config.Reader.Get(ctx, types.NamespacedName{Namespace: p.GetNamespace(), Name: p.GetName()}, pod)
