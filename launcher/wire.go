@@ -45,7 +45,7 @@ import (
 type parts struct {
 	late   *lateParts
 	binder *bind.Binder
-	// pods are those of the cache.
+	// pods and claims are those of the cache.
 	pods       index.Pods
 	claims     index.Claims
 	leader     *leadership.Leadership

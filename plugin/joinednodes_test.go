@@ -91,6 +91,27 @@ func TestReadyNodeTakesItsPods(t *testing.T) {
 	}
 }
 
+// joined creates pod web-0 and the Node, with so much CPU, that is launched for it, and has it take pods. bound says that the launcher has bound the pod,
+// which the scheduler has not seen.
+func (h *harness) joined(cpu string, bound bool) (*api.Claim, *corev1.Node) {
+	h.t.Helper()
+	h.replicaSet("web", 1)
+	h.pod("web-0", ownedBy("web"))
+	h.eventually("a launch", func() bool { return len(h.launcher.podNames()) == 1 })
+	claim := h.launcher.claims()[0]
+	node := newNode("ip-"+claim.GetName(), cpu, map[string]string{"karpenter.sh/nodepool": "default"}, starting())
+	h.createNode(node)
+	var pods []string
+	if bound {
+		pods = append(pods, claim.GetPods()[0].GetUid())
+	}
+	h.launcher.ready(claim.GetName(), node.Name, pods...)
+	node = node.DeepCopy()
+	node.Spec.Taints = nil
+	h.updateNode(node)
+	return claim, node
+}
+
 // The launcher binds pods before their node takes others. Where the scheduler sees that late, it neither tries them again nor gives their room to others.
 func TestBoundPodsKeepTheirRoomUntilTheyAreSeen(t *testing.T) {
 	t.Parallel()
@@ -98,16 +119,7 @@ func TestBoundPodsKeepTheirRoomUntilTheyAreSeen(t *testing.T) {
 		t.Run(fmt.Sprintf("initialized %t", initialized), func(t *testing.T) {
 			t.Parallel()
 			h := start(t, harnessOptions{objects: []runtime.Object{newNode("full", "100m", nil)}})
-			h.replicaSet("web", 1)
-			h.pod("web-0", ownedBy("web"))
-			h.eventually("a launch", func() bool { return len(h.launcher.podNames()) == 1 })
-			claim := h.launcher.claims()[0]
-			node := newNode("ip-"+claim.GetName(), "500m", map[string]string{"karpenter.sh/nodepool": "default"}, starting())
-			h.createNode(node)
-			h.launcher.ready(claim.GetName(), node.Name, claim.GetPods()[0].GetUid())
-			node = node.DeepCopy()
-			node.Spec.Taints = nil
-			h.updateNode(node)
+			claim, node := h.joined("500m", true)
 			if initialized {
 				h.launcher.end(claim.GetName(), node.Name, api.Outcome_OUTCOME_INITIALIZED)
 				h.pod("other", nil)
@@ -145,16 +157,7 @@ func TestRefusedBindingKeepsTheRoom(t *testing.T) {
 		}
 		return false, nil, nil
 	})
-	h.replicaSet("web", 1)
-	h.pod("web-0", ownedBy("web"))
-	h.eventually("a launch", func() bool { return len(h.launcher.podNames()) == 1 })
-	claim := h.launcher.claims()[0]
-	node := newNode("ip-"+claim.GetName(), "15890m", map[string]string{"karpenter.sh/nodepool": "default"}, starting())
-	h.createNode(node)
-	h.launcher.ready(claim.GetName(), node.Name)
-	node = node.DeepCopy()
-	node.Spec.Taints = nil
-	h.updateNode(node)
+	h.joined("15890m", false)
 	h.eventually("the scheduler to be refused", func() bool { return refused.Load() > 0 })
 	h.asks("other", 15600, nil)
 	h.eventually("another pod to have a node of its own", func() bool { return h.launcher.podNames()["other"] > 0 })

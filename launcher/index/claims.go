@@ -26,11 +26,7 @@ func (l listedClaims) All(ctx context.Context) ([]*karpv1.NodeClaim, error) {
 	if err := l.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing NodeClaims: %w", err)
 	}
-	out := make([]*karpv1.NodeClaim, len(list.Items))
-	for i := range list.Items {
-		out[i] = &list.Items[i]
-	}
-	return out, nil
+	return pointers(list.Items), nil
 }
 
 // SharedClaims reads NodeClaims from the store of their informer, and copies none. own returns what this process has written of a NodeClaim since, or
@@ -52,12 +48,9 @@ func (s sharedClaims) All(ctx context.Context) ([]*karpv1.NodeClaim, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading NodeClaims: %w", err)
 	}
-	found := have.List()
-	out := make([]*karpv1.NodeClaim, 0, len(found))
-	for _, obj := range found {
-		if claim, ok := obj.(*karpv1.NodeClaim); ok {
-			out = append(out, s.own(claim))
-		}
+	out := typed[*karpv1.NodeClaim](have.List())
+	for i, claim := range out {
+		out[i] = s.own(claim)
 	}
 	return out, nil
 }

@@ -29,11 +29,7 @@ func (l listedPods) On(ctx context.Context, node string) ([]*corev1.Pod, error) 
 	if err := l.List(ctx, list, client.MatchingFields{PodNodeName: node}, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing pods of Node %s: %w", node, err)
 	}
-	out := make([]*corev1.Pod, len(list.Items))
-	for i := range list.Items {
-		out[i] = &list.Items[i]
-	}
-	return out, nil
+	return pointers(list.Items), nil
 }
 
 // Of implements Pods.
@@ -77,13 +73,7 @@ func (s sharedPods) On(ctx context.Context, node string) ([]*corev1.Pod, error) 
 	if err != nil {
 		return nil, fmt.Errorf("reading pods of Node %s: %w", node, err)
 	}
-	out := make([]*corev1.Pod, 0, len(found))
-	for _, obj := range found {
-		if pod, ok := obj.(*corev1.Pod); ok {
-			out = append(out, pod)
-		}
-	}
-	return out, nil
+	return typed[*corev1.Pod](found), nil
 }
 
 // Of implements Pods.

@@ -43,3 +43,23 @@ func (s *store) indexed(ctx context.Context) (toolscache.Indexer, error) {
 	s.have = shared.GetIndexer()
 	return s.have, nil
 }
+
+// typed returns the objects of a store that are of a type: all of them in the store of its informer.
+func typed[T any](found []any) []T {
+	out := make([]T, 0, len(found))
+	for _, obj := range found {
+		if t, ok := obj.(T); ok {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+// pointers returns pointers to the items of a list.
+func pointers[T any](items []T) []*T {
+	out := make([]*T, len(items))
+	for i := range items {
+		out[i] = &items[i]
+	}
+	return out
+}

@@ -183,11 +183,16 @@ func patience(o Observed) time.Duration {
 	return o.Settings.EmptyDeadline
 }
 
+// unbound reports whether a promised pod is still to be bound.
+func unbound(o Observed, s Slot) bool {
+	return s.Pod != nil && s.Pod.Spec.NodeName == "" && s.Pod.DeletionTimestamp.IsZero() && !o.Answered[s.Pod.UID]
+}
+
 // bindings selects the pods that are due.
 func (d *Decision) bindings(o Observed, ready bool) {
 	onNode := o.OnNode
 	for _, s := range o.Slots {
-		if s.Pod == nil || s.Pod.Spec.NodeName != "" || !s.Pod.DeletionTimestamp.IsZero() || o.Answered[s.Pod.UID] {
+		if !unbound(o, s) {
 			continue
 		}
 		verdict := bind.At(facts(o, s))
@@ -258,8 +263,7 @@ func awaited(o Observed) bool {
 		return false
 	}
 	return slices.ContainsFunc(o.Slots, func(s Slot) bool {
-		waits := s.Pod != nil && s.Pod.Spec.NodeName == "" && s.Pod.DeletionTimestamp.IsZero() && !o.Answered[s.Pod.UID]
-		return waits && bind.At(facts(o, s)).Code == bind.CodeTaint
+		return unbound(o, s) && bind.At(facts(o, s)).Code == bind.CodeTaint
 	})
 }
 
