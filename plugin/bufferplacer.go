@@ -373,7 +373,12 @@ func (p *provisioner) bufferRank() func(string) int {
 	}
 }
 
-// allOn returns the pods that either of the two functions has on a node.
-func allOn(a, b func(claim, node string) []*corev1.Pod) func(claim, node string) []*corev1.Pod {
-	return func(claim, node string) []*corev1.Pod { return append(a(claim, node), b(claim, node)...) }
+// allOn returns the pods that any of the functions has on a node.
+func allOn(on ...func(claim, node string) []*corev1.Pod) func(claim, node string) []*corev1.Pod {
+	return func(claim, node string) (out []*corev1.Pod) {
+		for _, of := range on {
+			out = append(out, of(claim, node)...)
+		}
+		return out
+	}
 }

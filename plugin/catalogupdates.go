@@ -105,14 +105,14 @@ func (c *catalogUpdates) apply(ctx context.Context, u link.Update, now time.Time
 		c.status.Beside(slices.ContainsFunc(slices.Collect(maps.Values(u.State.NodePools)), func(p catalog.NodePool) bool { return p.HandedOver }))
 	}
 	if u.Full {
-		c.resync(ctx, u, now)
+		c.resync(u, now)
 	} else {
 		for _, name := range u.Changed {
 			was, is := before.InFlight[name], u.State.InFlight[name]
 			if was.Phase < catalog.PhaseLaunched && is.Phase >= catalog.PhaseLaunched {
 				c.view.Launched(is)
 			}
-			c.onInFlight(ctx, was, is, now)
+			c.onInFlight(was, is, now)
 		}
 	}
 	for _, e := range u.Ended {
@@ -132,13 +132,13 @@ func (c *catalogUpdates) apply(ctx context.Context, u link.Update, now time.Time
 
 // resync starts from a full state: promises are as it reports. Those that were made after the stream was opened may be missing in
 // it. They have to show soon, as any.
-func (c *catalogUpdates) resync(ctx context.Context, u link.Update, now time.Time) {
+func (c *catalogUpdates) resync(u link.Update, now time.Time) {
 	c.view.Resync(u.Opened)
 	c.settle(u.State, now)
 	known := func(name string) bool { return c.view.Knows(name) || c.unanswered.claims[name] }
 	c.metrics.release("unknown", c.promises.ReleaseUnknown(known, u.Opened), c.promises)
 	for _, name := range u.Changed {
-		c.onInFlight(ctx, catalog.InFlightNode{}, u.State.InFlight[name], now)
+		c.onInFlight(catalog.InFlightNode{}, u.State.InFlight[name], now)
 	}
 	if c.view.Synced() {
 		c.begins.restore()
@@ -173,7 +173,7 @@ func (c *catalogUpdates) settle(state catalog.State, now time.Time) {
 
 // onInFlight applies an in-flight node that is new or changed. Pods that it newly lists are promised to it: another leader has put
 // them there, or this one before it restarted.
-func (c *catalogUpdates) onInFlight(ctx context.Context, before, after catalog.InFlightNode, now time.Time) {
+func (c *catalogUpdates) onInFlight(before, after catalog.InFlightNode, now time.Time) {
 	listed := make(map[string]bool, len(before.Pods))
 	for _, ref := range before.Pods {
 		listed[ref.UID] = true
@@ -203,20 +203,8 @@ func (c *catalogUpdates) onInFlight(ctx context.Context, before, after catalog.I
 		c.promises.SetNode(after.NodeClaim, after.NodeName)
 	}
 	c.promises.PreBound(after.NodeClaim, after.Bound)
-	if after.Phase >= catalog.PhaseRegistered && (before.Phase < catalog.PhaseRegistered || len(after.Pods) != len(before.Pods)) {
-		c.nominateAll(ctx, after)
-	}
 	c.view.Shown(after)
 	c.metrics.promises.Set(float64(c.promises.Len()))
-}
-
-// nominateAll keeps the room of the promised pods from before others may use the node: in the scheduler's memory, against pods of
-// lower or equal priority, until the scheduler has seen that they are bound. The launcher binds most of them before it removes the
-// node's taint, but the scheduler may see the taint go first.
-func (c *catalogUpdates) nominateAll(ctx context.Context, n catalog.InFlightNode) {
-	for _, held := range c.promises.OfClaim(n.NodeClaim) {
-		c.queue.nominate(ctx, held.Pod, n.NodeName)
-	}
 }
 
 // onEnded applies how an in-flight node ended. Pods of one that failed are released at once and come back through the queue, to be

@@ -45,8 +45,9 @@ const (
 
 // consolidatorConfig is what a consolidator needs. All fields are required.
 type consolidatorConfig struct {
-	queue *queue
-	needs *needs
+	queue  *queue
+	coming *comingPods
+	needs  *needs
 	// planning makes and verifies the plans.
 	planning *provision.Provisioner
 	// askAtMost bounds the planning of one question, but for what its pods add.
@@ -290,7 +291,7 @@ func (a *asker) ask(ctx context.Context, gone, avoid []string) (consolidate.Answ
 	}
 	onNone(req.Classes)
 	req.Now = time.Now()
-	req.Cluster.Snapshot, req.Cluster.Going, req.Cluster.Kept = a.snapshot.Snapshot, setOf(gone), allOn(a.reserved.On, a.buffers.On)
+	req.Cluster.Snapshot, req.Cluster.Going, req.Cluster.Kept = a.snapshot.Snapshot, setOf(gone), allOn(a.reserved.On, a.buffers.On, a.coming.on(req.Now))
 	req.Cluster.Room = func(name string) bool { return !a.terminating[name] && !slices.Contains(avoid, name) }
 	within, cancel := context.WithTimeout(ctx, a.askAtMost+time.Duration(len(entries))*askPerPod)
 	defer cancel()

@@ -74,9 +74,12 @@ func newCore(ctx context.Context, c coreConfig) (*core, error) {
 		objects: c.objects, profiles: served,
 	}
 	status := podstatus.New(podstatus.Config{Client: s.Client, Pods: c.objects.pods, Recorder: s.Recorder, Karpenter: cmp.Or(s.Karpenter, s.Recorder), Adopts: served.adopts})
-	consolidator := newConsolidator(consolidatorConfig{queue: q, needs: needs, planning: beside, askAtMost: c.args.PlanTimeout.Duration / askShare, link: to, metrics: c.metrics})
+	coming := &comingPods{queue: q, promises: c.promises}
+	consolidator := newConsolidator(consolidatorConfig{
+		queue: q, coming: coming, needs: needs, planning: beside, askAtMost: c.args.PlanTimeout.Duration / askShare, link: to, metrics: c.metrics,
+	})
 	parts := plannerParts{
-		coreConfig: c, queue: q, link: to, planning: planning, needs: needs, status: status, consolidator: consolidator,
+		coreConfig: c, queue: q, coming: coming, link: to, planning: planning, needs: needs, status: status, consolidator: consolidator,
 		view: catalogview.New(), unplaced: pending.New(), snapshot: q.newSnapshot(), buffers: buffers.NewTable(),
 		times: waking.NewTimes(), growth: &growth{objects: c.objects, off: !*c.args.ExpectGrowth},
 	}
@@ -119,6 +122,7 @@ func (c *core) run(ctx context.Context) {
 type plannerParts struct {
 	coreConfig
 	queue        *queue
+	coming       *comingPods
 	link         *link.Link
 	planning     *provision.Provisioner
 	needs        *needs
@@ -185,6 +189,7 @@ func (p *plannerParts) provisioner(updates *catalogUpdates, adopter *adopter) *p
 			metrics: p.metrics, withClaims: !*p.args.IgnoreDRARequests,
 		},
 		queue: p.queue, snapshot: p.snapshot, needs: p.needs, view: p.view, promises: p.promises, reserved: p.reserved, buffers: p.buffers,
+		coming:   p.coming,
 		unplaced: p.unplaced, planning: p.planning, status: p.status, guard: p.guard, timeout: p.args.PlanTimeout.Duration,
 		times: p.times, waitingCost: float64(*p.args.WaitingCost), growth: p.growth,
 		sender: &launchSender{launchSenderConfig: launchSenderConfig{

@@ -90,7 +90,8 @@ func (c *consolidator) keepExpected(ctx context.Context, d decision) error {
 	if err != nil {
 		return err
 	}
-	req.Now, req.Cluster.Snapshot, req.Cluster.Kept = time.Now(), c.snapshot.Snapshot, allOn(d.reserved.On, d.buffers.On)
+	req.Now = time.Now()
+	req.Cluster.Snapshot, req.Cluster.Kept = c.snapshot.Snapshot, allOn(d.reserved.On, d.buffers.On, c.coming.on(req.Now))
 	going := setOf(d.question.GetConsolidate().GetAvoid())
 	req.Cluster.Room = func(name string) bool {
 		info, err := c.snapshot.Get(name)

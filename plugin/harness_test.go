@@ -261,6 +261,14 @@ func newNode(name, cpu string, labels map[string]string, taints ...corev1.Taint)
 	}
 }
 
+// ownedNode is a node of the launcher's, as it is before its startup taint goes: its NodeClaim owns it.
+func ownedNode(name, cpu, claim string, taints ...corev1.Taint) *corev1.Node {
+	n := newNode(name, cpu, map[string]string{"karpenter.sh/nodepool": "default"}, taints...)
+	n.OwnerReferences = []metav1.OwnerReference{{APIVersion: "karpenter.sh/v1", Kind: "NodeClaim", Name: claim, UID: types.UID("uid-" + claim)}}
+	n.Status.Conditions[0].LastTransitionTime = metav1.Now()
+	return n
+}
+
 // eventually waits for a fact.
 func (h *harness) eventually(what string, fact func() bool) {
 	h.t.Helper()

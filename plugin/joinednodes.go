@@ -47,7 +47,7 @@ func (c *catalogUpdates) releaseInitialized(ctx context.Context, now time.Time) 
 	c.snapshot.refresh(ctx)
 	for _, n := range c.view.Settled(now, c.snapshot.started) {
 		for _, held := range c.promises.OfClaim(n.NodeClaim) {
-			if held.Pod.SchedulerOnly != "" {
+			if !held.PreBound {
 				c.queue.nominate(ctx, held.Pod, n.Name)
 			}
 		}

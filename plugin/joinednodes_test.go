@@ -99,7 +99,7 @@ func (h *harness) joined(cpu string, bound bool) (*api.Claim, *corev1.Node) {
 	h.pod("web-0", ownedBy("web"))
 	h.eventually("a launch", func() bool { return len(h.launcher.podNames()) == 1 })
 	claim := h.launcher.claims()[0]
-	node := newNode("ip-"+claim.GetName(), cpu, map[string]string{"karpenter.sh/nodepool": "default"}, starting())
+	node := ownedNode("ip-"+claim.GetName(), cpu, claim.GetName(), starting())
 	h.createNode(node)
 	var pods []string
 	if bound {
@@ -124,6 +124,9 @@ func TestBoundPodsKeepTheirRoomUntilTheyAreSeen(t *testing.T) {
 				h.launcher.end(claim.GetName(), node.Name, api.Outcome_OUTCOME_INITIALIZED)
 				h.pod("other", nil)
 				h.eventually("another pod to have a node of its own", func() bool { return h.launcher.podNames()["other"] > 0 })
+				if n := h.metric("slipway_planned_pods_total", "existing"); n != 0 {
+					t.Errorf("the other pod was planned %v times to go where the first is", n)
+				}
 			}
 			for end := time.Now().Add(2 * time.Second); h.bound() == 0 && time.Now().Before(end); {
 				time.Sleep(10 * time.Millisecond)
@@ -164,5 +167,19 @@ func TestRefusedBindingKeepsTheRoom(t *testing.T) {
 	h.eventually("the scheduler to be refused again", func() bool { return refused.Load() > 2 })
 	if node := h.nodeOf("other"); node != "" {
 		t.Errorf("the other pod was bound to %s", node)
+	}
+}
+
+// Where the scheduler keeps pods off a node that has just joined, and plans see room there, a pod is planned to go there twice at most: then it gets a node.
+func TestPlansEndWhereTheSchedulerDisagrees(t *testing.T) {
+	t.Parallel()
+	h := start(t, harnessOptions{objects: []runtime.Object{newNode("full", "100m", nil), agent()}})
+	claim, node := h.joined("1", false)
+	h.launcher.end(claim.GetName(), node.Name, api.Outcome_OUTCOME_INITIALIZED)
+	h.eventually("the pod to be bound", func() bool { return h.nodeOf("web-0") != "" })
+	h.asks("other", 300, nil)
+	h.eventually("another pod to have a node of its own", func() bool { return h.launcher.podNames()["other"] > 0 })
+	if n := h.metric("slipway_planned_pods_total", "existing"); n == 0 || n > 2 {
+		t.Errorf("the pod was planned %v times to take the room that is kept for a DaemonSet's pod, want 1 or 2", n)
 	}
 }

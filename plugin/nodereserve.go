@@ -13,7 +13,6 @@ import (
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
-	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 	"k8s.io/kubernetes/pkg/controller/daemon"
 
 	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
@@ -198,9 +197,9 @@ func (n *nodeReserve) keptOn(ctx context.Context, pod *corev1.Pod, info fwk.Node
 		until, young := reservedUntil(node, now)
 		if kept.lapses = until; young {
 			kept.daemons = n.missing(klog.FromContext(ctx), node, info)
-			if kept.promised = n.promised(pod, info, now); len(kept.promised) > 0 {
-				kept.lapses = now.Add(promisedAgain)
-			}
+		}
+		if kept.promised = n.promised(pod, info, now); len(kept.promised) > 0 {
+			kept.lapses = now.Add(promisedAgain)
 		}
 	}
 	board := n.reserved.Board()
@@ -251,8 +250,7 @@ func (n *nodeReserve) promised(pod *corev1.Pod, info fwk.NodeInfo, now time.Time
 	var out []reservations.Need
 	for _, held := range n.promises.Coming(node.OwnerReferences[i].Name, now) {
 		other := n.objects.pod(held.Pod)
-		if other == nil || other.UID == pod.UID || other.DeletionTimestamp != nil || podutil.IsPodTerminal(other) ||
-			other.Spec.NodeName != "" && other.Spec.NodeName != node.Name {
+		if !comes(other, node.Name) || other.UID == pod.UID {
 			continue
 		}
 		if slices.ContainsFunc(info.GetPods(), func(p fwk.PodInfo) bool { return p.GetPod().UID == other.UID }) {

@@ -41,6 +41,7 @@ type provisioner struct {
 	needs      *needs
 	view       *catalogview.View
 	promises   *promise.Table
+	coming     *comingPods
 	reserved   *reservations.Table
 	buffers    *buffers.Table
 	unplaced   *pending.Pods
@@ -144,10 +145,11 @@ func (p *provisioner) provision(ctx context.Context, entries []intake.Entry, of 
 		return provision.Result{}, &surroundingsError{err}
 	}
 	req.Now, req.Replaces = now, of.terminating
-	req.Cluster.Snapshot, req.Cluster.Going, req.Cluster.Kept = p.snapshot.Snapshot, setOf(of.terminating), allOn(p.reserved.On, p.buffers.Reserved(of.takes))
+	spare := p.buffers.Reserved(of.takes)
 	if of.keepsBuffers() {
-		req.Cluster.Kept = allOn(p.reserved.On, p.buffers.On)
+		spare = p.buffers.On
 	}
+	req.Cluster.Snapshot, req.Cluster.Going, req.Cluster.Kept = p.snapshot.Snapshot, setOf(of.terminating), allOn(p.reserved.On, spare, p.coming.on(now))
 	if of.kind == api.Purpose_PURPOSE_BUFFER {
 		req.Cluster.Rank = p.bufferRank()
 	}

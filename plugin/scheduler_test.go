@@ -182,7 +182,7 @@ func TestPromisesOutliveTheScheduler(t *testing.T) {
 func TestRoomOfPromisedPodsIsKept(t *testing.T) {
 	t.Parallel()
 	h := start(t, harnessOptions{
-		objects: []runtime.Object{newPod("promised", "500m", "512Mi"), newNode("ip-1", "600m", nil, starting())},
+		objects: []runtime.Object{newPod("promised", "500m", "512Mi"), ownedNode("ip-1", "600m", "default-1", starting())},
 		prepare: func(l *testLauncher) {
 			l.inFlight["default-1"] = &api.InFlightNode{
 				NodeClaim: "default-1", NodeName: "ip-1", NodePool: "default", Phase: api.Phase_PHASE_REGISTERED,
@@ -191,8 +191,8 @@ func TestRoomOfPromisedPodsIsKept(t *testing.T) {
 			}
 		},
 	})
-	h.eventually("the room to be kept", func() bool { return len(h.sched.SchedulingQueue.NominatedPodsForNode("ip-1")) == 1 })
-	h.updateNode(newNode("ip-1", "600m", nil))
+	h.eventually("the promise", func() bool { return h.metric("slipway_promised_pods", "") == 1 })
+	h.updateNode(ownedNode("ip-1", "600m", "default-1"))
 	h.eventually("the taint to be gone", func() bool { return !h.tainted("ip-1") })
 	h.pod("other", nil)
 	h.eventually("a node for the other pod", func() bool { return h.launcher.podNames()["other"] == 1 })
@@ -205,14 +205,8 @@ func TestRoomOfPromisedPodsIsKept(t *testing.T) {
 // taint is gone: the room of those that are promised the node is theirs all the same.
 func TestRoomOfPromisedPodsIsKeptBeforeTheLauncherTells(t *testing.T) {
 	t.Parallel()
-	node := func(taints ...corev1.Taint) *corev1.Node {
-		n := newNode("ip-1", "600m", map[string]string{"karpenter.sh/nodepool": "default"}, taints...)
-		n.OwnerReferences = []metav1.OwnerReference{{APIVersion: "karpenter.sh/v1", Kind: "NodeClaim", Name: "default-1", UID: "uid-default-1"}}
-		n.Status.Conditions[0].LastTransitionTime = metav1.Now()
-		return n
-	}
 	h := start(t, harnessOptions{
-		objects: []runtime.Object{newPod("promised", "500m", "512Mi"), node(starting())},
+		objects: []runtime.Object{newPod("promised", "500m", "512Mi"), ownedNode("ip-1", "600m", "default-1", starting())},
 		prepare: func(l *testLauncher) {
 			l.inFlight["default-1"] = &api.InFlightNode{
 				NodeClaim: "default-1", NodePool: "default", Phase: api.Phase_PHASE_LAUNCHED,
@@ -222,7 +216,7 @@ func TestRoomOfPromisedPodsIsKeptBeforeTheLauncherTells(t *testing.T) {
 		},
 	})
 	h.eventually("the promise", func() bool { return h.metric("slipway_promised_pods", "") == 1 })
-	h.updateNode(node())
+	h.updateNode(ownedNode("ip-1", "600m", "default-1"))
 	h.eventually("the taint to be gone", func() bool { return !h.tainted("ip-1") })
 	h.pod("other", nil)
 	h.eventually("a node for the other pod", func() bool { return h.launcher.podNames()["other"] == 1 || h.bound() > 0 })

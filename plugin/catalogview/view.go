@@ -41,8 +41,8 @@ type View struct {
 	pools map[string]poolHistory
 	// offerings are those of launches that failed for lack of capacity.
 	offerings failedOfferings
-	// settled is when initialized nodes came into the scheduler's cache, by name, for a while.
-	settled map[string]time.Time
+	// settled are initialized nodes that came into the scheduler's cache lately, by name.
+	settled map[string]settledNode
 }
 
 type sentClaim struct {
@@ -54,6 +54,14 @@ type sentClaim struct {
 type settlingNode struct {
 	node  catalog.InFlightNode
 	until time.Time
+}
+
+// settledNode is an initialized node that the scheduler's cache has.
+type settledNode struct {
+	// at is since when the cache has it.
+	at time.Time
+	// placed are the pods that were planned to go there, by UID.
+	placed map[string]bool
 }
 
 // poolHistory counts a NodePool's failed launches since the last one that succeeded. Launches that lacked capacity count against
@@ -83,7 +91,7 @@ type Node struct {
 func New() *View {
 	return &View{
 		sent: map[string]sentClaim{}, settling: map[string]settlingNode{}, ready: map[string]readyNode{}, pools: map[string]poolHistory{},
-		offerings: newFailedOfferings(), settled: map[string]time.Time{},
+		offerings: newFailedOfferings(), settled: map[string]settledNode{},
 	}
 }
 
@@ -162,7 +170,7 @@ func (v *View) Settled(now time.Time, sees func(nodeName string) bool) []Node {
 			continue
 		}
 		delete(v.settling, name)
-		v.settled[s.node.NodeName] = now
+		v.settled[s.node.NodeName] = settledNode{at: now, placed: map[string]bool{}}
 		out = append(out, Node{NodeClaim: name, Name: s.node.NodeName})
 	}
 	return out
@@ -201,8 +209,23 @@ func (v *View) OnProbation(now time.Time) int { return v.offerings.onProbation(n
 
 // Young reports whether the node has joined so recently that waiting pods may not have been tried on it.
 func (v *View) Young(nodeName string, now time.Time) bool {
-	at, ok := v.settled[nodeName]
-	return ok && now.Sub(at) < settleWithin
+	s, ok := v.settled[nodeName]
+	return ok && now.Sub(s.at) < settleWithin
+}
+
+// Placed records that pods were planned to go to the node. One that comes back for the second time was tried there: the scheduler keeps pods off the node
+// for a reason that plans do not see, and the node is young no more.
+func (v *View) Placed(nodeName string, uids ...string) {
+	s, ok := v.settled[nodeName]
+	for _, uid := range uids {
+		if ok && s.placed[uid] {
+			delete(v.settled, nodeName)
+			return
+		}
+		if ok {
+			s.placed[uid] = true
+		}
+	}
 }
 
 // Forget drops what is out of date: nodes that are not young any more, and failures that do not count any more.

@@ -51,6 +51,32 @@ func (t *Table) Coming(nodeClaim string, now time.Time) []Promise {
 	return out
 }
 
+// ComingByNode returns the promises by the name of their Node, where it is known, as Coming does for one NodeClaim.
+func (t *Table) ComingByNode(now time.Time) map[string][]Promise {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	out := map[string][]Promise{}
+	add := func(p Promise) {
+		if p.NodeName != "" {
+			out[p.NodeName] = append(out[p.NodeName], p)
+		}
+	}
+	for _, p := range t.byUID {
+		add(p)
+	}
+	for _, list := range t.lately {
+		for _, f := range list {
+			if !f.over(now) {
+				add(f.promise)
+			}
+		}
+	}
+	for _, list := range out {
+		slices.SortFunc(list, byName)
+	}
+	return out
+}
+
 func (f fulfilled) over(now time.Time) bool { return now.Sub(f.at) >= rememberFor }
 
 // forget drops what was remembered for long enough.

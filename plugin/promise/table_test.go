@@ -1,6 +1,7 @@
 package promise_test
 
 import (
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -232,5 +233,36 @@ func TestOpen(t *testing.T) {
 	table.Hold(promise.Promise{Pod: catalog.PodRef{Name: "a", UID: "u1"}, NodeClaim: "default-b"})
 	if _, held := table.Held("u1"); !held {
 		t.Error("the promise of another node is open")
+	}
+}
+
+// Promises are found by the name of their Node, also those whose pod was bound lately.
+func TestComingByNode(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	table, err := promise.New(func([]catalog.PodRef) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := func(uid, claim string) promise.Promise {
+		return promise.Promise{Pod: catalog.PodRef{Namespace: "default", Name: uid, UID: uid}, NodeClaim: claim}
+	}
+	table.Hold(of("b", "one"), of("a", "one"), of("c", "two"), of("unnamed", "three"))
+	table.SetNode("one", "ip-1")
+	table.SetNode("two", "ip-2")
+	table.Bound("b", now)
+	names := func(at time.Time) map[string][]string {
+		out := map[string][]string{}
+		for node, list := range table.ComingByNode(at) {
+			for _, p := range list {
+				out[node] = append(out[node], p.Pod.Name)
+			}
+		}
+		return out
+	}
+	if got, want := names(now), (map[string][]string{"ip-1": {"a", "b"}, "ip-2": {"c"}}); !maps.EqualFunc(got, want, slices.Equal) {
+		t.Errorf("%v come to their nodes, want %v", got, want)
+	}
+	if got, want := names(now.Add(time.Minute)), (map[string][]string{"ip-1": {"a"}, "ip-2": {"c"}}); !maps.EqualFunc(got, want, slices.Equal) {
+		t.Errorf("after a minute %v come to their nodes, want %v", got, want)
 	}
 }
