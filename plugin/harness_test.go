@@ -244,9 +244,13 @@ func newPod(name, cpu, memory string) *corev1.Pod {
 	}
 }
 
+// newNode returns a node of an instance. One without taints is initialized.
 func newNode(name, cpu string, labels map[string]string, taints ...corev1.Taint) *corev1.Node {
 	own := map[string]string{"kubernetes.io/hostname": name, "topology.kubernetes.io/zone": "us-east-1a", "kubernetes.io/os": "linux"}
 	maps.Copy(own, labels)
+	if len(taints) == 0 {
+		own["karpenter.sh/initialized"] = "true"
+	}
 	list := corev1.ResourceList{
 		corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse("7Gi"),
 		corev1.ResourcePods: resource.MustParse("58"), corev1.ResourceEphemeralStorage: resource.MustParse("17Gi"),
@@ -259,6 +263,13 @@ func newNode(name, cpu string, labels map[string]string, taints ...corev1.Taint)
 			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
 		},
 	}
+}
+
+// initialized returns the node as it is once it is initialized.
+func initialized(n *corev1.Node) *corev1.Node {
+	n = n.DeepCopy()
+	n.Spec.Taints, n.Labels["karpenter.sh/initialized"] = nil, "true"
+	return n
 }
 
 // ownedNode is a node of the launcher's, as it is before its startup taint goes: its NodeClaim owns it.

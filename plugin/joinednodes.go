@@ -38,14 +38,14 @@ func (c *catalogUpdates) nextLook(now time.Time) time.Time {
 }
 
 // releaseInitialized releases the pods of initialized nodes once the scheduler's cache shows the node as it is: before that they
-// would fail on its startup taint and be launched for a second time. Pods that the launcher has bound stay promised: where the cache shows their bindings
+// would fail on a taint that it has no more and be launched for a second time. Pods that the launcher has bound stay promised: where the cache shows their bindings
 // late, they would be tried, and others would be bound to their room.
 func (c *catalogUpdates) releaseInitialized(ctx context.Context, now time.Time) {
 	if c.view.Settling() == 0 {
 		return
 	}
 	c.snapshot.refresh(ctx)
-	for _, n := range c.view.Settled(now, c.snapshot.started) {
+	for _, n := range c.view.Settled(now, c.snapshot.initialized) {
 		for _, held := range c.promises.OfClaim(n.NodeClaim) {
 			if !held.PreBound {
 				c.queue.nominate(ctx, held.Pod, n.Name)

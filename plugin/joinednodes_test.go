@@ -78,8 +78,7 @@ func TestReadyNodeTakesItsPods(t *testing.T) {
 				t.Errorf("the pod that would be evicted after five seconds was bound to %s", node)
 			}
 			for i, c := range claims {
-				nodes[i] = nodes[i].DeepCopy()
-				nodes[i].Spec.Taints = nil
+				nodes[i] = initialized(nodes[i])
 				h.updateNode(nodes[i])
 				h.launcher.end(c.GetName(), nodes[i].Name, api.Outcome_OUTCOME_INITIALIZED)
 			}
@@ -106,8 +105,7 @@ func (h *harness) joined(cpu string, bound bool) (*api.Claim, *corev1.Node) {
 		pods = append(pods, claim.GetPods()[0].GetUid())
 	}
 	h.launcher.ready(claim.GetName(), node.Name, pods...)
-	node = node.DeepCopy()
-	node.Spec.Taints = nil
+	node = initialized(node)
 	h.updateNode(node)
 	return claim, node
 }
@@ -167,6 +165,32 @@ func TestRefusedBindingKeepsTheRoom(t *testing.T) {
 	h.eventually("the scheduler to be refused again", func() bool { return refused.Load() > 2 })
 	if node := h.nodeOf("other"); node != "" {
 		t.Errorf("the other pod was bound to %s", node)
+	}
+}
+
+// The launcher may report that a node is initialized before the scheduler's cache shows that taints of its start are gone. Until then its pods are neither
+// tried, nor is anything launched again for them or for others that have room there.
+func TestInitializedNodeIsAwaitedInTheCache(t *testing.T) {
+	t.Parallel()
+	h := start(t, harnessOptions{objects: []runtime.Object{newNode("full", "100m", nil)}})
+	h.replicaSet("web", 1)
+	h.pod("web-0", ownedBy("web"))
+	h.eventually("a launch", func() bool { return len(h.launcher.podNames()) == 1 })
+	claim := h.launcher.claims()[0]
+	node := ownedNode("ip-"+claim.GetName(), "15890m", claim.GetName(), notReady())
+	h.createNode(node)
+	h.launcher.end(claim.GetName(), node.Name, api.Outcome_OUTCOME_INITIALIZED)
+	h.pod("other", nil)
+	h.eventually("the other pod's place", func() bool {
+		return h.metric("slipway_planned_pods_total", "in_flight") > 0 || len(h.launcher.claims()) > 1
+	})
+	time.Sleep(time.Second)
+	h.updateNode(initialized(node))
+	h.eventually("the pods to be bound", func() bool {
+		return h.nodeOf("web-0") == node.Name && h.nodeOf("other") == node.Name || len(h.launcher.claims()) > 1
+	})
+	if n := len(h.launcher.claims()); n != 1 {
+		t.Errorf("%d NodeClaims were launched for pods that have room on one", n)
 	}
 }
 

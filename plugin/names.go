@@ -8,4 +8,6 @@ const (
 
 	// nodePoolLabel is on every node that was launched for a NodePool.
 	nodePoolLabel = "karpenter.sh/nodepool"
+	// initializedLabel is on a node from when the launcher has found that it is initialized.
+	initializedLabel = "karpenter.sh/initialized"
 )

@@ -137,6 +137,13 @@ func (s *snapshot) refresh(ctx context.Context) {
 	}
 }
 
+// initialized reports whether the snapshot has the node as the launcher saw it when it was initialized: its label is written to a version of the Node without
+// a startup taint, or one that it has only while it joins. Versions before it may have either.
+func (s *snapshot) initialized(nodeName string) bool {
+	info, err := s.Get(nodeName)
+	return err == nil && info.Node().Labels[initializedLabel] == "true"
+}
+
 // started reports whether the snapshot has the node without its startup taint.
 func (s *snapshot) started(nodeName string) bool {
 	info, err := s.Get(nodeName)

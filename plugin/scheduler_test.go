@@ -60,9 +60,7 @@ func TestPendingPodsGetNodes(t *testing.T) {
 				t.Fatalf("%d pods were bound before their node was initialized", n)
 			}
 			for _, n := range nodes {
-				ready := n.DeepCopy()
-				ready.Spec.Taints = nil
-				h.updateNode(ready)
+				h.updateNode(initialized(n))
 			}
 			for i, c := range claims {
 				h.launcher.end(c.GetName(), nodes[i].Name, api.Outcome_OUTCOME_INITIALIZED)

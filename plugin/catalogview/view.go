@@ -17,8 +17,11 @@ import (
 const (
 	// confirmWithin is how long it may take until a recorded claim is in the catalog.
 	confirmWithin = 30 * time.Second
-	// settleWithin is how long it may take until an initialized node is in the scheduler's cache without its taint.
-	settleWithin = 10 * time.Second
+	// settleWithin is how long it may take until the scheduler's cache shows that a node is initialized. A busy API server has shown changes twenty seconds
+	// late.
+	settleWithin = 30 * time.Second
+	// youngFor is for how long pods may not have been tried on a node that has come into the scheduler's cache.
+	youngFor = 10 * time.Second
 	// freeFailures is after how many failed launches in a row a NodePool has to wait: fewer may be a coincidence.
 	freeFailures = 3
 	// backoffMax bounds that wait.
@@ -162,7 +165,7 @@ func (v *View) Initialized(n catalog.InFlightNode, now time.Time) {
 func (v *View) Settling() int { return len(v.settling) }
 
 // Settled returns the initialized nodes that came into the scheduler's cache since the last call, and those that did not within
-// settleWithin. sees reports whether the cache has the node as one that takes pods.
+// settleWithin. sees reports whether the cache shows that the node is initialized.
 func (v *View) Settled(now time.Time, sees func(nodeName string) bool) []Node {
 	var out []Node
 	for name, s := range v.settling {
@@ -210,7 +213,7 @@ func (v *View) OnProbation(now time.Time) int { return v.offerings.onProbation(n
 // Young reports whether the node has joined so recently that waiting pods may not have been tried on it.
 func (v *View) Young(nodeName string, now time.Time) bool {
 	s, ok := v.settled[nodeName]
-	return ok && now.Sub(s.at) < settleWithin
+	return ok && now.Sub(s.at) < youngFor
 }
 
 // Placed records that pods were planned to go to the node. One that comes back for the second time was tried there: the scheduler keeps pods off the node

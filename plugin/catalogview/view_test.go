@@ -75,7 +75,7 @@ func TestSettled(t *testing.T) {
 		if v.Young("ip-1", at) != (c.want == 1) || v.Settling() != 1-c.want {
 			t.Errorf("%s: young is %t, %d are settling", name, v.Young("ip-1", at), v.Settling())
 		}
-		if v.Forget(at.Add(settleWithin)); v.Young("ip-1", at.Add(settleWithin)) {
+		if v.Forget(at.Add(youngFor)); v.Young("ip-1", at.Add(youngFor)) {
 			t.Errorf("%s: the node is young for too long", name)
 		}
 	}
