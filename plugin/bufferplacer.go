@@ -59,8 +59,10 @@ type bufferPlacer struct {
 }
 
 func newBufferPlacer(p *plannerParts, from *provisioner, publish func()) *bufferPlacer {
+	own := *from
+	own.shown = true
 	return &bufferPlacer{
-		provisioner: *from, atMost: from.timeout / buffersShare, inbox: p.inbox, table: p.buffers, parts: p, publish: publish, cordoned: map[string]time.Time{},
+		provisioner: own, atMost: from.timeout / buffersShare, inbox: p.inbox, table: p.buffers, parts: p, publish: publish, cordoned: map[string]time.Time{},
 		templates: bufferTemplates{rules: p.objects.rules, known: map[string]map[string]bufferTemplate{}},
 	}
 }
@@ -121,16 +123,23 @@ func (b *bufferPlacer) watchCordons(now time.Time) {
 	}
 }
 
-// stays reports whether the pods of buffers stay on the node although it is cordoned to terminate: it may be a move.
+// stays reports whether the pods of buffers stay on the node although it is cordoned to terminate: it may be a move. They also do where the cordon is gone
+// and the snapshot, by which they would be planned, shows it still.
 func (b *bufferPlacer) stays(node string) bool {
-	since, is := b.cordoned[node]
-	return is && !b.table.Terminates(node) && time.Since(since) < buffersStay
+	if node == "" || b.table.Terminates(node) {
+		return false
+	}
+	if since, is := b.cordoned[node]; is {
+		return time.Since(since) < buffersStay
+	}
+	info, err := b.provisioner.snapshot.Get(node)
+	return err == nil && disrupted(info.Node())
 }
 
 // bufferState is a buffer of a question, with its answer as far as it is known.
 type bufferState struct {
-	// entries are its pods, and todo those that are to be planned.
-	entries, todo []intake.Entry
+	// entries are its pods.
+	entries []intake.Entry
 	// noLaunch means that no node is launched for them.
 	noLaunch bool
 	// standby is its UID where it is a standby buffer; empty for all others.
@@ -150,11 +159,6 @@ func (b *bufferPlacer) place(ctx context.Context, asked *api.PlaceBuffers) *api.
 	// What was found once and is not launched again comes first.
 	var found, others, standby []*bufferState
 	for _, s := range states {
-		for _, e := range s.entries {
-			if _, node := b.table.Of(e.Pod.UID); !b.stays(node) {
-				s.todo = append(s.todo, e)
-			}
-		}
 		answer.Buffers = append(answer.Buffers, s.places)
 		switch {
 		case s.standby != "":
@@ -173,15 +177,7 @@ func (b *bufferPlacer) place(ctx context.Context, asked *api.PlaceBuffers) *api.
 
 // planAll plans the buffers together. Where that fails it plans each by itself.
 func (b *bufferPlacer) planAll(ctx context.Context, states []*bufferState, of purpose) {
-	var entries []intake.Entry
-	for _, s := range states {
-		entries = append(entries, s.todo...)
-	}
-	if len(entries) == 0 {
-		b.describe(states, nil)
-		return
-	}
-	err := b.plan(ctx, entries, states, of)
+	err := b.plan(ctx, states, of)
 	if err == nil || ctx.Err() != nil {
 		return
 	}
@@ -189,9 +185,9 @@ func (b *bufferPlacer) planAll(ctx context.Context, states []*bufferState, of pu
 	for end := time.Now().Add(divideWithin * b.atMost); len(states) > 0; states = states[1:] {
 		s := states[:1]
 		if time.Now().Before(end) {
-			err = b.plan(ctx, s[0].todo, s, of)
+			err = b.plan(ctx, s, of)
 		}
-		if err != nil && len(s[0].todo) > 0 {
+		if err != nil {
 			b.describe(s, nil)
 			s[0].places.NoRoom = "planning failed and is tried again: " + err.Error()
 		}
@@ -204,13 +200,11 @@ func (b *bufferPlacer) planStandby(ctx context.Context, states []*bufferState) {
 	for _, s := range states {
 		one, err := []*bufferState{s}, errors.New("the other buffers of the namespace took all of the time")
 		if time.Now().Before(end) {
-			err = b.plan(ctx, s.todo, one, standbyPods(s.standby))
+			err = b.plan(ctx, one, standbyPods(s.standby))
 		}
-		if err != nil || len(s.todo) == 0 {
+		if err != nil {
 			b.describe(one, nil)
-		}
-		if err != nil && s.places.GetNoRoom() == "" {
-			s.places.NoRoom = "planning failed and is tried again: " + err.Error()
+			s.places.NoRoom = cmp.Or(s.places.NoRoom, "planning failed and is tried again: "+err.Error())
 		}
 	}
 }
@@ -264,9 +258,22 @@ func (s *bufferState) take(buffer *buffers.Buffer, scheduler string, now time.Ti
 	}
 }
 
-// plan plans the entries, which are the pods of the buffers, launches what is missing, and completes the answers.
-func (b *bufferPlacer) plan(ctx context.Context, entries []intake.Entry, states []*bufferState, of purpose) error {
+// plan plans the pods of the buffers, but those that stay where they are, launches what is missing, and completes the answers. Which pods stay and where there
+// is room it takes from one snapshot.
+func (b *bufferPlacer) plan(ctx context.Context, states []*bufferState, of purpose) error {
+	if err := b.provisioner.snapshot.update(ctx); err != nil {
+		return fmt.Errorf("updating the snapshot of the scheduler's cache: %w", err)
+	}
+	var entries []intake.Entry
+	for _, s := range states {
+		for _, e := range s.entries {
+			if _, node := b.table.Of(e.Pod.UID); !b.stays(node) {
+				entries = append(entries, e)
+			}
+		}
+	}
 	if len(entries) == 0 {
+		b.describe(states, nil)
 		return nil
 	}
 	b.provisioner.timeout = b.atMost + time.Duration(len(entries))*buffersPerPod

@@ -38,13 +38,15 @@ type provisioner struct {
 	candidates *candidates
 	queue      *queue
 	snapshot   *snapshot
-	needs      *needs
-	view       *catalogview.View
-	promises   *promise.Table
-	coming     *comingPods
-	reserved   *reservations.Table
-	buffers    *buffers.Table
-	unplaced   *pending.Pods
+	// shown means that plans are made on the snapshot as it is: the caller has updated it.
+	shown    bool
+	needs    *needs
+	view     *catalogview.View
+	promises *promise.Table
+	coming   *comingPods
+	reserved *reservations.Table
+	buffers  *buffers.Table
+	unplaced *pending.Pods
 	// planning makes and verifies the plans.
 	planning *provision.Provisioner
 	sender   *launchSender
@@ -131,10 +133,12 @@ func (p *provisioner) attempt(ctx context.Context, entries []intake.Entry, of pu
 	return &work{purpose: of, entries: entries, byUID: byUID, result: result}, ctx.Err()
 }
 
-// provision takes a snapshot and plans the pods of the batch on it.
+// provision updates the snapshot and plans the pods of the batch on it.
 func (p *provisioner) provision(ctx context.Context, entries []intake.Entry, of purpose) (provision.Result, error) {
-	if err := p.snapshot.update(ctx); err != nil {
-		return provision.Result{}, &surroundingsError{fmt.Errorf("updating the snapshot of the scheduler's cache: %w", err)}
+	if !p.shown {
+		if err := p.snapshot.update(ctx); err != nil {
+			return provision.Result{}, &surroundingsError{fmt.Errorf("updating the snapshot of the scheduler's cache: %w", err)}
+		}
 	}
 	for _, e := range entries {
 		p.guard.injected(pointPlan, e.Pod)
