@@ -172,25 +172,31 @@ func TestRefusedBindingKeepsTheRoom(t *testing.T) {
 // tried, nor is anything launched again for them or for others that have room there.
 func TestInitializedNodeIsAwaitedInTheCache(t *testing.T) {
 	t.Parallel()
-	h := start(t, harnessOptions{objects: []runtime.Object{newNode("full", "100m", nil)}})
-	h.replicaSet("web", 1)
-	h.pod("web-0", ownedBy("web"))
-	h.eventually("a launch", func() bool { return len(h.launcher.podNames()) == 1 })
-	claim := h.launcher.claims()[0]
-	node := ownedNode("ip-"+claim.GetName(), "15890m", claim.GetName(), notReady())
-	h.createNode(node)
-	h.launcher.end(claim.GetName(), node.Name, api.Outcome_OUTCOME_INITIALIZED)
-	h.pod("other", nil)
-	h.eventually("the other pod's place", func() bool {
-		return h.metric("slipway_planned_pods_total", "in_flight") > 0 || len(h.launcher.claims()) > 1
-	})
-	time.Sleep(time.Second)
-	h.updateNode(initialized(node))
-	h.eventually("the pods to be bound", func() bool {
-		return h.nodeOf("web-0") == node.Name && h.nodeOf("other") == node.Name || len(h.launcher.claims()) > 1
-	})
-	if n := len(h.launcher.claims()); n != 1 {
-		t.Errorf("%d NodeClaims were launched for pods that have room on one", n)
+	for name, label := range map[string]string{"label shown, taint too": "true", "label not shown": ""} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := start(t, harnessOptions{objects: []runtime.Object{newNode("full", "100m", nil)}})
+			h.replicaSet("web", 1)
+			h.pod("web-0", ownedBy("web"))
+			h.eventually("a launch", func() bool { return len(h.launcher.podNames()) == 1 })
+			claim := h.launcher.claims()[0]
+			node := ownedNode("ip-"+claim.GetName(), "15890m", claim.GetName(), notReady())
+			node.Labels["karpenter.sh/initialized"] = label
+			h.createNode(node)
+			h.launcher.end(claim.GetName(), node.Name, api.Outcome_OUTCOME_INITIALIZED)
+			h.pod("other", nil)
+			h.eventually("the other pod's place", func() bool {
+				return h.metric("slipway_planned_pods_total", "in_flight") > 0 || len(h.launcher.claims()) > 1
+			})
+			time.Sleep(time.Second)
+			h.updateNode(initialized(node))
+			h.eventually("the pods to be bound", func() bool {
+				return h.nodeOf("web-0") == node.Name && h.nodeOf("other") == node.Name || len(h.launcher.claims()) > 1
+			})
+			if n := len(h.launcher.claims()); n != 1 {
+				t.Errorf("%d NodeClaims were launched for pods that have room on one", n)
+			}
+		})
 	}
 }
 

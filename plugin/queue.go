@@ -13,6 +13,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/plugin/reservations"
 )
 
 // queue is the scheduler's queue and its cache. It is safe for concurrent use.
@@ -137,11 +138,12 @@ func (s *snapshot) refresh(ctx context.Context) {
 	}
 }
 
-// initialized reports whether the snapshot has the node as the launcher saw it when it was initialized: its label is written to a version of the Node without
-// a startup taint, or one that it has only while it joins. Versions before it may have either.
+// initialized reports whether the snapshot has the node as the launcher saw it when it was initialized: with the label, and without taints that it has only
+// while it joins. kube-controller-manager, which looks at Nodes every five seconds, may put one on a node that is Ready by then, and takes it away again.
 func (s *snapshot) initialized(nodeName string) bool {
 	info, err := s.Get(nodeName)
-	return err == nil && info.Node().Labels[initializedLabel] == "true"
+	return err == nil && info.Node().Labels[initializedLabel] == "true" &&
+		!slices.ContainsFunc(info.Node().Spec.Taints, func(t corev1.Taint) bool { return reservations.StartupTaint(t.Key) })
 }
 
 // started reports whether the snapshot has the node without its startup taint.
