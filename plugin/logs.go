@@ -15,7 +15,8 @@ const namedPods = 5
 
 // logPlan logs a plan in Karpenter's words, which people search logs for.
 func logPlan(ctx context.Context, w *work, req *api.LaunchRequest, now time.Time) {
-	if len(w.entries) == 0 {
+	// The room of capacity buffers is looked for again every second.
+	if len(w.entries) == 0 || w.kind == api.Purpose_PURPOSE_BUFFER && len(req.GetClaims()) == 0 && !klog.FromContext(ctx).V(4).Enabled() {
 		return
 	}
 	pods, first := make([]klog.ObjectRef, 0, namedPods), w.entries[0].At
