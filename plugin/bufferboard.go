@@ -6,13 +6,17 @@ import (
 	"github.com/slipway-k8s/slipway/plugin/buffers"
 )
 
-// bufferBoard lists the nodes that have room for pods of buffers, for those outside the planner's goroutine. The zero value lists none. It is safe for
+// bufferBoard lists the nodes that have room for pods of buffers, for those outside the planner's goroutine. Nodes in flight it lists by NodeClaim: they may
+// join before the planner knows their names. The zero value lists none. It is safe for
 // concurrent use.
 type bufferBoard struct {
-	nodes atomic.Pointer[map[string]bool]
+	rooms atomic.Pointer[bufferRooms]
 	// begun and over count the answers about buffers that were begun, and those that are published.
 	begun, over atomic.Int64
 }
+
+// bufferRooms are nodes that have room for pods of buffers, by name, and those in flight, by NodeClaim.
+type bufferRooms struct{ nodes, claims map[string]bool }
 
 // begin notes that an answer is sought. The function that it returns notes that what was found is published.
 func (b *bufferBoard) begin() (published func()) {
@@ -28,12 +32,11 @@ func (b *bufferBoard) shows() func() bool {
 
 // publish replaces the list with the nodes of the table.
 func (b *bufferBoard) publish(t *buffers.Table) {
-	nodes := t.Nodes()
-	b.nodes.Store(&nodes)
+	b.rooms.Store(&bufferRooms{nodes: t.Nodes(), claims: t.Claims()})
 }
 
-// on reports whether the node has room for pods of buffers.
-func (b *bufferBoard) on(node string) bool {
-	nodes := b.nodes.Load()
-	return nodes != nil && (*nodes)[node]
+// on reports whether the node has room for pods of buffers, by its NodeClaim or its name.
+func (b *bufferBoard) on(claim, node string) bool {
+	rooms := b.rooms.Load()
+	return rooms != nil && (rooms.claims[claim] || rooms.nodes[node])
 }

@@ -92,6 +92,29 @@ func TestRoomOfBufferIsBusy(t *testing.T) {
 	}
 }
 
+// The node of a buffer or of a promised pod may join before the planner knows the name of its Node: the launcher is not let take it away as empty.
+func TestRoomOnNodesThatHaveJustJoinedIsBusy(t *testing.T) {
+	t.Parallel()
+	for name, planned := range map[string]func(*harness){
+		"buffer":       func(h *harness) { h.buffered("1", 1, "1500m", nil) },
+		"promised pod": func(h *harness) { h.pod("web", nil) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := start(t, harnessOptions{objects: []runtime.Object{newNode("full", "100m", nil)}})
+			h.known("full", 0)
+			planned(h)
+			h.eventually("a launch", func() bool { return len(h.launcher.claims()) == 1 })
+			claim := h.launcher.claims()[0].GetName()
+			h.createNode(ownedNode("ip-1", "15890m", claim, starting(), disrupted()))
+			h.eventually("the node to be seen", func() bool { return h.tainted("ip-1") })
+			if a := h.askBusy("2", "ip-1"); !a.GetBusy() {
+				t.Errorf("the node of NodeClaim %s: %v", claim, a)
+			}
+		})
+	}
+}
+
 // A pod takes the room of a buffer, which is launched again.
 func TestPodTakesRoomOfBuffer(t *testing.T) {
 	h := start(t, harnessOptions{objects: []runtime.Object{newNode("one", "1930m", bought("m7g.large", "on-demand"))}})

@@ -61,10 +61,11 @@ func (b *busyView) ask(ctx context.Context, q *api.NodeBusy) (reason string, bus
 	if !waitUntil(ctx, b.buffers.shows()) {
 		return "room for a capacity buffer is planned, which may be on the node", true
 	}
-	if reason, busy := b.chosen(ctx, q.GetNodeName()); busy {
+	claim := b.claimOf(q.GetNodeName())
+	if reason, busy := b.chosen(ctx, claim, q.GetNodeName()); busy {
 		return reason, true
 	}
-	if !q.GetBuffersMove() && b.buffers.on(q.GetNodeName()) {
+	if !q.GetBuffersMove() && b.buffers.on(claim, q.GetNodeName()) {
 		return "a capacity buffer has its room there", true
 	}
 	return "", false
@@ -94,15 +95,26 @@ func (b *busyView) tainted(ctx context.Context, node string) bool {
 	return err != nil || disrupted(info.Node())
 }
 
-// chosen returns what is assumed, nominated, promised or reserved on the node.
-func (b *busyView) chosen(ctx context.Context, node string) (reason string, busy bool) {
+// claimOf returns the NodeClaim of the node, by the snapshot; empty where it has none.
+func (b *busyView) claimOf(node string) string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	info, err := b.snapshot.Get(node)
+	if err != nil {
+		return ""
+	}
+	return nodeClaimOf(info.Node())
+}
+
+// chosen returns what is assumed, nominated, promised or reserved on the node, which the planner may know by its NodeClaim alone.
+func (b *busyView) chosen(ctx context.Context, claim, node string) (reason string, busy bool) {
 	if nominated := b.queue.nominated(node); len(nominated) > 0 {
 		return fmt.Sprintf("pod %s is nominated to it", klog.KObj(nominated[0].GetPod())), true
 	}
-	if b.promises.OnNode(node) {
+	if b.promises.OnNode(node) || len(b.promises.OfClaim(claim)) > 0 {
 		return "pods are promised to it", true
 	}
-	if b.reserved.Board().On(node) {
+	if b.reserved.Board().On(claim, node) {
 		return "room on it is reserved for pods of another node that terminates", true
 	}
 	b.mu.Lock()

@@ -243,12 +243,12 @@ func (n *nodeReserve) waits(uid types.UID) bool {
 // before its NodeClaim owns it.
 func (n *nodeReserve) promised(pod *corev1.Pod, info fwk.NodeInfo, now time.Time) []reservations.Need {
 	node := info.Node()
-	i := slices.IndexFunc(node.OwnerReferences, func(o metav1.OwnerReference) bool { return o.Kind == "NodeClaim" })
-	if i < 0 {
+	claim := nodeClaimOf(node)
+	if claim == "" {
 		return nil
 	}
 	var out []reservations.Need
-	for _, held := range n.promises.Coming(node.OwnerReferences[i].Name, now) {
+	for _, held := range n.promises.Coming(claim, now) {
 		other := n.objects.pod(held.Pod)
 		if !comes(other, node.Name) || other.UID == pod.UID {
 			continue

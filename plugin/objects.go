@@ -92,6 +92,16 @@ func (o *objects) terminates(name string) bool {
 	return n == nil || n.DeletionTimestamp != nil || disrupted(n)
 }
 
+// nodeClaimOf returns the NodeClaim that owns the node; empty for none.
+func nodeClaimOf(n *corev1.Node) string {
+	for _, o := range n.OwnerReferences {
+		if o.Kind == "NodeClaim" {
+			return o.Name
+		}
+	}
+	return ""
+}
+
 // disrupted reports whether the node has Karpenter's taint of nodes that are about to terminate.
 func disrupted(n *corev1.Node) bool {
 	return slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == disruptedTaint })

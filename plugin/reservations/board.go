@@ -13,6 +13,8 @@ import (
 // Board lists the reservations by the names of their nodes, for those outside the planner's goroutine. It never changes.
 type Board struct {
 	rooms map[string][]room
+	// claims are the nodes in flight that have reserved room, by NodeClaim: their Node may join before its name is known here.
+	claims map[string]bool
 	// owners have room reserved for their pods.
 	owners map[types.UID]bool
 	// standing is room for whichever pods may take it, takers one of it for each owner.
@@ -30,8 +32,11 @@ type room struct {
 
 // board returns the reservations as others see them.
 func (s Snapshot) board(free standing) *Board {
-	out := &Board{rooms: map[string][]room{}, owners: map[types.UID]bool{}, standing: free, takers: free.takers()}
+	out := &Board{rooms: map[string][]room{}, claims: map[string]bool{}, owners: map[types.UID]bool{}, standing: free, takers: free.takers()}
 	for _, r := range s {
+		if r.claim != "" {
+			out.claims[r.claim] = true
+		}
 		if r.node == "" {
 			continue
 		}
@@ -52,8 +57,8 @@ func (b *Board) Empty() bool { return len(b.rooms) == 0 }
 // Stands reports whether there is standing room on any node.
 func (b *Board) Stands() bool { return len(b.standing) > 0 }
 
-// On reports whether room is reserved on the node for displaced pods.
-func (b *Board) On(node string) bool { return len(b.rooms[node]) > 0 }
+// On reports whether room is reserved on the node for displaced pods, by its NodeClaim or its name.
+func (b *Board) On(claim, node string) bool { return b.claims[claim] || len(b.rooms[node]) > 0 }
 
 // For reports whether room is reserved for pods of the pod's controller.
 func (b *Board) For(pod *corev1.Pod) bool {

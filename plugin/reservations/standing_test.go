@@ -82,7 +82,7 @@ func TestStandingRoomChanges(t *testing.T) {
 	if web, api, db := b.Signature(appPod("shop", "web", "1", 0)), b.Signature(appPod("shop", "api", "1", 0)), b.Signature(appPod("shop", "db", "1", 0)); web != "web" || api != "api" || db != "" {
 		t.Errorf("signatures %q, %q, %q", web, api, db)
 	}
-	if !b.Stands() || !b.Empty() || b.On("n") {
+	if !b.Stands() || !b.Empty() || b.On("", "n") {
 		t.Error("standing room counts as that of displaced pods")
 	}
 }

@@ -265,14 +265,14 @@ func TestPublish(t *testing.T) {
 	r.node, r.claim = "", "claim"
 	b.reserved["a-1"] = r
 	b.Publish(nil, nil)
-	if !b.Board().Empty() {
-		t.Error("room is published whose Node is not known")
+	if !b.Board().Empty() || !b.Board().On("claim", "") || b.Board().On("", "n") {
+		t.Error("room is published whose Node is not known, or not for its NodeClaim")
 	}
-	if b.Publish(map[string]catalog.InFlightNode{"claim": {NodeName: "n"}}, nil) || !b.Board().On("n") || !b.Board().For(ownedPod("a-9", "a", "")) {
+	if b.Publish(map[string]catalog.InFlightNode{"claim": {NodeName: "n"}}, nil) || !b.Board().On("", "n") || !b.Board().For(ownedPod("a-9", "a", "")) {
 		t.Error("the room of a node in flight is not published")
 	}
 	b.Failed("claim")
-	if !b.Publish(nil, nil) || b.Publish(nil, nil) || b.Board().On("n") {
+	if !b.Publish(nil, nil) || b.Publish(nil, nil) || b.Board().On("", "n") {
 		t.Error("room that is free again is not noticed once")
 	}
 }
