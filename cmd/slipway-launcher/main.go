@@ -44,13 +44,6 @@ func main() {
 	os.Exit(cli.Run(cmd))
 }
 
-// thrifty trades CPU for memory: the launcher mostly waits. A user who sets GOGC overrides it.
-func thrifty() {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(50)
-	}
-}
-
 // within has garbage collected more often from nine tenths of the limit on, as Karpenter does: bytes, or zero for none. A user who sets GOMEMLIMIT
 // overrides it.
 func within(limit int64) {
