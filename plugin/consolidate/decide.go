@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -87,7 +88,31 @@ const waitsForOthers = "it would go with nodes that pods come to or leave now: t
 func (s *search) unsettled(m *Move) bool {
 	soon := func(name string) bool { n := s.nodes[name]; return n != nil && n.Soon }
 	return slices.ContainsFunc(m.Nodes, func(n Node) bool { return n.Soon }) ||
-		slices.ContainsFunc(slices.Collect(maps.Values(m.Targets)), soon)
+		anyOf(maps.Values(m.Targets), soon)
+}
+
+// anyOf reports whether the predicate holds for any of the names. A move of thousands of pods has as many.
+func anyOf(names iter.Seq[string], is func(string) bool) bool {
+	for name := range names {
+		if is(name) {
+			return true
+		}
+	}
+	return false
+}
+
+// settled divides the nodes of moves into those whose move may begin, and those that wait for nodes which may go soon.
+func (s *search) settled(moves []Move) (goes map[string]bool, waits []string) {
+	goes = map[string]bool{}
+	for i := range moves {
+		unsettled := s.unsettled(&moves[i])
+		for _, n := range moves[i].Nodes {
+			if goes[n.Name] = !unsettled; unsettled {
+				waits = append(waits, n.Name)
+			}
+		}
+	}
+	return goes, waits
 }
 
 // soonGoes notes a blocked node if the next decision may remove it.
@@ -157,15 +182,8 @@ func (s *search) towards(ctx context.Context, order []string) (best set, done bo
 	if err != nil {
 		return set{}, false, err
 	}
-	settled, waits := map[string]bool{}, []string(nil)
-	for i := range end.moves {
-		for _, n := range end.moves[i].Nodes {
-			if settled[n.Name] = !s.unsettled(&end.moves[i]); !settled[n.Name] {
-				waits = append(waits, n.Name)
-			}
-		}
-	}
-	now, later := s.allowed(slices.DeleteFunc(slices.Clone(order), func(name string) bool { return !settled[name] }))
+	goes, waits := s.settled(end.moves)
+	now, later := s.allowed(slices.DeleteFunc(slices.Clone(order), func(name string) bool { return !goes[name] }))
 	s.avoid = slices.Concat(later, waits, s.soon, s.soonEmpty)
 	best, err = s.halves(ctx, now)
 	if best.earned > 0 {
