@@ -9,7 +9,6 @@ import (
 	"slices"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -377,15 +376,5 @@ func (p *provisioner) bufferRank() func(string) int {
 			return 1
 		}
 		return 2
-	}
-}
-
-// allOn returns the pods that any of the functions has on a node.
-func allOn(on ...func(claim, node string) []*corev1.Pod) func(claim, node string) []*corev1.Pod {
-	return func(claim, node string) (out []*corev1.Pod) {
-		for _, of := range on {
-			out = append(out, of(claim, node)...)
-		}
-		return out
 	}
 }

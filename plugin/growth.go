@@ -91,7 +91,7 @@ func (c *consolidator) keepExpected(ctx context.Context, d decision) error {
 		return err
 	}
 	req.Now = time.Now()
-	req.Cluster.Snapshot, req.Cluster.Kept = c.snapshot.Snapshot, allOn(d.reserved.On, d.buffers.On, c.coming.on(req.Now))
+	req.Cluster.Snapshot, req.Cluster.Kept = c.snapshot.Snapshot, c.coming.kept(req.Now, d.reserved.Each, d.buffers.Each)
 	going := setOf(d.question.GetConsolidate().GetAvoid())
 	req.Cluster.Room = func(name string) bool {
 		info, err := c.snapshot.Get(name)

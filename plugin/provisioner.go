@@ -149,11 +149,11 @@ func (p *provisioner) provision(ctx context.Context, entries []intake.Entry, of 
 		return provision.Result{}, &surroundingsError{err}
 	}
 	req.Now, req.Replaces = now, of.terminating
-	spare := p.buffers.Reserved(of.takes)
+	spare := rooms(p.buffers.EachReserved(of.takes))
 	if of.keepsBuffers() {
-		spare = p.buffers.On
+		spare = p.buffers.Each
 	}
-	req.Cluster.Snapshot, req.Cluster.Going, req.Cluster.Kept = p.snapshot.Snapshot, setOf(of.terminating), allOn(p.reserved.On, spare, p.coming.on(now))
+	req.Cluster.Snapshot, req.Cluster.Going, req.Cluster.Kept = p.snapshot.Snapshot, setOf(of.terminating), p.coming.kept(now, p.reserved.Each, spare)
 	if of.kind == api.Purpose_PURPOSE_BUFFER {
 		req.Cluster.Rank = p.bufferRank()
 	}

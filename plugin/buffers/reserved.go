@@ -45,10 +45,14 @@ func bufferOf(uid types.UID) string {
 	return text
 }
 
-// Reserved returns a function like On of the pods whose room is reserved, but not of the named buffers, by UID.
-func (t *Table) Reserved(but map[string]bool) func(claim, node string) []*corev1.Pod {
-	return func(claim, node string) []*corev1.Pod {
-		return t.on(claim, node, func(pod *corev1.Pod) bool { return t.reserved.takers(pod) != nil && !but[bufferOf(pod.UID)] })
+// EachReserved returns a function like Each of the pods whose room is reserved, but not of the named buffers, by UID.
+func (t *Table) EachReserved(but map[string]bool) func(add func(pod *corev1.Pod, claim, node string)) {
+	return func(add func(pod *corev1.Pod, claim, node string)) {
+		t.Each(func(pod *corev1.Pod, claim, node string) {
+			if t.reserved.takers(pod) != nil && !but[bufferOf(pod.UID)] {
+				add(pod, claim, node)
+			}
+		})
 	}
 }
 
@@ -140,7 +144,10 @@ func (t *Table) Took(claim string, buffers map[string]bool, pods int) {
 	if len(buffers) == 0 {
 		return
 	}
-	for _, pod := range t.on(claim, "", func(pod *corev1.Pod) bool { return buffers[bufferOf(pod.UID)] }) {
+	for _, pod := range t.On(claim, "") {
+		if !buffers[bufferOf(pod.UID)] {
+			continue
+		}
 		if pods--; pods < 0 {
 			return
 		}

@@ -48,18 +48,21 @@ func (t *Table) Drop(uid types.UID) { delete(t.places, uid) }
 
 // On returns the pods that have room on the node, by its NodeClaim or its name.
 func (t *Table) On(claim, node string) []*corev1.Pod {
-	return t.on(claim, node, func(*corev1.Pod) bool { return true })
-}
-
-func (t *Table) on(claim, node string, which func(*corev1.Pod) bool) []*corev1.Pod {
 	var out []*corev1.Pod
 	for _, p := range t.places {
-		if (claim != "" && p.claim == claim || node != "" && p.node == node) && which(p.pod) {
+		if claim != "" && p.claim == claim || node != "" && p.node == node {
 			out = append(out, p.pod)
 		}
 	}
 	slices.SortFunc(out, func(a, b *corev1.Pod) int { return cmp.Compare(a.UID, b.UID) })
 	return out
+}
+
+// Each calls add with each pod and where it has room: a node in flight, by its NodeClaim, or a Node, by its name.
+func (t *Table) Each(add func(pod *corev1.Pod, claim, node string)) {
+	for _, p := range t.places {
+		add(p.pod, p.claim, p.node)
+	}
 }
 
 // Nodes returns the names of the nodes that exist and have room for pods of buffers.

@@ -87,6 +87,13 @@ func (s Snapshot) On(claim, node string) []*corev1.Pod {
 	return out
 }
 
+// Each calls add with each displaced pod and where its room is: a node in flight, by its NodeClaim, or a Node, by its name.
+func (s Snapshot) Each(add func(pod *corev1.Pod, claim, node string)) {
+	for _, r := range s {
+		add(r.pod, r.claim, r.node)
+	}
+}
+
 // Table holds the reservations. The planner's goroutine alone uses it, Board excepted.
 type Table struct {
 	Config
@@ -129,6 +136,9 @@ func (t *Table) Snapshot() Snapshot { return maps.Clone(t.reserved) }
 
 // On returns the displaced pods whose room is on the node, by its NodeClaim or its name.
 func (t *Table) On(claim, node string) []*corev1.Pod { return t.reserved.On(claim, node) }
+
+// Each calls add with each displaced pod and where its room is: a node in flight, by its NodeClaim, or a Node, by its name.
+func (t *Table) Each(add func(pod *corev1.Pod, claim, node string)) { t.reserved.Each(add) }
 
 // Has reports whether room is reserved for the displaced pod.
 func (t *Table) Has(uid types.UID) bool {
