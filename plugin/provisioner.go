@@ -154,6 +154,7 @@ func (p *provisioner) provision(ctx context.Context, entries []intake.Entry, of 
 		spare = p.buffers.Each
 	}
 	req.Cluster.Snapshot, req.Cluster.Going, req.Cluster.Kept = p.snapshot.Snapshot, setOf(of.terminating), p.coming.kept(now, p.reserved.Each, spare)
+	req.Cluster.TaintsGo = !of.pending()
 	if of.kind == api.Purpose_PURPOSE_BUFFER {
 		req.Cluster.Rank = p.bufferRank()
 	}

@@ -14,6 +14,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
+	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/plan"
 	"github.com/slipway-k8s/slipway/plugin/provision/podclass"
@@ -44,6 +45,9 @@ type Source struct {
 	// Room reports whether an existing node may take pods, and is not only a neighbor: the scheduler has not tried the pods on it
 	// yet. Nil for none.
 	Room func(nodeName string) bool
+	// TaintsGo means that taints of a Ready node by which kube-controller-manager says that it is not count as gone. It looks at Nodes every five seconds. Set
+	// where the pods do not go to the node at once.
+	TaintsGo bool
 	// Rank returns the plan.Node.Rank of an existing node by its name. Nil for 0.
 	Rank func(nodeName string) int
 }
@@ -96,7 +100,7 @@ func New(logger klog.Logger, src Source) (*View, error) {
 		case starting[ni.Node().Name].NodeClaim != "":
 			running[ni.Node().Name] = ni
 		default:
-			v.existing = append(v.existing, withKept(without(logger, ni, src.Leave), src))
+			v.existing = append(v.existing, withKept(without(logger, src.shown(ni), src.Leave), src))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(src.Catalog.InFlight)) {
@@ -121,6 +125,21 @@ func (v *View) learnTypes(cat catalog.State) {
 	for name, pool := range cat.NodePools {
 		v.types[name] = cat.InstanceTypes[pool.TypesKey()]
 	}
+}
+
+// shown returns the node without the taints that go.
+func (s Source) shown(ni *framework.NodeInfo) *framework.NodeInfo {
+	late := func(t corev1.Taint) bool {
+		return t.Key == corev1.TaintNodeNotReady || t.Key == corev1.TaintNodeUnreachable
+	}
+	node := ni.Node()
+	if !s.TaintsGo || !slices.ContainsFunc(node.Spec.Taints, late) || !conditions.NodeReady(node) {
+		return ni
+	}
+	free, out := *node, ni.SnapshotConcrete()
+	free.Spec.Taints = slices.DeleteFunc(slices.Clone(node.Spec.Taints), late)
+	out.SetNode(&free)
+	return out
 }
 
 // without returns the node without the pods. A node that has none of them is returned as it is.

@@ -142,3 +142,37 @@ func TestCordonedNodes(t *testing.T) {
 		t.Errorf("taints %v, want the one of cordoned nodes", n.Taints)
 	}
 }
+
+// kube-controller-manager looks at Nodes every five seconds: its taints of a node that is Ready by then are gone in a moment. They count where the node is not
+// Ready, for pods that go there at once, and beside other taints, which stay.
+func TestTaintsThatGo(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		ready corev1.ConditionStatus
+		gone  bool
+		want  int
+	}{
+		{"ready", corev1.ConditionTrue, true, 1},
+		{"not ready", corev1.ConditionFalse, true, 3},
+		{"pods go there at once", corev1.ConditionTrue, false, 3},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			node := st.MakeNode().Name("ip-1").Capacity(map[corev1.ResourceName]string{"cpu": "4", "pods": "10"}).Taints([]corev1.Taint{
+				{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoExecute},
+				{Key: "own", Effect: corev1.TaintEffectNoSchedule},
+				{Key: corev1.TaintNodeUnreachable, Effect: corev1.TaintEffectNoSchedule},
+			}).Obj()
+			node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: c.ready}}
+			v, err := clusterview.New(klog.Background(), clusterview.Source{
+				Snapshot: internalcache.NewSnapshot(nil, []*corev1.Node{node}), Pod: func(catalog.PodRef) *corev1.Pod { return nil }, TaintsGo: c.gone,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			shown := v.Existing()[0].Node()
+			if got := v.PlanNodes()[0].Taints; len(got) != c.want || len(shown.Spec.Taints) != c.want || len(node.Spec.Taints) != 3 {
+				t.Errorf("taints %v, want %d, and 3 on the Node", got, c.want)
+			}
+		})
+	}
+}
