@@ -36,7 +36,7 @@ func (c *Consolidator) approve(f *fleet, m *api.PlannedMove) {
 			score.GetValue(), score.GetThreshold(), karpv1.BalancedK, 100*score.GetSavings(), 100*score.GetDisruption())
 		if len(m.GetNodeNames()) == 1 {
 			c.record(f.byName[name], approvedEvent, message)
-		} else if c.isNew(approvedEvent, pool.Name) {
+		} else if c.isNew(approvedEvent, pool.Name, "") {
 			c.config.Events.Eventf(pool, corev1.EventTypeNormal, approvedEvent, "%s", message)
 		}
 	}
@@ -56,13 +56,24 @@ func (c *Consolidator) reject(f *fleet, scores []*api.BalancedScore) {
 	}
 }
 
-// isNew reports whether no Event of the reason was recorded for the object during the last eventEvery, and remembers the
-// Event.
-func (c *Consolidator) isNew(event, object string) bool {
+// recorded are the Events of one reason about one object.
+type recorded struct {
+	// at is when the first was recorded.
+	at    time.Time
+	texts []string
+}
+
+// isNew reports whether the message was not recorded with the Event for the object during the last eventEvery, nor eventTexts others, and remembers it.
+func (c *Consolidator) isNew(event, object, message string) bool {
 	key := event + "/" + object
-	if at, ok := c.recorded[key]; ok && time.Since(at) < eventEvery {
+	r, ok := c.recorded[key]
+	if !ok || time.Since(r.at) >= eventEvery {
+		r = recorded{at: time.Now()}
+	}
+	if len(r.texts) >= eventTexts || slices.Contains(r.texts, message) {
 		return false
 	}
-	c.recorded[key] = time.Now()
+	r.texts = append(r.texts, message)
+	c.recorded[key] = r
 	return true
 }

@@ -1,6 +1,7 @@
 package consolidate_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -93,6 +94,31 @@ func TestAsksWhenSomethingChanges(t *testing.T) {
 		want := []string{"a Unconsolidatable: its pods cost nothing less elsewhere"}
 		if diff := cmp.Diff(want, w.events); diff != "" {
 			t.Errorf("within a quarter of an hour a node gets one Event (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestReasonsThatChangeAreRecorded checks that a node gets an Event about each reason for which it stays, three in a quarter of an hour at most.
+func TestReasonsThatChangeAreRecorded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		stays := func(why string) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.answer = &api.ConsolidateAnswer{Kept: []*api.KeptNode{{Name: "a", Reason: why}}}
+		}
+		stays("first")
+		go func() {
+			for i, why := range []string{"second", "first", "third", "fourth"} {
+				time.Sleep(2*time.Minute + time.Second)
+				stays(why)
+				w.pod(fmt.Sprintf("late-%d", i), "b")
+			}
+		}()
+		w.run(14 * time.Minute)
+		want := []string{"a Unconsolidatable: first", "a Unconsolidatable: second", "a Unconsolidatable: third"}
+		if diff := cmp.Diff(want, w.events); diff != "" {
+			t.Errorf("Events (-want +got):\n%s", diff)
 		}
 	})
 }

@@ -25,10 +25,10 @@ func (c *Consolidator) recordGracePeriods(n *member, now time.Time) {
 		p := disruption.ProtectionOf(pod, now)
 		switch {
 		case p.Until.IsZero():
-		case p.Active && c.isNew(untilEvent, string(pod.UID)):
+		case p.Active && c.isNew(untilEvent, string(pod.UID), ""):
 			c.config.Events.Eventf(pod, corev1.EventTypeNormal, untilEvent, "The %s grace period will elapse at %s",
 				karpv1.DoNotDisruptAnnotationKey, p.Until.UTC().Format(time.RFC3339))
-		case !p.Active && now.Sub(p.Until) < eventEvery && c.isNew(elapsedEvent, string(pod.UID)):
+		case !p.Active && now.Sub(p.Until) < eventEvery && c.isNew(elapsedEvent, string(pod.UID), ""):
 			c.config.Events.Eventf(pod, corev1.EventTypeNormal, elapsedEvent, "The %s grace period has elapsed, pod is now disruptable",
 				karpv1.DoNotDisruptAnnotationKey)
 		}
