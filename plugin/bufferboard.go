@@ -3,12 +3,13 @@ package plugin
 import (
 	"sync/atomic"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/slipway-k8s/slipway/plugin/buffers"
 )
 
 // bufferBoard lists the nodes that have room for pods of buffers, for those outside the planner's goroutine. Nodes in flight it lists by NodeClaim: they may
-// join before the planner knows their names. The zero value lists none. It is safe for
-// concurrent use.
+// join before the planner knows their names. The zero value lists none. It is safe for concurrent use.
 type bufferBoard struct {
 	rooms atomic.Pointer[bufferRooms]
 	// begun and over count the answers about buffers that were begun, and those that are published.
@@ -32,7 +33,12 @@ func (b *bufferBoard) shows() func() bool {
 
 // publish replaces the list with the nodes of the table.
 func (b *bufferBoard) publish(t *buffers.Table) {
-	b.rooms.Store(&bufferRooms{nodes: t.Nodes(), claims: t.Claims()})
+	rooms := &bufferRooms{nodes: map[string]bool{}, claims: map[string]bool{}}
+	t.Each(func(_ *corev1.Pod, claim, node string) {
+		rooms.claims[claim] = claim != ""
+		rooms.nodes[node] = node != ""
+	})
+	b.rooms.Store(rooms)
 }
 
 // on reports whether the node has room for pods of buffers, by its NodeClaim or its name.

@@ -142,8 +142,7 @@ func (s *snapshot) refresh(ctx context.Context) {
 // while it joins. kube-controller-manager, which looks at Nodes every five seconds, may put one on a node that is Ready by then, and takes it away again.
 func (s *snapshot) initialized(nodeName string) bool {
 	info, err := s.Get(nodeName)
-	return err == nil && info.Node().Labels[initializedLabel] == "true" &&
-		!slices.ContainsFunc(info.Node().Spec.Taints, func(t corev1.Taint) bool { return reservations.StartupTaint(t.Key) })
+	return err == nil && info.Node().Labels[initializedLabel] == "true" && !reservations.Starting(info.Node())
 }
 
 // started reports whether the snapshot has the node without its startup taint.

@@ -30,7 +30,7 @@ func percent(live uint64) int {
 	if live <= garbageLeast*100/garbageMost {
 		return garbageMost
 	}
-	return max(garbageShare, int(garbageLeast*100/live)) // #nosec G115 -- at most garbageMost.
+	return max(garbageShare, int(garbageLeast*100/live))
 }
 
 // collected is garbage itself: each collection finds it, which sets GOGC for the next one.

@@ -76,17 +76,6 @@ func (t *Table) Nodes() map[string]bool {
 	return out
 }
 
-// Claims returns the NodeClaims of the nodes in flight that have room for pods of buffers.
-func (t *Table) Claims() map[string]bool {
-	out := map[string]bool{}
-	for _, p := range t.places {
-		if p.claim != "" {
-			out[p.claim] = true
-		}
-	}
-	return out
-}
-
 // Joined records the Node of a claim that is in flight no more.
 func (t *Table) Joined(claim, node string) {
 	for uid, p := range t.places {

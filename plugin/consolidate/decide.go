@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -86,19 +85,12 @@ const waitsForOthers = "it would go with nodes that pods come to or leave now: t
 
 // unsettled reports whether a move is about a node that may go soon, or puts pods on one: pods come to it now or leave it, and the next decision sees more.
 func (s *search) unsettled(m *Move) bool {
-	soon := func(name string) bool { n := s.nodes[name]; return n != nil && n.Soon }
-	return slices.ContainsFunc(m.Nodes, func(n Node) bool { return n.Soon }) ||
-		anyOf(maps.Values(m.Targets), soon)
-}
-
-// anyOf reports whether the predicate holds for any of the names. A move of thousands of pods has as many.
-func anyOf(names iter.Seq[string], is func(string) bool) bool {
-	for name := range names {
-		if is(name) {
+	for _, target := range m.Targets {
+		if n := s.nodes[target]; n != nil && n.Soon {
 			return true
 		}
 	}
-	return false
+	return slices.ContainsFunc(m.Nodes, func(n Node) bool { return n.Soon })
 }
 
 // settled divides the nodes of moves into those whose move may begin, and those that wait for nodes which may go soon.

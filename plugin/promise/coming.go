@@ -51,7 +51,7 @@ func (t *Table) Coming(nodeClaim string, now time.Time) []Promise {
 	return out
 }
 
-// ComingByNode returns the promises by the name of their Node, where it is known, as Coming does for one NodeClaim.
+// ComingByNode returns the promises by the name of their Node, where it is known, as Coming does for one NodeClaim, in no order.
 func (t *Table) ComingByNode(now time.Time) map[string][]Promise {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -70,9 +70,6 @@ func (t *Table) ComingByNode(now time.Time) map[string][]Promise {
 				add(f.promise)
 			}
 		}
-	}
-	for _, list := range out {
-		slices.SortFunc(list, byName)
 	}
 	return out
 }

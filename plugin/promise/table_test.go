@@ -256,6 +256,7 @@ func TestComingByNode(t *testing.T) {
 			for _, p := range list {
 				out[node] = append(out[node], p.Pod.Name)
 			}
+			slices.Sort(out[node])
 		}
 		return out
 	}

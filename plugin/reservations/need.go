@@ -123,8 +123,8 @@ func available(name corev1.ResourceName, r fwk.Resource) int64 {
 	}
 }
 
-// starting reports whether ordinary pods are kept off the node until it has joined.
-func starting(n *corev1.Node) bool {
+// Starting reports whether ordinary pods are kept off the node until it has joined.
+func Starting(n *corev1.Node) bool {
 	return slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return StartupTaint(t.Key) })
 }
 

@@ -310,7 +310,7 @@ func (t *Table) DropTaken(nodeInfo func(name string) (fwk.NodeInfo, error)) (los
 	board := t.reserved.board(nil)
 	for _, node := range slices.Sorted(maps.Keys(board.rooms)) {
 		info, err := nodeInfo(node)
-		if err != nil || starting(info.Node()) {
+		if err != nil || Starting(info.Node()) {
 			continue // No pod takes room there.
 		}
 		if needs := board.Needs(&corev1.Pod{}, info, t.Left); !overdrawn(info, needs) && !conflicts(info, needs, t.Namespaces) {
