@@ -1,12 +1,12 @@
 package plan
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"maps"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -83,18 +83,32 @@ func ClassKey(pod *corev1.Pod) string {
 		// Only a channel or a function cannot be marshalled, and a pod has none: the pod's own name keeps it apart.
 		rest = []byte(pod.Namespace + "/" + pod.Name + "/" + string(pod.UID))
 	}
-	labels := map[string]string{}
-	for k, v := range pod.Labels {
-		if !identity(k) || strings.Contains(string(rest), k) {
-			labels[k] = v
-		}
-	}
-	text, err := json.Marshal(labels)
+	text, err := json.Marshal(labelsThatCount(pod.Labels, rest))
 	if err != nil {
 		text = []byte(pod.Name)
 	}
-	sum := sha256.Sum256(append(append(rest, '\n'), text...))
-	return hex.EncodeToString(sum[:12])
+	sum := sha256.New()
+	sum.Write(rest)
+	sum.Write([]byte{'\n'})
+	sum.Write(text)
+	return hex.EncodeToString(sum.Sum(nil)[:12])
+}
+
+// labelsThatCount returns the labels without those that only distinguish the pod from its siblings, and that its needs, as text, do not name.
+func labelsThatCount(all map[string]string, needs []byte) map[string]string {
+	out := all
+	for k := range all {
+		if identity(k) && !bytes.Contains(needs, []byte(k)) {
+			if len(out) == len(all) {
+				out = maps.Clone(all)
+			}
+			delete(out, k)
+		}
+	}
+	if len(out) == 0 {
+		return map[string]string{} // None and an empty map are the same.
+	}
+	return out
 }
 
 // realVolumes leaves out those that any node can serve.

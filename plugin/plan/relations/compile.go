@@ -20,7 +20,7 @@ func New(in Input) *Relations {
 			re.rules = append(re.rules, in.rulesOf(ci)...)
 		}
 	}
-	re.peers = newPeers(&re.in)
+	re.peers = newPeers(&re.in, len(re.rules) > 0)
 	for i := range re.rules {
 		r := &re.rules[i]
 		r.topologyCounts, r.owners, r.domains = &topologyCounts{counts: map[string]int{}}, map[string]int{}, map[string]bool{}

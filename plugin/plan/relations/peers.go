@@ -24,47 +24,61 @@ type peers struct {
 	node  [][]int
 	// found are the results for terms, by their members.
 	found map[string]matched
+	// keys and key are a pod's label keys and its group's key in index, while it is looked up.
+	keys []string
+	key  []byte
 }
 
 // labelValue is one label of a pod.
 type labelValue struct{ key, value string }
 
-// newPeers returns the groups of the input's pods.
-func newPeers(in *Input) peers {
+// newPeers returns the groups of the classes, and of the pods on nodes if any rule counts them.
+func newPeers(in *Input, counted bool) peers {
 	p := peers{index: map[string]int{}, found: map[string]matched{}, labelled: map[labelValue][]int{}}
-	known := map[*corev1.Pod]int{}
-	var key []byte
-	group := func(pod *corev1.Pod) int {
-		if g, ok := known[pod]; ok {
-			return g
-		}
-		key = appendSized(key[:0], pod.Namespace)
-		for _, k := range slices.Sorted(maps.Keys(pod.Labels)) {
-			key = appendSized(appendSized(key, k), pod.Labels[k])
-		}
-		g, ok := p.index[string(key)]
-		if !ok {
-			g = len(p.pods)
-			p.index[string(key)] = g
-			p.pods = append(p.pods, pod)
-			for k, v := range pod.Labels {
-				p.labelled[labelValue{k, v}] = append(p.labelled[labelValue{k, v}], g)
-			}
-		}
-		known[pod] = g
-		return g
-	}
+	// A class's pod may be on nodes many times, as one that a plan has placed there.
+	known := make(map[*corev1.Pod]int, len(in.Classes))
 	for ci := range in.Classes {
-		p.class = append(p.class, group(in.Classes[ci].Pod))
+		g := p.group(in.Classes[ci].Pod)
+		known[in.Classes[ci].Pod] = g
+		p.class = append(p.class, g)
 	}
+	if !counted {
+		return p
+	}
+	p.node = make([][]int, len(in.Nodes))
 	for i := range in.Nodes {
-		var of []int
+		of := make([]int, 0, len(in.Nodes[i].Pods))
 		for _, pod := range in.Nodes[i].Pods {
-			of = append(of, group(pod))
+			g, ok := known[pod]
+			if !ok {
+				g = p.group(pod)
+			}
+			of = append(of, g)
 		}
-		p.node = append(p.node, of)
+		p.node[i] = of
 	}
 	return p
+}
+
+// group returns the pod's group, a new one for the first of its kind.
+func (p *peers) group(pod *corev1.Pod) int {
+	p.keys = slices.AppendSeq(p.keys[:0], maps.Keys(pod.Labels))
+	slices.Sort(p.keys)
+	key := appendSized(p.key[:0], pod.Namespace)
+	for _, k := range p.keys {
+		key = appendSized(appendSized(key, k), pod.Labels[k])
+	}
+	p.key = key
+	g, ok := p.index[string(key)]
+	if !ok {
+		g = len(p.pods)
+		p.index[string(key)] = g
+		p.pods = append(p.pods, pod)
+		for k, v := range pod.Labels {
+			p.labelled[labelValue{k, v}] = append(p.labelled[labelValue{k, v}], g)
+		}
+	}
+	return g
 }
 
 // appendSized appends the string behind its length, so that no two lists of strings look alike. Labels may be most of a pod's megabyte,
