@@ -24,6 +24,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	"github.com/slipway-k8s/slipway/internal/garbage"
 	"github.com/slipway-k8s/slipway/internal/karpenterlog"
 	"github.com/slipway-k8s/slipway/launcher"
 	"github.com/slipway-k8s/slipway/launcher/aws"
@@ -35,7 +36,9 @@ import (
 
 func main() {
 	syscall.Umask(0o077) // What it makes, its socket above all, is for its own user alone.
-	thrifty()
+	// What lives in a small cluster is collected so fast that half as much garbage comes several times a second while nodes are launched. In a large one it is
+	// caches, and the launcher mostly waits.
+	garbage.Keep(garbage.Limits{Bytes: 64 << 20, Least: 50, Most: 400})
 	if err := karpenterlog.Register(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)

@@ -1,0 +1,55 @@
+// Package garbage sets how much garbage Go's collector lets there be by how much lives. A process with large caches needs less memory that way, and one
+// with small caches less CPU.
+package garbage
+
+import (
+	"os"
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
+)
+
+// Limits say how much garbage there may be before it is collected.
+type Limits struct {
+	// Bytes is how much there may be in any case, between the two shares of what lives.
+	Bytes uint64
+	// Least and Most are shares of what lives, in percent: GOGC stays between them.
+	Least, Most int
+}
+
+// Keep keeps the process within the limits for as long as it runs. A user who sets GOGC overrides it.
+func Keep(l Limits) {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(l.Most)
+		(&collected{limits: l, now: l.Most, live: []metrics.Sample{{Name: "/gc/heap/live:bytes"}}}).await()
+	}
+}
+
+// percent returns GOGC for so many bytes that live.
+func (l Limits) percent(live uint64) int {
+	if live <= l.Bytes*100/uint64(l.Most) {
+		return l.Most
+	}
+	return max(l.Least, int(l.Bytes*100/live))
+}
+
+// collected is garbage itself: each collection finds it, which sets GOGC for the next one.
+type collected struct {
+	limits Limits
+	now    int
+	live   []metrics.Sample
+}
+
+// await has the next collection call set.
+func (c *collected) await() { runtime.SetFinalizer(c, (*collected).set) }
+
+// set sets GOGC by what lives after a collection.
+func (c *collected) set() {
+	metrics.Read(c.live)
+	// A change stops the world for a moment.
+	if next := c.limits.percent(c.live[0].Value.Uint64()); next*10 > c.now*11 || next*11 < c.now*10 {
+		debug.SetGCPercent(next)
+		c.now = next
+	}
+	c.await()
+}
