@@ -1,7 +1,12 @@
 package scale_test
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"runtime/pprof"
 	"sync"
 	"syscall"
 	"testing"
@@ -163,7 +168,11 @@ func (w *world) settle(pods int) {
 	})
 }
 
-// profiled is do with a CPU profile of each process for its first half minute, where profiles are wanted. One that ends meanwhile has none.
+// profiledFor is for how long a stage is profiled, from its begin on.
+const profiledFor = 30 * time.Second
+
+// profiled is do with CPU profiles of its first half minute, where profiles are wanted: of both processes, but for one that ends meanwhile, and of this
+// one, which has the control plane, AWS and the machines.
 func (w *world) profiled(name string, do func()) func() {
 	folder := argument[string]("profiles")
 	if folder == "" {
@@ -174,13 +183,29 @@ func (w *world) profiled(name string, do func()) func() {
 		defer wg.Wait()
 		for _, process := range []string{sandbox.Launcher, sandbox.Scheduler} {
 			wg.Go(func() {
-				if err := w.fetch(process, fmt.Sprintf("%s/%s-%s-cpu.pprof", folder, process, name), "profile?seconds=30"); err != nil {
+				if err := w.fetch(process, fmt.Sprintf("%s/%s-%s-cpu.pprof", folder, process, name), fmt.Sprintf("profile?seconds=%.0f", profiledFor.Seconds())); err != nil {
 					w.b.Log(err)
 				}
 			})
 		}
+		wg.Go(func() {
+			if err := profileOwn(fmt.Sprintf("%s/around-%s-cpu.pprof", folder, name)); err != nil {
+				w.b.Log(err)
+			}
+		})
 		do()
 	}
+}
+
+// profileOwn writes a CPU profile of this process to a file.
+func profileOwn(path string) error {
+	var out bytes.Buffer
+	if err := pprof.StartCPUProfile(&out); err != nil {
+		return fmt.Errorf("profiling the control plane: %w", err)
+	}
+	time.Sleep(profiledFor)
+	pprof.StopCPUProfile()
+	return errors.Join(os.MkdirAll(filepath.Dir(path), 0o750), os.WriteFile(path, out.Bytes(), 0o600))
 }
 
 // pool creates a NodePool of machines of one size, and waits until it may launch.

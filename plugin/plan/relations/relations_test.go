@@ -179,3 +179,24 @@ func TestNodeRules(t *testing.T) {
 		}
 	}
 }
+
+// A cluster has tens of thousands of pods, and each plan looks at them: none is remembered where no rule counts it, and only in the list of its node
+// where one does.
+func TestPodsOnNodesTakeNoMemoryEach(t *testing.T) {
+	for name, planned := range map[string]*corev1.Pod{"no rule": pod("web"), "a rule": pod("web", spread(zone))} {
+		allocations := func(n int) float64 {
+			in := relations.Input{Classes: []relations.Class{{Pod: planned, NodeAffinity: []catalog.Requirements{{}}}}}
+			for range 10 {
+				node := relations.Node{Name: "node", Labels: map[string]string{zone: "a"}}
+				for range n {
+					node.Pods = append(node.Pods, pod("web"))
+				}
+				in.Nodes = append(in.Nodes, node)
+			}
+			return testing.AllocsPerRun(5, func() { relations.New(in) })
+		}
+		if few, many := allocations(10), allocations(200); many > few {
+			t.Errorf("%s: %.0f allocations with 100 pods on nodes, %.0f with 2,000", name, few, many)
+		}
+	}
+}
