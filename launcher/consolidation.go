@@ -6,14 +6,19 @@ import (
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/launcher/budget"
 	"github.com/slipway-k8s/slipway/launcher/consolidate"
 	"github.com/slipway-k8s/slipway/launcher/disrupt"
 	"github.com/slipway-k8s/slipway/launcher/expire"
+	"github.com/slipway-k8s/slipway/launcher/index"
+	"github.com/slipway-k8s/slipway/launcher/ownwrites"
 	"github.com/slipway-k8s/slipway/launcher/roll"
+	"github.com/slipway-k8s/slipway/launcher/voluntary"
 )
 
 // mover returns the executor of the moves that drift, expiry and consolidation decide.
@@ -24,7 +29,7 @@ func (l *Launcher) mover(p parts) (*disrupt.Executor, error) {
 		return nil, err
 	}
 	mover, err := disrupt.New(disrupt.Config{
-		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Guard: p.leader, Asker: p.server, Ender: p.terminator, Ledger: p.ledger,
+		Client: mgr.GetClient(), Pods: p.pods, Reader: mgr.GetAPIReader(), Guard: p.leader, Asker: p.server, Ender: p.terminator, Ledger: p.ledger,
 		Metrics: p.voluntary, Events: l.recorders.karpenter, SpotToSpot: gates.SpotToSpotConsolidation,
 		DisruptBare: l.config.Settings.DisruptBarePods,
 	})
@@ -32,6 +37,12 @@ func (l *Launcher) mover(p parts) (*disrupt.Executor, error) {
 		return nil, err
 	}
 	return mover, add(mgr, mover.Run)
+}
+
+// counted reads what disruption budgets count.
+func (l *Launcher) counted(p parts) budget.Observe {
+	mgr := l.manager
+	return voluntary.Observe(mgr.GetClient(), p.claims, index.SharedNodes(mgr.GetCache(), ownwrites.Latest[*corev1.Node](mgr.GetClient())))
 }
 
 // leavingSoon returns the nodes that must not get pods that move: drifted ones, those that expire soon, terminating ones, and those of

@@ -117,8 +117,9 @@ func (l *Launcher) parts() (p parts, err error) {
 		return p, err
 	}
 	p.beside.keeps = handovers.Keeps
+	p.pods, p.claims = index.SharedPods(mgr.GetCache()), index.SharedClaims(mgr.GetCache(), ownwrites.Latest[*karpv1.NodeClaim](mgr.GetClient()))
 	p.terminator, err = terminate.New(terminate.Config{
-		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Cloud: l.config.Cloud, Asker: late, Guard: p.leader,
+		Client: mgr.GetClient(), Pods: p.pods, Reader: mgr.GetAPIReader(), Cloud: l.config.Cloud, Asker: late, Guard: p.leader,
 		Events: l.recorders.karpenter, Registerer: l.registerer, Ours: p.beside.ours,
 	})
 	if err != nil {
@@ -141,7 +142,6 @@ func (l *Launcher) parts() (p parts, err error) {
 	if p.peer, err = server.NewPeer(l.registerer); err != nil {
 		return p, err
 	}
-	p.pods, p.claims = index.SharedPods(mgr.GetCache()), index.SharedClaims(mgr.GetCache(), ownwrites.Claims(mgr.GetClient()))
 	if p.binder, err = bind.NewBinder(mgr.GetClient(), l.recorders.slipway); err != nil {
 		return p, err
 	}
@@ -154,7 +154,7 @@ func (l *Launcher) parts() (p parts, err error) {
 	if err != nil {
 		return p, err
 	}
-	if p.ledger, err = budget.New(voluntary.Observe(mgr.GetClient())); err != nil {
+	if p.ledger, err = budget.New(l.counted(p)); err != nil {
 		return p, err
 	}
 	if p.voluntary, err = voluntary.NewMetrics(l.registerer, p.ledger, l.config.Gate.Open); err != nil {

@@ -52,11 +52,10 @@ func ServingOwner(pod *corev1.Pod) *metav1.OwnerReference {
 }
 
 // ServingOf counts the pods of a controller. evicted is when drains evicted pods of it, by the pod's UID; these may be gone.
-func ServingOf(pods []corev1.Pod, evicted map[types.UID]time.Time, now time.Time) Serving {
+func ServingOf(pods []*corev1.Pod, evicted map[types.UID]time.Time, now time.Time) Serving {
 	missing := unreplaced(pods, evicted, now)
 	out := Serving{Pods: len(missing), Away: len(missing)}
-	for i := range pods {
-		pod := &pods[i]
+	for _, pod := range pods {
 		switch {
 		case Terminal(pod), missing[pod.UID]:
 		case pod.DeletionTimestamp != nil:
@@ -76,15 +75,15 @@ func ServingOf(pods []corev1.Pod, evicted map[types.UID]time.Time, now time.Time
 }
 
 // unreplaced returns the evicted pods of which no replacement is seen yet: each pod that was created since stands for one of them.
-func unreplaced(pods []corev1.Pod, evicted map[types.UID]time.Time, now time.Time) map[types.UID]bool {
+func unreplaced(pods []*corev1.Pod, evicted map[types.UID]time.Time, now time.Time) map[types.UID]bool {
 	out := map[types.UID]bool{}
 	if len(evicted) == 0 {
 		return out
 	}
 	var created []time.Time
-	for i := range pods {
-		if _, was := evicted[pods[i].UID]; !was {
-			created = append(created, pods[i].CreationTimestamp.Time)
+	for _, pod := range pods {
+		if _, was := evicted[pod.UID]; !was {
+			created = append(created, pod.CreationTimestamp.Time)
 		}
 	}
 	slices.SortFunc(created, time.Time.Compare)

@@ -60,7 +60,11 @@ func TestServingOf(t *testing.T) {
 		},
 		{pods: []corev1.Pod{replacement}, evicted: map[types.UID]time.Time{"later": now.Add(-7 * time.Second)}, want: disruption.Serving{Pods: 2, Away: 1}},
 	} {
-		if got := disruption.ServingOf(c.pods, c.evicted, now); got != c.want {
+		var pods []*corev1.Pod
+		for i := range c.pods {
+			pods = append(pods, &c.pods[i])
+		}
+		if got := disruption.ServingOf(pods, c.evicted, now); got != c.want {
 			t.Errorf("of %d pods, evicted %v: %+v, want %+v", len(c.pods), c.evicted, got, c.want)
 		}
 	}

@@ -48,8 +48,8 @@ type moving struct {
 	// replacements are the names of the NodeClaims launched for the move, and spent what they cost per hour.
 	replacements []string
 	spent        float64
-	// awaiting is true where the last step was to await something.
-	awaiting bool
+	// cordoned is true once the nodes have been cordoned.
+	cordoned bool
 	// protected is since when something blocks the move.
 	protected time.Time
 	// deleting is true where deletion of the claims has begun, done where all of them are being deleted.
@@ -124,7 +124,6 @@ func (e *Executor) step(ctx context.Context, m *moving) (over bool, wait time.Du
 		return false, lookPeriod, err
 	}
 	step, why := Next(seen.facts)
-	m.awaiting = step == Await
 	klog.FromContext(ctx).V(4).Info("Move", "step", step, "why", why)
 	wait = lookPeriod
 	switch step {
@@ -164,7 +163,7 @@ func (e *Executor) cordon(ctx context.Context, m *moving, seen *observation) err
 		what += ": " + m.Message
 	}
 	e.event(m, seen, "DisruptionLaunching", "Disrupting Node: "+what)
-	m.halfway = false
+	m.halfway, m.cordoned = false, true
 	return nil
 }
 

@@ -149,8 +149,8 @@ func TestMovesThatEndGoFirst(t *testing.T) {
 	})
 }
 
-// Moves that await their nodes read nothing from the API server.
-func TestMovesThatAwaitReadTheCache(t *testing.T) {
+// Moves read nothing from the API server while they await their nodes, and otherwise what their end depends on alone.
+func TestMovesReadTheCache(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, _ := newPlanner(t, time.Minute)
 		defer func() { f.stop() }()
@@ -164,6 +164,10 @@ func TestMovesThatAwaitReadTheCache(t *testing.T) {
 		time.Sleep(30 * time.Second)
 		if n := strings.Count(f.report(t.Context()), " leaving"); n != 5 {
 			t.Errorf("%d of 5 nodes are leaving", n)
+		}
+		// NodeClaim, Node, pods and new NodeClaim before the end and after it, and the NodeClaim for its condition.
+		if read := f.reads.Load(); read > 5*9 {
+			t.Errorf("five moves read %d times from the API server", read)
 		}
 	})
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/launcher/announce"
 	"github.com/slipway-k8s/slipway/launcher/api"
+	"github.com/slipway-k8s/slipway/launcher/index"
 	"github.com/slipway-k8s/slipway/launcher/leadership"
 )
 
@@ -87,7 +88,9 @@ type Metrics interface {
 type Config struct {
 	// Client reads from the cache, with the indexes of package index, and writes.
 	Client client.Client
-	// Reader reads from the API server the objects that a move depends on.
+	// Pods reads pods from the cache.
+	Pods index.Pods
+	// Reader reads from the API server what the end of a move depends on.
 	Reader client.Reader
 	// Guard allows effects only while this process leads.
 	Guard leadership.Guard
@@ -161,9 +164,9 @@ type backoff struct {
 
 // New returns an Executor that carries out moves once Run is called.
 func New(c Config) (*Executor, error) {
-	parts := c.Client != nil && c.Reader != nil && c.Guard != nil && c.Asker != nil && c.Ender != nil
+	parts := c.Client != nil && c.Pods != nil && c.Reader != nil && c.Guard != nil && c.Asker != nil && c.Ender != nil
 	if !parts || c.Ledger == nil || c.Metrics == nil || c.Events == nil {
-		return nil, errors.New("disrupt: Client, Reader, Guard, Asker, Ender, Ledger, Metrics and Events are required")
+		return nil, errors.New("disrupt: Client, Pods, Reader, Guard, Asker, Ender, Ledger, Metrics and Events are required")
 	}
 	return &Executor{config: c, planning: make(chan struct{}, planning), asking: make(chan struct{}, asking), claims: map[types.UID]bool{}, nodes: map[string]bool{}, off: map[types.UID]backoff{}}, nil
 }

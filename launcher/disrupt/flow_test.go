@@ -62,9 +62,10 @@ type flow struct {
 	ledger  *budget.Ledger
 	counted *voluntary.Metrics
 	subject *disrupt.Executor
-	// asker and gamble take the place of this scheduler and of the terminator where they are set.
+	// asker, gamble and cached take the place of this scheduler, of the terminator, and of a cache that is never late, where they are set.
 	asker  disrupt.Asker
 	gamble disrupt.Ender
+	cached index.Pods
 	stop   func()
 	start  time.Time
 	// reads counts the reads from the API server.
@@ -133,12 +134,12 @@ func newFlow(t *testing.T) *flow {
 	})
 	var err error
 	f.ender, err = terminate.New(terminate.Config{
-		Client: f.api, Reader: f.api, Cloud: memory.New(memory.Config{}), Asker: f, Guard: f.lead, Events: f, Registerer: prometheus.NewRegistry(),
+		Client: f.api, Pods: index.ListPods(f.api), Reader: f.api, Cloud: memory.New(memory.Config{}), Asker: f, Guard: f.lead, Events: f, Registerer: prometheus.NewRegistry(),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if f.ledger, err = budget.New(voluntary.Observe(f.api)); err != nil {
+	if f.ledger, err = budget.New(voluntary.Observe(f.api, index.ListClaims(f.api), index.ListNodes(f.api))); err != nil {
 		t.Fatal(err)
 	}
 	if f.counted, err = voluntary.NewMetrics(prometheus.NewRegistry(), f.ledger, func() bool { return true }); err != nil {
@@ -168,9 +169,13 @@ func (f *flow) run() {
 	if f.asker != nil {
 		asker, ender = f.asker, f.gamble
 	}
+	pods := f.cached
+	if pods == nil {
+		pods = index.ListPods(f.api)
+	}
 	var err error
 	f.subject, err = disrupt.New(disrupt.Config{
-		Client: f.api, Reader: countedReader{f.api, &f.reads}, Guard: f.lead, Asker: asker, Ender: ender, Ledger: f.ledger, Metrics: f.counted, Events: f,
+		Client: f.api, Pods: pods, Reader: countedReader{f.api, &f.reads}, Guard: f.lead, Asker: asker, Ender: ender, Ledger: f.ledger, Metrics: f.counted, Events: f,
 	})
 	if err != nil {
 		f.t.Fatal(err)

@@ -19,8 +19,9 @@ import (
 
 // observation is what one step of a move observes.
 type observation struct {
-	// reader has the objects, and guards are the PodDisruptionBudgets.
+	// reader and bound have the objects, and guards are the PodDisruptionBudgets.
 	reader client.Reader
+	bound  index.Pods
 	guards []disruption.PodBudget
 	facts  Facts
 	// nodes are the Nodes that exist, and pods those that have to move.
@@ -28,29 +29,28 @@ type observation struct {
 	pods  []*corev1.Pod
 }
 
-// look observes a move. What it does follows from what the API server has, so that a pod bound a moment ago counts. A move that awaits something is
-// looked at in the cache, which may show late that the wait is over: a hundred moves await their nodes at once.
+// look observes a move in the cache, as a hundred moves look at once. A move ends, either way, by what the API server has: a pod that was bound a moment
+// ago has no reservation yet. A cache that shows the cordon late is asked no more than once for it.
 func (e *Executor) look(ctx context.Context, m *moving) (*observation, error) {
-	if m.awaiting {
-		seen, err := e.observe(ctx, m, e.config.Client)
-		if err != nil {
-			return nil, err
-		}
-		if step, _ := Next(seen.facts); step == Await {
-			return seen, nil
-		}
+	seen, err := e.observe(ctx, m, e.config.Client, e.config.Pods)
+	if err != nil {
+		return nil, err
 	}
-	return e.observe(ctx, m, e.config.Reader)
+	switch step, _ := Next(seen.facts); {
+	case step == Await, step == AskBusy, step == AskRoom, step == Cordon && !m.cordoned:
+		return seen, nil
+	}
+	return e.observe(ctx, m, e.config.Reader, index.ListPods(e.config.Reader))
 }
 
 // observe reads the state of a move.
-func (e *Executor) observe(ctx context.Context, m *moving, reader client.Reader) (*observation, error) {
+func (e *Executor) observe(ctx context.Context, m *moving, reader client.Reader, bound index.Pods) (*observation, error) {
 	now := time.Now()
 	budgets := &policyv1.PodDisruptionBudgetList{}
 	if err := e.config.Client.List(ctx, budgets, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing PodDisruptionBudgets: %w", err)
 	}
-	s := &observation{reader: reader, guards: disruption.ReadPodBudgets(budgets.Items), facts: Facts{
+	s := &observation{reader: reader, bound: bound, guards: disruption.ReadPodBudgets(budgets.Items), facts: Facts{
 		Running: now.Sub(m.started), Halfway: m.halfway, Deleting: m.deleting, Refused: m.refused,
 		Room: !m.confirmed.IsZero(), Confirmed: now.Sub(m.confirmed),
 	}}
@@ -94,14 +94,11 @@ func (e *Executor) observeNode(ctx context.Context, m *moving, i int, s *observa
 	}
 	f.Cordoned = terminate.Cordoned(node)
 	s.nodes = append(s.nodes, node)
-	pods := &corev1.PodList{}
-	if err := s.reader.List(ctx, pods, client.MatchingFields{index.PodNodeName: f.Name}, client.UnsafeDisableDeepCopy); err != nil {
-		return f, fmt.Errorf("listing pods of node %s: %w", f.Name, err)
+	on, err := s.bound.On(ctx, f.Name)
+	if err != nil {
+		return f, err
 	}
-	var on []*corev1.Pod
-	for j := range pods.Items {
-		pod := &pods.Items[j]
-		on = append(on, pod)
+	for _, pod := range on {
 		if !disruption.NeedsRoom(pod) {
 			continue
 		}
@@ -157,6 +154,9 @@ func (e *Executor) uncordonOrphan(ctx context.Context, node string) error {
 		return fmt.Errorf("listing NodeClaims of node %s: %w", node, err)
 	}
 	for i := range claims.Items {
+		if claims.Items[i].DeletionTimestamp != nil {
+			return nil // That is never taken back.
+		}
 		current := &karpv1.NodeClaim{}
 		if err := e.config.Reader.Get(ctx, client.ObjectKeyFromObject(&claims.Items[i]), current); err != nil {
 			return client.IgnoreNotFound(err)

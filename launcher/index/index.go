@@ -22,8 +22,6 @@ import (
 const (
 	// PodNodeName indexes pods by the node that they are bound to.
 	PodNodeName = "spec.nodeName"
-	// PodController indexes pods by the UID of their controller.
-	PodController = "metadata.ownerReferences.controller"
 	// PodKept indexes the pods that a ReplicaSet keeps for last when it shrinks (package scalein), by the UID of the set.
 	PodKept = "metadata.annotations.pod-deletion-cost"
 	// NodeProviderID indexes Nodes by spec.providerID.
@@ -63,7 +61,6 @@ func Each(add func(obj client.Object, field string, value client.IndexerFunc)) {
 		add(&corev1.Pod{}, field, func(o client.Object) []string { return one(value(o.(*corev1.Pod))) })
 	}
 	pod(PodNodeName, func(p *corev1.Pod) string { return p.Spec.NodeName })
-	pod(PodController, controllerOf)
 	pod(PodKept, keptFor)
 	add(&corev1.Node{}, NodeProviderID, func(o client.Object) []string { return one(o.(*corev1.Node).Spec.ProviderID) })
 	claim(ClaimProviderID, func(c *karpv1.NodeClaim) string { return c.Status.ProviderID })

@@ -3,8 +3,10 @@ package index
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -16,6 +18,8 @@ type Pods interface {
 	On(ctx context.Context, node string) ([]*corev1.Pod, error)
 	// Of returns the pod of a UID, nil if there is none.
 	Of(ctx context.Context, uid string) (*corev1.Pod, error)
+	// Controlled returns the pods of a namespace that name the controller as theirs.
+	Controlled(ctx context.Context, namespace string, controller types.UID) ([]*corev1.Pod, error)
 }
 
 // ListPods reads pods with a client that has the index PodNodeName, and copies them.
@@ -46,9 +50,19 @@ func (l listedPods) Of(ctx context.Context, uid string) (*corev1.Pod, error) {
 	return nil, nil
 }
 
+// Controlled implements Pods.
+func (l listedPods) Controlled(ctx context.Context, namespace string, controller types.UID) ([]*corev1.Pod, error) {
+	list := &corev1.PodList{}
+	if err := l.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing pods of controller %s in namespace %s: %w", controller, namespace, err)
+	}
+	return slices.DeleteFunc(pointers(list.Items), func(pod *corev1.Pod) bool { return controllerOf(pod) != string(controller) }), nil
+}
+
 // The indexes of SharedPods.
 const (
-	podsOnNode = "pods-on-node"
+	podsOnNode       = "pods-on-node"
+	podsOfController = "pods-of-controller"
 	// podsByUID has a few pods under each value: a value for each pod would weigh as much as a quarter of it.
 	podsByUID = "pods-by-uid"
 	// uidPrefix is how much of a UID is the value: 4,096 values of hexadecimal digits.
@@ -59,8 +73,9 @@ const (
 // the launcher's largest garbage. Its methods return an error if the informer has no store.
 func SharedPods(informers cache.Informers) Pods {
 	return sharedPods{&store{informers: informers, of: &corev1.Pod{}, indexers: toolscache.Indexers{
-		podsOnNode: ofPod(func(pod *corev1.Pod) string { return pod.Spec.NodeName }),
-		podsByUID:  ofPod(func(pod *corev1.Pod) string { return prefixOf(string(pod.UID)) }),
+		podsOnNode:       ofPod(func(pod *corev1.Pod) string { return pod.Spec.NodeName }),
+		podsOfController: ofPod(controllerOf),
+		podsByUID:        ofPod(func(pod *corev1.Pod) string { return prefixOf(string(pod.UID)) }),
 	}}}
 }
 
@@ -88,6 +103,15 @@ func (s sharedPods) Of(ctx context.Context, uid string) (*corev1.Pod, error) {
 		}
 	}
 	return nil, nil
+}
+
+// Controlled implements Pods.
+func (s sharedPods) Controlled(ctx context.Context, namespace string, controller types.UID) ([]*corev1.Pod, error) {
+	found, err := s.by(ctx, podsOfController, string(controller))
+	if err != nil {
+		return nil, fmt.Errorf("reading pods of controller %s: %w", controller, err)
+	}
+	return slices.DeleteFunc(typed[*corev1.Pod](found), func(pod *corev1.Pod) bool { return pod.Namespace != namespace }), nil
 }
 
 func (s sharedPods) by(ctx context.Context, name, value string) ([]any, error) {

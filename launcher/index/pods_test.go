@@ -34,8 +34,15 @@ func TestPods(t *testing.T) {
 	pods := map[string]*corev1.Pod{}
 	builder := fake.NewClientBuilder().WithScheme(scheme.Scheme)
 	store := toolscache.NewSharedIndexInformer(&toolscache.ListWatch{}, &corev1.Pod{}, 0, toolscache.Indexers{})
-	for name, node := range map[string]string{"a": "n", "b": "n", "c": "m", "d": ""} {
+	set := []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "set", UID: "set", Controller: new(true)}}
+	for name, node := range map[string]string{"a": "n", "b": "n", "c": "m", "d": "", "e": "m"} {
 		pods[name] = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "x", Name: name, UID: types.UID("1234-" + name)}, Spec: corev1.PodSpec{NodeName: node}}
+		switch name {
+		case "a", "d":
+			pods[name].OwnerReferences = set
+		case "e":
+			pods[name].Namespace, pods[name].OwnerReferences = "y", set
+		}
 		builder.WithObjects(pods[name])
 		if err := store.GetIndexer().Add(pods[name]); err != nil {
 			t.Fatal(err)
@@ -49,12 +56,16 @@ func TestPods(t *testing.T) {
 			}
 		}
 		podsOfUIDs(t, kind, read)
+		podsOfController(t, kind, read)
 	}
 	none := index.SharedPods(&informertest.FakeInformers{Scheme: scheme.Scheme})
 	if _, err := none.On(t.Context(), "n"); err == nil {
 		t.Error("no error for an informer without a store")
 	}
 	if _, err := none.Of(t.Context(), "1234-a"); err == nil {
+		t.Error("no error for an informer without a store")
+	}
+	if _, err := none.Controlled(t.Context(), "x", "set"); err == nil {
 		t.Error("no error for an informer without a store")
 	}
 }
@@ -74,6 +85,22 @@ func podsOnNode(t *testing.T, kind string, read index.Pods) []*corev1.Pod {
 		t.Errorf("%s: pods %v", kind, names)
 	}
 	return got
+}
+
+// podsOfController checks the pods of a ReplicaSet, of its namespace alone.
+func podsOfController(t *testing.T, kind string, read index.Pods) {
+	t.Helper()
+	got, err := read.Controlled(t.Context(), "x", "set")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, pod := range got {
+		names = append(names, pod.Name)
+	}
+	if slices.Sort(names); !slices.Equal(names, []string{"a", "d"}) {
+		t.Errorf("%s: pods of the ReplicaSet %v", kind, names)
+	}
 }
 
 // podsOfUIDs checks the pods of UIDs that begin alike.

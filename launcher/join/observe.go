@@ -36,12 +36,8 @@ func (c *Controller) observe(ctx context.Context, claim *karpv1.NodeClaim) (Obse
 	if o.Node == nil {
 		return o, nil
 	}
-	var pods corev1.PodList
-	if err := c.config.Client.List(ctx, &pods, client.MatchingFields{index.PodNodeName: o.Node.Name}, client.UnsafeDisableDeepCopy); err != nil {
+	if o.OnNode, err = c.config.Pods.On(ctx, o.Node.Name); err != nil {
 		return o, err
-	}
-	for i := range pods.Items {
-		o.OnNode = append(o.OnNode, &pods.Items[i])
 	}
 	if !o.Settings.IgnoreDRARequests && len(requestedDrivers(claim)) > 0 {
 		if o.Slices, err = slicesOf(ctx, c.config.Client, o.Node.Name); err != nil {

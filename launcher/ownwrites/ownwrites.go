@@ -124,12 +124,12 @@ func (c *Client) later(obj client.Object) client.Object {
 	return own.object
 }
 
-// Claims returns a function that returns what a client wrote of a cached NodeClaim after its version, or the same: always the same for a client
+// Latest returns a function that returns what a client wrote of a cached object after its version, or the same: always the same for a client
 // that is none of this package. Both are shared and must not be changed.
-func Claims(c client.Client) func(cached *karpv1.NodeClaim) *karpv1.NodeClaim {
-	return func(cached *karpv1.NodeClaim) *karpv1.NodeClaim {
+func Latest[T client.Object](c client.Client) func(cached T) T {
+	return func(cached T) T {
 		if own, ok := c.(*Client); ok {
-			if later, ok := own.later(cached).(*karpv1.NodeClaim); ok {
+			if later, ok := own.later(cached).(T); ok {
 				return later
 			}
 		}

@@ -154,11 +154,11 @@ func TestListsShareOwnWrites(t *testing.T) {
 	if shared != again {
 		t.Error("readers that change nothing have copies")
 	}
-	if one := ownwrites.Claims(c)(l.claims["a"]); !launched(one) || (*metav1.Condition)(&one.Status.Conditions[0]) != shared {
+	if one := ownwrites.Latest[*karpv1.NodeClaim](c)(l.claims["a"]); !launched(one) || (*metav1.Condition)(&one.Status.Conditions[0]) != shared {
 		t.Errorf("of the cached NodeClaim the own write is %+v", one)
 	}
 	l.catchUp(t)
-	if one := ownwrites.Claims(c)(l.claims["a"]); one != l.claims["a"] {
+	if one := ownwrites.Latest[*karpv1.NodeClaim](c)(l.claims["a"]); one != l.claims["a"] {
 		t.Errorf("the cached NodeClaim has everything, and %+v is another", one)
 	}
 }

@@ -72,7 +72,7 @@ func newFlow(t *testing.T) *flow {
 	index.Each(func(o client.Object, field string, value client.IndexerFunc) { b.WithIndex(o, field, value) })
 	f.api = b.Build()
 	ender, err := terminate.New(terminate.Config{
-		Client: f.api, Reader: f.api, Cloud: memory.New(memory.Config{}), Asker: f, Guard: leadershiptest.Always{}, Events: f, Registerer: prometheus.NewRegistry(),
+		Client: f.api, Pods: index.ListPods(f.api), Reader: f.api, Cloud: memory.New(memory.Config{}), Asker: f, Guard: leadershiptest.Always{}, Events: f, Registerer: prometheus.NewRegistry(),
 	})
 	if err != nil {
 		t.Fatal(err)

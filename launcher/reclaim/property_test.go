@@ -191,7 +191,7 @@ func empties(t *testing.T, api client.WithWatch, seed uint64, leave answers) (ou
 	f := &flow{t: t, api: api}
 	late := m.launcherClient()
 	ender, err := terminate.New(terminate.Config{
-		Client: late, Reader: api, Cloud: memory.New(memory.Config{}), Asker: f, Guard: leadershiptest.Always{}, Events: f, Registerer: prometheus.NewRegistry(),
+		Client: late, Pods: index.ListPods(late), Reader: api, Cloud: memory.New(memory.Config{}), Asker: f, Guard: leadershiptest.Always{}, Events: f, Registerer: prometheus.NewRegistry(),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -23,7 +23,7 @@ import (
 // shared is what all deciders share.
 func shared(t *testing.T, cache client.Reader) (*budget.Ledger, *voluntary.Metrics) {
 	t.Helper()
-	ledger, err := budget.New(voluntary.Observe(cache))
+	ledger, err := budget.New(voluntary.Observe(cache, index.ListClaims(cache), index.ListNodes(cache)))
 	if err != nil {
 		t.Fatal(err)
 	}

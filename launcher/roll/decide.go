@@ -84,7 +84,7 @@ func Unproven(pool *karpv1.NodePool, claims []*karpv1.NodeClaim, now time.Time) 
 
 // Candidate is a node that must be replaced.
 type Candidate struct {
-	// Claim and Node are its objects.
+	// Claim and Node are its objects: the cache's, which must not be changed.
 	Claim *karpv1.NodeClaim
 	Node  *corev1.Node
 	// Due is the reason.

@@ -12,7 +12,6 @@ import (
 
 	"github.com/slipway-k8s/slipway/internal/disruption"
 	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
-	"github.com/slipway-k8s/slipway/launcher/index"
 )
 
 // look reads the nodes and pods of candidates. It drops candidates without a Node, which other controllers terminate.
@@ -21,20 +20,16 @@ func (r *Roller) look(ctx context.Context, list []Candidate, policies *policyv1.
 	out := list[:0]
 	for _, c := range list {
 		node := &corev1.Node{}
-		err := r.config.Client.Get(ctx, client.ObjectKey{Name: c.Claim.Status.NodeName}, node)
+		err := r.config.Client.Get(ctx, client.ObjectKey{Name: c.Claim.Status.NodeName}, node, client.UnsafeDisableDeepCopy)
 		switch {
 		case apierrors.IsNotFound(err):
 			continue
 		case err != nil:
 			return nil, fmt.Errorf("getting Node %s of NodeClaim %s: %w", c.Claim.Status.NodeName, c.Claim.Name, err)
 		}
-		bound := &corev1.PodList{}
-		if err := r.config.Client.List(ctx, bound, client.MatchingFields{index.PodNodeName: node.Name}, client.UnsafeDisableDeepCopy); err != nil {
-			return nil, fmt.Errorf("listing pods of Node %s: %w", node.Name, err)
-		}
-		pods := make([]*corev1.Pod, 0, len(bound.Items))
-		for i := range bound.Items {
-			pods = append(pods, &bound.Items[i])
+		pods, err := r.config.Pods.On(ctx, node.Name)
+		if err != nil {
+			return nil, err
 		}
 		c.Node, c.Empty, c.Unready = node, disruption.Occupant(pods) == nil, !conditions.NodeReady(node)
 		candidate := disruption.Candidate{Now: now, Node: node, Claim: c.Claim, Pods: pods, DisruptBare: r.config.DisruptBare}

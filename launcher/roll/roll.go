@@ -16,6 +16,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/announce"
 	"github.com/slipway-k8s/slipway/launcher/budget"
 	"github.com/slipway-k8s/slipway/launcher/expire"
+	"github.com/slipway-k8s/slipway/launcher/index"
 	"github.com/slipway-k8s/slipway/launcher/leadership"
 	"github.com/slipway-k8s/slipway/launcher/voluntary"
 )
@@ -35,14 +36,19 @@ var ErrBusy = errors.New("the node is in a move, or a move of it was called off 
 // Mover replaces nodes: their pods get reservations, on new nodes where necessary, and their NodeClaims are deleted.
 type Mover interface {
 	// Replace starts to replace a node that has drifted or expires soon. why is the reason, message explains it to users. It
-	// returns nil where the move is accepted, a *budget.RefusedError where the budgets do not allow it, or ErrBusy.
+	// returns nil where the move is accepted, a *budget.RefusedError where the budgets do not allow it, or ErrBusy. The claim is
+	// the cache's and must not be changed.
 	Replace(ctx context.Context, claim *karpv1.NodeClaim, why, message string) error
 }
 
 // Config holds the dependencies of a Roller. Every field is required but Window and Ours.
 type Config struct {
-	// Client reads from the cache, with the indexes of package index.
+	// Client reads from the cache.
 	Client client.Reader
+	// Pods reads pods from the cache.
+	Pods index.Pods
+	// Claims reads NodeClaims from the cache.
+	Claims index.Claims
 	// Guard allows effects only while this process leads.
 	Guard leadership.Guard
 	// Mover replaces the nodes.
@@ -76,8 +82,8 @@ type event struct {
 
 // New returns a Roller; Run starts it.
 func New(c Config) (*Roller, error) {
-	if c.Client == nil || c.Guard == nil || c.Mover == nil || c.Events == nil || c.Metrics == nil {
-		return nil, errors.New("roll: Client, Guard, Mover, Events and Metrics are required")
+	if c.Client == nil || c.Pods == nil || c.Claims == nil || c.Guard == nil || c.Mover == nil || c.Events == nil || c.Metrics == nil {
+		return nil, errors.New("roll: Client, Pods, Claims, Guard, Mover, Events and Metrics are required")
 	}
 	if c.Ours == nil {
 		c.Ours = func(*karpv1.NodeClaim) bool { return true }
@@ -148,20 +154,22 @@ func (r *Roller) Pass(ctx context.Context) error {
 
 // candidates returns the nodes that are due.
 func (r *Roller) candidates(ctx context.Context, now time.Time) ([]Candidate, error) {
-	claims, pools := &karpv1.NodeClaimList{}, &karpv1.NodePoolList{}
-	for _, list := range []client.ObjectList{claims, pools} {
-		if err := r.config.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
-			return nil, fmt.Errorf("listing %T: %w", list, err)
-		}
+	pools := &karpv1.NodePoolList{}
+	claims, err := r.config.Claims.All(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.config.Client.List(ctx, pools, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing NodePools: %w", err)
 	}
 	poolOf := make(map[string]*karpv1.NodePool, len(pools.Items))
 	for i := range pools.Items {
 		poolOf[pools.Items[i].Name] = &pools.Items[i]
 	}
 	claimsOf := map[string][]*karpv1.NodeClaim{}
-	for i := range claims.Items {
-		name := claims.Items[i].Labels[karpv1.NodePoolLabelKey]
-		claimsOf[name] = append(claimsOf[name], &claims.Items[i])
+	for _, claim := range claims {
+		name := claim.Labels[karpv1.NodePoolLabelKey]
+		claimsOf[name] = append(claimsOf[name], claim)
 	}
 	var out []Candidate
 	for name, list := range claimsOf {
@@ -171,7 +179,7 @@ func (r *Roller) candidates(ctx context.Context, now time.Time) ([]Candidate, er
 		return nil, nil
 	}
 	policies := &policyv1.PodDisruptionBudgetList{}
-	if err := r.config.Client.List(ctx, policies); err != nil {
+	if err := r.config.Client.List(ctx, policies, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing PodDisruptionBudgets: %w", err)
 	}
 	return r.look(ctx, out, policies, now)
@@ -185,7 +193,7 @@ func (r *Roller) due(pool *karpv1.NodePool, claims []*karpv1.NodeClaim, now time
 	var out []Candidate
 	for _, claim := range claims {
 		if due := DueOf(claim, expire.Window(claim, pool, r.config.Window), now); due.Why != "" && r.config.Ours(claim) {
-			out = append(out, Candidate{Claim: claim.DeepCopy(), Due: due})
+			out = append(out, Candidate{Claim: claim, Due: due})
 		}
 	}
 	if len(out) == 0 || pool == nil {

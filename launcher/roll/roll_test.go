@@ -74,7 +74,7 @@ func newScene(t *testing.T) *scene {
 	index.Each(func(o client.Object, field string, value client.IndexerFunc) { b.WithIndex(o, field, value) })
 	s.api = b.Build()
 	var err error
-	if s.ledger, err = budget.New(voluntary.Observe(s.api)); err != nil {
+	if s.ledger, err = budget.New(voluntary.Observe(s.api, index.ListClaims(s.api), index.ListNodes(s.api))); err != nil {
 		t.Fatal(err)
 	}
 	counted, err := voluntary.NewMetrics(prometheus.NewRegistry(), s.ledger, func() bool { return true })
@@ -82,7 +82,7 @@ func newScene(t *testing.T) *scene {
 		t.Fatal(err)
 	}
 	s.subject, err = roll.New(roll.Config{
-		Client: s.counted(), Guard: leadershiptest.Always{}, Mover: s, Events: s, Metrics: counted, Window: 12 * time.Hour,
+		Client: s.counted(), Pods: index.ListPods(s.counted()), Claims: index.ListClaims(s.counted()), Guard: leadershiptest.Always{}, Mover: s, Events: s, Metrics: counted, Window: 12 * time.Hour,
 		Ours: func(c *karpv1.NodeClaim) bool { return c.Labels["foreign"] == "" },
 	})
 	if err != nil {

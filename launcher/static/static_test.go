@@ -22,6 +22,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/budget"
+	"github.com/slipway-k8s/slipway/launcher/index"
 	"github.com/slipway-k8s/slipway/launcher/leadership/leadershiptest"
 	"github.com/slipway-k8s/slipway/launcher/scenariotest"
 	"github.com/slipway-k8s/slipway/launcher/static"
@@ -62,7 +63,7 @@ func TestScenarios(t *testing.T) {
 func newScene(t *testing.T) *scene {
 	t.Helper()
 	s := &scene{Scene: scenariotest.New(t, &karpv1.NodeClaim{}), t: t}
-	ledger, err := budget.New(voluntary.Observe(s.API))
+	ledger, err := budget.New(voluntary.Observe(s.API, index.ListClaims(s.API), index.ListNodes(s.API)))
 	s.Must(err)
 	counted, err := voluntary.NewMetrics(prometheus.NewRegistry(), ledger, func() bool { return true })
 	s.Must(err)

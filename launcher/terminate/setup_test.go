@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/slipway-k8s/slipway/launcher/cloud/memory"
+	"github.com/slipway-k8s/slipway/launcher/index"
 	"github.com/slipway-k8s/slipway/launcher/leadership/leadershiptest"
 	"github.com/slipway-k8s/slipway/launcher/terminate"
 )
@@ -27,7 +28,7 @@ func TestSetupWithManager(t *testing.T) {
 		t.Fatal(err)
 	}
 	subject, err := terminate.New(terminate.Config{
-		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Cloud: memory.New(memory.Config{}), Asker: &world{}, Guard: leadershiptest.Always{}, Events: record.NewFakeRecorder(1), Registerer: prometheus.NewRegistry(),
+		Client: mgr.GetClient(), Pods: index.SharedPods(mgr.GetCache()), Reader: mgr.GetAPIReader(), Cloud: memory.New(memory.Config{}), Asker: &world{}, Guard: leadershiptest.Always{}, Events: record.NewFakeRecorder(1), Registerer: prometheus.NewRegistry(),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/launcher/announce"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
+	"github.com/slipway-k8s/slipway/launcher/index"
 	"github.com/slipway-k8s/slipway/launcher/leadership"
 	"github.com/slipway-k8s/slipway/launcher/surge"
 )
@@ -28,6 +29,8 @@ type Instances interface {
 type Config struct {
 	// Client reads from the cache, with the indexes of package index, and writes.
 	Client client.Client
+	// Pods reads pods from the cache.
+	Pods index.Pods
 	// Reader reads from the API server, where a lagging cache would do harm.
 	Reader client.Reader
 	// Cloud has the instances.
@@ -70,9 +73,9 @@ const (
 
 // New returns a Terminator; SetupWithManager or Run start it.
 func New(c Config) (*Terminator, error) {
-	missing := c.Client == nil || c.Reader == nil || c.Cloud == nil || c.Asker == nil || c.Guard == nil
+	missing := c.Client == nil || c.Pods == nil || c.Reader == nil || c.Cloud == nil || c.Asker == nil || c.Guard == nil
 	if missing || c.Events == nil || c.Registerer == nil {
-		return nil, errors.New("terminate: Client, Reader, Cloud, Asker, Guard, Events and Registerer are required")
+		return nil, errors.New("terminate: Client, Pods, Reader, Cloud, Asker, Guard, Events and Registerer are required")
 	}
 	if c.Ours == nil {
 		c.Ours = func(*karpv1.NodeClaim) bool { return true }
@@ -85,7 +88,7 @@ func New(c Config) (*Terminator, error) {
 	if err != nil {
 		return nil, err
 	}
-	evictor := &evictor{config: c, metrics: m, surger: surger, turns: newTurns(c.Client), backoff: &backoff{pods: map[types.UID]attempt{}}}
+	evictor := &evictor{config: c, metrics: m, surger: surger, turns: newTurns(c.Pods), backoff: &backoff{pods: map[types.UID]attempt{}}}
 	return &Terminator{
 		config: c, metrics: m, ends: newEnds(c.Cloud, c.Guard), evictor: evictor,
 		ahead: &replacements{byClaim: map[types.UID]*replacement{}}, released: &released{claims: map[string]types.UID{}},

@@ -12,7 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/internal/disruption"
@@ -36,8 +35,7 @@ func takesTurns(reason string) bool {
 
 // turns let few pods of a controller be away at a time, however many nodes drain. A new process starts without; then what is seen counts.
 type turns struct {
-	// reader reads the cache.
-	reader client.Reader
+	pods index.Pods
 
 	mu     sync.Mutex
 	counts map[workload]counted
@@ -60,8 +58,8 @@ type counted struct {
 	until time.Time
 }
 
-func newTurns(cache client.Reader) *turns {
-	return &turns{reader: cache, counts: map[workload]counted{}, evicted: map[workload]map[types.UID]time.Time{}}
+func newTurns(pods index.Pods) *turns {
+	return &turns{pods: pods, counts: map[workload]counted{}, evicted: map[workload]map[types.UID]time.Time{}}
 }
 
 // take reports whether the pod may be evicted now, and counts it as away if so. Otherwise it returns the controller whose other pods it waits for.
@@ -75,13 +73,12 @@ func (t *turns) take(ctx context.Context, pod *corev1.Pod, now time.Time) (waits
 	defer t.mu.Unlock()
 	count, ok := t.counts[key]
 	if !ok || !now.Before(count.until) {
-		list := &corev1.PodList{}
-		of := client.MatchingFields{index.PodController: string(owner.UID)}
-		if err := t.reader.List(ctx, list, client.InNamespace(pod.Namespace), of, client.UnsafeDisableDeepCopy); err != nil {
-			return nil, fmt.Errorf("listing pods of %s %s/%s: %w", owner.Kind, pod.Namespace, owner.Name, err)
+		all, err := t.pods.Controlled(ctx, pod.Namespace, owner.UID)
+		if err != nil {
+			return nil, fmt.Errorf("counting pods of %s %s/%s: %w", owner.Kind, pod.Namespace, owner.Name, err)
 		}
 		t.forget(now)
-		count.Serving = disruption.ServingOf(list.Items, t.evicted[key], now)
+		count.Serving = disruption.ServingOf(all, t.evicted[key], now)
 		count.until = now.Add(countedFor + time.Duration(count.Pods)*countedPerPod)
 	}
 	if count.Spares() {

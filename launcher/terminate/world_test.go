@@ -79,7 +79,7 @@ func newWorld(t *testing.T) *world {
 // restart replaces the Terminator by one without state.
 func (w *world) restart() {
 	subject, err := terminate.New(terminate.Config{
-		Client: w.api, Reader: w.api, Cloud: tracedCloud{w}, Asker: w, Guard: leadershiptest.Always{}, Events: w, Registerer: prometheus.NewRegistry(),
+		Client: w.api, Pods: index.ListPods(w.api), Reader: w.api, Cloud: tracedCloud{w}, Asker: w, Guard: leadershiptest.Always{}, Events: w, Registerer: prometheus.NewRegistry(),
 	})
 	if err != nil {
 		w.t.Fatal(err)

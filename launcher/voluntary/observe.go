@@ -11,27 +11,34 @@ import (
 
 	"github.com/slipway-k8s/slipway/internal/disruption"
 	"github.com/slipway-k8s/slipway/launcher/budget"
+	"github.com/slipway-k8s/slipway/launcher/index"
 )
 
-// Observe reads NodePools, NodeClaims and Nodes from the cache.
-func Observe(cache client.Reader) budget.Observe {
+// Observe reads NodePools, NodeClaims and Nodes, all from the cache. Each move does so when it begins.
+func Observe(cache client.Reader, allClaims index.Claims, allNodes index.Nodes) budget.Observe {
 	return func(ctx context.Context) (budget.View, error) {
-		pools, claims, nodes := &karpv1.NodePoolList{}, &karpv1.NodeClaimList{}, &corev1.NodeList{}
-		for _, list := range []client.ObjectList{pools, claims, nodes} {
-			if err := cache.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
-				return budget.View{}, fmt.Errorf("list %T: %w", list, err)
-			}
+		pools := &karpv1.NodePoolList{}
+		if err := cache.List(ctx, pools, client.UnsafeDisableDeepCopy); err != nil {
+			return budget.View{}, fmt.Errorf("listing NodePools: %w", err)
 		}
-		view := budget.View{Now: time.Now(), Pools: make(map[string]*karpv1.NodePool, len(pools.Items)), Nodes: make([]disruption.BudgetNode, 0, len(claims.Items))}
+		claims, err := allClaims.All(ctx)
+		if err != nil {
+			return budget.View{}, err
+		}
+		nodes, err := allNodes.All(ctx)
+		if err != nil {
+			return budget.View{}, err
+		}
+		view := budget.View{Now: time.Now(), Pools: make(map[string]*karpv1.NodePool, len(pools.Items)), Nodes: make([]disruption.BudgetNode, 0, len(claims))}
 		for i := range pools.Items {
 			view.Pools[pools.Items[i].Name] = &pools.Items[i]
 		}
-		byName := make(map[string]*corev1.Node, len(nodes.Items))
-		for i := range nodes.Items {
-			byName[nodes.Items[i].Name] = &nodes.Items[i]
+		byName := make(map[string]*corev1.Node, len(nodes))
+		for _, node := range nodes {
+			byName[node.Name] = node
 		}
-		for i := range claims.Items {
-			view.Nodes = append(view.Nodes, disruption.BudgetNodeOf(&claims.Items[i], byName[claims.Items[i].Status.NodeName]))
+		for _, claim := range claims {
+			view.Nodes = append(view.Nodes, disruption.BudgetNodeOf(claim, byName[claim.Status.NodeName]))
 		}
 		return view, nil
 	}

@@ -15,6 +15,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/budget"
+	"github.com/slipway-k8s/slipway/launcher/index"
 	"github.com/slipway-k8s/slipway/launcher/voluntary"
 )
 
@@ -52,7 +53,7 @@ func TestFleetAsBudgetsSeeIt(t *testing.T) {
 		objects = append(objects, member(name, change)...)
 	}
 	api := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(objects...).Build()
-	ledger, err := budget.New(voluntary.Observe(api))
+	ledger, err := budget.New(voluntary.Observe(api, index.ListClaims(api), index.ListNodes(api)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +84,8 @@ karpenter_nodepools_nodes_consuming_budgets{nodepool="default",reason="Underutil
 
 // Decisions are counted by what was decided, and by NodePool.
 func TestDecisionsAreCounted(t *testing.T) {
-	ledger, err := budget.New(voluntary.Observe(fake.NewClientBuilder().WithScheme(scheme.Scheme).Build()))
+	api := fake.NewClientBuilder().WithScheme(scheme.Scheme).Build()
+	ledger, err := budget.New(voluntary.Observe(api, index.ListClaims(api), index.ListNodes(api)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -72,7 +72,7 @@ func (l *launched) run() {
 		}
 	}
 	var err error
-	l.ledger, err = budget.New(voluntary.Observe(l.api))
+	l.ledger, err = budget.New(voluntary.Observe(l.api, index.ListClaims(l.api), index.ListNodes(l.api)))
 	must(err)
 	metrics, err := voluntary.NewMetrics(prometheus.NewRegistry(), l.ledger, func() bool { return true })
 	must(err)
