@@ -158,7 +158,7 @@ func (w *world) evictedAfter(claim observe.Claim) (outcome, line string) {
 		w.t.Fatal(err)
 	}
 	for line := range strings.Lines(string(text)) {
-		if !strings.Contains(line, `"Pods may be evicted" nodeClaim="`+claim.Object.Name+`"`) {
+		if !strings.Contains(line, `"Pods may be evicted"`) || !strings.Contains(line, ` nodeClaim="`+claim.Object.Name+`"`) {
 			continue
 		}
 		_, after, _ := strings.Cut(line, ` replacement="`)

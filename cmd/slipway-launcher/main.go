@@ -16,7 +16,6 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/component-base/cli"
-	"k8s.io/component-base/logs"
 	logsapi "k8s.io/component-base/logs/api/v1"
 	_ "k8s.io/component-base/logs/json/register" // JSON log format
 	"k8s.io/component-base/version"
@@ -175,11 +174,8 @@ func (f *flags) log(paths string) error {
 	if err != nil {
 		return fmt.Errorf("opening logOutputPaths %s: %w", paths, err)
 	}
-	if err := logsapi.ValidateAndApplyWithOptions(f.logs, &logsapi.LoggingOptions{ErrorStream: out, InfoStream: out}, nil); err != nil {
-		return err
-	}
-	logs.InitLogs()
-	return nil
+	// It comes after cli.Run's logs.InitLogs, which has contexts lose their loggers.
+	return logsapi.ValidateAndApplyWithOptions(f.logs, &logsapi.LoggingOptions{ErrorStream: out, InfoStream: out}, nil)
 }
 
 // effective merges defaults, file, environment and flags; the later one overrides the earlier.

@@ -2,9 +2,12 @@ package main
 
 import (
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	"k8s.io/component-base/logs"
+	"k8s.io/klog/v2"
 )
 
 func TestMain(m *testing.M) {
@@ -55,5 +58,21 @@ func TestPrecedence(t *testing.T) {
 		if pair[0] != pair[1] {
 			t.Errorf("%s: %v, want %v", what, pair[0], pair[1])
 		}
+	}
+}
+
+// A line of the log has what its context says of it: the NodeClaim that a controller reconciles, or the nodes of a move. cli.Run initializes logs first.
+func TestLogHasTheValuesOfItsContext(t *testing.T) {
+	logs.InitLogs()
+	file := t.TempDir() + "/log"
+	_, f := command()
+	if err := f.log(file); err != nil {
+		t.Fatal(err)
+	}
+	ctx := klog.NewContext(t.Context(), klog.Background().WithValues("nodeClaim", "default-a"))
+	klog.FromContext(ctx).Info("registered nodeclaim")
+	klog.Flush()
+	if text, err := os.ReadFile(file); err != nil || !strings.Contains(string(text), "registered nodeclaim") || !strings.Contains(string(text), "default-a") {
+		t.Errorf("the log is %q, %v", text, err)
 	}
 }
