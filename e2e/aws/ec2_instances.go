@@ -152,9 +152,14 @@ func (s *Server) instanceShape(m machine) instanceXML {
 	return out
 }
 
-func (s *Server) visibleInstances() []machine {
+// visibleInstances returns copies of the instances that EC2 lists: those of the IDs, or all if there are none. A launcher asks about a few of thousands.
+func (s *Server) visibleInstances(ids ...string) []machine {
 	now, forgotten := time.Now(), s.cfg.Clock.Scale(s.cfg.ForgottenAfter)
-	return s.instances.list(func(m *machine) bool { return m.visible(now, forgotten) })
+	wanted := make(map[string]bool, len(ids))
+	for _, id := range ids {
+		wanted[id] = true
+	}
+	return s.instances.list(func(m *machine) bool { return (len(ids) == 0 || wanted[m.ID]) && m.visible(now, forgotten) })
 }
 
 func noInstance(ids ...string) error {
@@ -215,7 +220,7 @@ func (s *Server) instanceList(p wire.Params, items []machine, attributes func(ma
 }
 
 func (s *Server) describeInstances(_ context.Context, r request) (any, error) {
-	page, next, err := s.instanceList(r.Params, s.visibleInstances(), s.instanceAttributes)
+	page, next, err := s.instanceList(r.Params, s.visibleInstances(r.Params.Strings("InstanceId")...), s.instanceAttributes)
 	if err != nil {
 		return nil, err
 	}

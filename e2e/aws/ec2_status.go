@@ -94,7 +94,7 @@ func check(running bool, failing time.Time) checkXML {
 // describeInstanceStatus lists running instances, or all if the call asks for all.
 func (s *Server) describeInstanceStatus(_ context.Context, r request) (any, error) {
 	everything := r.Params.Bool("IncludeAllInstances")
-	items := s.visibleInstances()
+	items := s.visibleInstances(r.Params.Strings("InstanceId")...)
 	if !r.Params.At("InstanceId").Given() {
 		items = slices.DeleteFunc(items, func(m machine) bool { return !everything && m.State != StateRunning })
 	}
