@@ -117,7 +117,7 @@ func (n *nodeReserve) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.SignFra
 	if board.Empty() {
 		return out, nil
 	}
-	if owner := metav1.GetControllerOf(pod); owner != nil {
+	if owner := metav1.GetControllerOfNoCopy(pod); owner != nil {
 		out = append(out, fwk.SignFragment{Key: NodeReserveName + "/owner", Value: string(owner.UID)})
 	}
 	return out, nil
@@ -290,7 +290,7 @@ func (n *nodeReserve) missing(logger klog.Logger, node *corev1.Node, info fwk.No
 	var out []reservations.Need
 	arrived := map[types.UID]bool{}
 	for _, p := range info.GetPods() {
-		if owner := metav1.GetControllerOf(p.GetPod()); owner != nil {
+		if owner := metav1.GetControllerOfNoCopy(p.GetPod()); owner != nil {
 			arrived[owner.UID] = true
 		}
 	}

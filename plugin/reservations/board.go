@@ -40,10 +40,8 @@ func (s Snapshot) board(free standing) *Board {
 		if r.node == "" {
 			continue
 		}
-		out.owners[r.owner] = true
-		need := NeedOf(r.pod)
-		need.Owner, need.Replacement = r.owner, true
-		out.rooms[r.node] = append(out.rooms[r.node], room{need: need, pod: r.pod, beside: r.beside})
+		out.owners[r.need.Owner] = true
+		out.rooms[r.node] = append(out.rooms[r.node], room{need: r.need, pod: r.pod, beside: r.beside})
 	}
 	for _, rooms := range out.rooms {
 		slices.SortFunc(rooms, func(x, y room) int { return cmp.Compare(x.pod.UID, y.pod.UID) })
@@ -62,7 +60,7 @@ func (b *Board) On(claim, node string) bool { return b.claims[claim] || len(b.ro
 
 // For reports whether room is reserved for pods of the pod's controller.
 func (b *Board) For(pod *corev1.Pod) bool {
-	owner := metav1.GetControllerOf(pod)
+	owner := metav1.GetControllerOfNoCopy(pod)
 	return owner != nil && b.owners[owner.UID]
 }
 
@@ -87,7 +85,7 @@ func (b *Board) Needs(pod *corev1.Pod, info fwk.NodeInfo, left func(*corev1.Pod)
 	}
 	var out []Need
 	own := types.UID("")
-	if ref := metav1.GetControllerOf(pod); ref != nil {
+	if ref := metav1.GetControllerOfNoCopy(pod); ref != nil {
 		own = ref.UID
 	}
 	done := map[types.UID]bool{}
@@ -116,7 +114,7 @@ func (b *Board) Needs(pod *corev1.Pod, info fwk.NodeInfo, left func(*corev1.Pod)
 
 // Takes reports whether a replacement pod may take room that is reserved on the node for a pod of its owner.
 func (b *Board) Takes(pod *corev1.Pod, info fwk.NodeInfo, left func(*corev1.Pod) bool) bool {
-	owner := metav1.GetControllerOf(pod)
+	owner := metav1.GetControllerOfNoCopy(pod)
 	if owner == nil {
 		return false
 	}
@@ -145,7 +143,7 @@ func taken(rooms []room, info fwk.NodeInfo) int {
 	n := 0
 	for _, pi := range info.GetPods() {
 		p := pi.GetPod()
-		if ref := metav1.GetControllerOf(p); ref != nil && ref.UID == owner && !beside[p.UID] && p.DeletionTimestamp == nil {
+		if ref := metav1.GetControllerOfNoCopy(p); ref != nil && ref.UID == owner && !beside[p.UID] && p.DeletionTimestamp == nil {
 			n++
 		}
 	}

@@ -58,8 +58,9 @@ type Place struct {
 
 // reservation is the room that was planned for one displaced pod.
 type reservation struct {
-	pod   *corev1.Pod
-	owner types.UID
+	pod *corev1.Pod
+	// need is the room, which every board has: it is computed once. Its owner is that of the pod and of its replacement.
+	need Need
 	// terminates is the node of the pod.
 	terminates string
 	inMove     bool
@@ -157,11 +158,12 @@ func (t *Table) Reserve(members []plan.Member, at Place) {
 			if pod == nil {
 				continue
 			}
-			r := reservation{pod: pod, terminates: pod.Spec.NodeName, inMove: at.InMove, claim: at.NodeClaim, node: at.Node, made: at.At}
-			if owner := metav1.GetControllerOf(pod); owner != nil {
-				r.owner = owner.UID
+			r := reservation{pod: pod, need: NeedOf(pod), terminates: pod.Spec.NodeName, inMove: at.InMove, claim: at.NodeClaim, node: at.Node, made: at.At}
+			r.need.Replacement = true
+			if owner := metav1.GetControllerOfNoCopy(pod); owner != nil {
+				r.need.Owner = owner.UID
 			}
-			r.beside = siblings(at.Beside, r.owner)
+			r.beside = siblings(at.Beside, r.need.Owner)
 			t.reserved[pod.UID] = r
 		}
 	}
@@ -171,7 +173,7 @@ func (t *Table) Reserve(members []plan.Member, at Place) {
 func siblings(pods []fwk.PodInfo, owner types.UID) map[types.UID]bool {
 	out := map[types.UID]bool{}
 	for _, pi := range pods {
-		if ref := metav1.GetControllerOf(pi.GetPod()); ref != nil && ref.UID == owner {
+		if ref := metav1.GetControllerOfNoCopy(pi.GetPod()); ref != nil && ref.UID == owner {
 			out[pi.GetPod().UID] = true
 		}
 	}
@@ -185,7 +187,7 @@ func (t *Table) Tidy(now time.Time) {
 			r.left = now
 			t.reserved[uid] = r
 		}
-		unclaimed := r.owner == "" || now.Sub(r.left) > replacementWithin
+		unclaimed := r.need.Owner == "" || now.Sub(r.left) > replacementWithin
 		most := keptAtMost
 		if r.inMove {
 			most = keptInMoveAtMost
@@ -227,12 +229,12 @@ func (t *Table) Divide(entries []intake.Entry, now time.Time) (replacements, oth
 	}
 	left := map[types.UID][]types.UID{}
 	for uid, r := range t.reserved {
-		if !r.left.IsZero() && r.owner != "" {
-			left[r.owner] = append(left[r.owner], uid)
+		if !r.left.IsZero() && r.need.Owner != "" {
+			left[r.need.Owner] = append(left[r.need.Owner], uid)
 		}
 	}
 	for _, e := range entries {
-		owner := metav1.GetControllerOf(e.Pod)
+		owner := metav1.GetControllerOfNoCopy(e.Pod)
 		if owner == nil || e.Gang.Name != "" || len(left[owner.UID]) == 0 {
 			others = append(others, e)
 			continue
@@ -268,10 +270,10 @@ func (t *Table) Arrived(pods []*corev1.Pod, now time.Time) (ended int) {
 
 // endFor ends the reservation of one pod that left, for its replacement that has come: one on the replacement's node first.
 func (t *Table) endFor(replacement *corev1.Pod) bool {
-	owner := metav1.GetControllerOf(replacement)
+	owner := metav1.GetControllerOfNoCopy(replacement)
 	var unclaimed []types.UID
 	for uid, r := range t.reserved {
-		if owner != nil && r.owner == owner.UID && !r.left.IsZero() && r.pod.UID != replacement.UID {
+		if owner != nil && r.need.Owner == owner.UID && !r.left.IsZero() && r.pod.UID != replacement.UID {
 			unclaimed = append(unclaimed, uid)
 		}
 	}
@@ -291,12 +293,12 @@ func (t *Table) endFor(replacement *corev1.Pod) bool {
 
 // exclude notes a pod that takes none of the room which is reserved for others of its owner.
 func (t *Table) exclude(pod *corev1.Pod) {
-	owner := metav1.GetControllerOf(pod)
+	owner := metav1.GetControllerOfNoCopy(pod)
 	if owner == nil {
 		return
 	}
 	for uid, r := range t.reserved {
-		if r.owner == owner.UID && !r.beside[pod.UID] {
+		if r.need.Owner == owner.UID && !r.beside[pod.UID] {
 			r.beside = maps.Clone(r.beside) // What was published is read by others.
 			r.beside[pod.UID] = true
 			t.reserved[uid] = r

@@ -1,6 +1,7 @@
 package reservations
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -33,15 +34,15 @@ func ownedPod(name, owner, node string) *corev1.Pod {
 
 // reservedFor has room on node n for pods named OWNER-NUMBER, or NAME, of node old, which terminates.
 func reservedFor(inMove bool, made time.Time, names ...string) *Table {
-	t := New(Config{})
-	for _, name := range names {
-		owner, _, owned := strings.Cut(name, "-")
+	t := New(Config{Pod: func(ref catalog.PodRef) *corev1.Pod {
+		owner, _, owned := strings.Cut(ref.Name, "-")
 		if !owned {
 			owner = ""
 		}
-		t.reserved[types.UID(name)] = reservation{
-			pod: ownedPod(name, owner, "old"), owner: types.UID(owner), terminates: "old", inMove: inMove, node: "n", made: made, beside: map[types.UID]bool{},
-		}
+		return ownedPod(ref.Name, owner, "old")
+	}})
+	for _, name := range names {
+		t.Reserve([]plan.Member{{Pods: []catalog.PodRef{{Name: name}}}}, Place{Node: "n", InMove: inMove, At: made})
 	}
 	return t
 }
@@ -292,6 +293,7 @@ func TestDropTaken(t *testing.T) {
 		b.Pod = func(catalog.PodRef) *corev1.Pod { return b.reserved["a-1"].pod }
 		pod := b.reserved["a-1"].pod
 		pod.Spec.Containers = []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}}}}
+		b.Reserve([]plan.Member{{Pods: []catalog.PodRef{{Name: pod.Name}}}}, Place{Node: "n", InMove: true, At: time.Now()})
 		info := framework.NewNodeInfo()
 		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Status: corev1.NodeStatus{Allocatable: corev1.ResourceList{
 			corev1.ResourceCPU: resource.MustParse(c.cpu), corev1.ResourcePods: resource.MustParse("10"),
@@ -304,5 +306,17 @@ func TestDropTaken(t *testing.T) {
 		if got := lost == "default/a-1"; got != c.want || b.Has("a-1") == c.want {
 			t.Errorf("%s: lost %q, reserved %t", c.name, lost, b.Has("a-1"))
 		}
+	}
+}
+
+// The planner publishes all reservations in each of its steps: what they need is not computed again.
+func TestPublishingComputesNoNeeds(t *testing.T) {
+	names := make([]string, 1000)
+	for i := range names {
+		names[i] = fmt.Sprintf("a-%d", i)
+	}
+	table := reservedFor(true, time.Now(), names...)
+	if n := testing.AllocsPerRun(5, func() { table.Publish(nil, nil) }); n > 100 {
+		t.Errorf("publishing 1,000 reservations on a node takes %.0f allocations", n)
 	}
 }
