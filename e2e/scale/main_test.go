@@ -3,6 +3,7 @@ package scale_test
 import (
 	"flag"
 	"os"
+	"runtime/debug"
 	"testing"
 	"time"
 
@@ -23,6 +24,9 @@ func TestMain(m *testing.M) {
 	flag.String("scale.log", "", "the path of a new file for kube-apiserver's audit log; empty for one that is removed")
 	flag.String("scale.profiles", "", "the folder for profiles of both processes; empty for none")
 	flag.Parse()
+	// This process has the control plane, AWS and the machines, which share the CPUs with slipway: they collect garbage less often as long as there is memory.
+	debug.SetGCPercent(300)
+	debug.SetMemoryLimit(14 << 30)
 	// What the recorder's informers have to say would be between the figures.
 	log.SetLogger(logr.Discard())
 	os.Exit(m.Run())
