@@ -47,13 +47,11 @@ func (l *Launcher) counted(p parts) budget.Observe {
 
 // leavingSoon returns the nodes that must not get pods that move: drifted ones, those that expire soon, terminating ones, and those of
 // moves, whose cordons the scheduler may not have seen yet.
-func leavingSoon(reader client.Reader, window time.Duration, inMove func(node string) bool) func(context.Context) []string {
+func leavingSoon(reader client.Reader, all index.Claims, window time.Duration, inMove func(node string) bool) func(context.Context) []string {
 	return func(ctx context.Context) []string {
-		claims, pools := &karpv1.NodeClaimList{}, &karpv1.NodePoolList{}
-		err := errors.Join(
-			reader.List(ctx, claims, client.UnsafeDisableDeepCopy), reader.List(ctx, pools, client.UnsafeDisableDeepCopy),
-		)
-		if err != nil {
+		pools := &karpv1.NodePoolList{}
+		claims, err := all.All(ctx)
+		if err := errors.Join(err, reader.List(ctx, pools, client.UnsafeDisableDeepCopy)); err != nil {
 			klog.FromContext(ctx).V(2).Info("Nodes that terminate soon could not be listed, and may get pods that move", "err", err)
 			return nil
 		}
@@ -63,8 +61,7 @@ func leavingSoon(reader client.Reader, window time.Duration, inMove func(node st
 		}
 		var out []string
 		now := time.Now()
-		for i := range claims.Items {
-			c := &claims.Items[i]
+		for _, c := range claims {
 			if c.Status.NodeName == "" {
 				continue
 			}

@@ -11,6 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/index"
 )
 
 // Nodes that have drifted, expire soon, are in a move or are being deleted are no room for pods that move; others are.
@@ -39,7 +41,7 @@ func TestLeavingSoon(t *testing.T) {
 		claim("boots", func(c *karpv1.NodeClaim) { c.Status.NodeName = "" }),
 	).Build()
 	inMove := func(node string) bool { return node == "moves" }
-	if diff := cmp.Diff([]string{"deleted", "drifted", "expires", "moves"}, leavingSoon(api, time.Hour, inMove)(t.Context())); diff != "" {
+	if diff := cmp.Diff([]string{"deleted", "drifted", "expires", "moves"}, leavingSoon(api, index.ListClaims(api), time.Hour, inMove)(t.Context())); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/internal/disruption"
+	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
 	"github.com/slipway-k8s/slipway/launcher/index"
 	"github.com/slipway-k8s/slipway/launcher/terminate"
 )
@@ -24,7 +25,7 @@ type observation struct {
 	bound  index.Pods
 	guards []disruption.PodBudget
 	facts  Facts
-	// nodes are the Nodes that exist, and pods those that have to move.
+	// nodes are the Nodes that exist, and pods those that have to move. They may be the cache's, and must not be changed.
 	nodes []*corev1.Node
 	pods  []*corev1.Pod
 }
@@ -82,8 +83,8 @@ func (e *Executor) observeNode(ctx context.Context, m *moving, i int, s *observa
 	f := NodeFacts{Name: m.nodes[i], Idle: m.idle[m.nodes[i]], Busy: m.busy[m.nodes[i]]}
 	claim, node := &karpv1.NodeClaim{}, &corev1.Node{}
 	err := errors.Join(
-		client.IgnoreNotFound(s.reader.Get(ctx, client.ObjectKeyFromObject(m.Claims[i]), claim)),
-		client.IgnoreNotFound(s.reader.Get(ctx, client.ObjectKey{Name: f.Name}, node)),
+		client.IgnoreNotFound(s.reader.Get(ctx, client.ObjectKeyFromObject(m.Claims[i]), claim, client.UnsafeDisableDeepCopy)),
+		client.IgnoreNotFound(s.reader.Get(ctx, client.ObjectKey{Name: f.Name}, node, client.UnsafeDisableDeepCopy)),
 	)
 	if err != nil {
 		return f, fmt.Errorf("reading node %s: %w", f.Name, err)
@@ -119,12 +120,12 @@ func replacements(ctx context.Context, m *moving, reader client.Reader) ([]Repla
 	var out []ReplacementFacts
 	for _, name := range m.replacements {
 		claim := &karpv1.NodeClaim{}
-		err := reader.Get(ctx, client.ObjectKey{Name: name}, claim)
+		err := reader.Get(ctx, client.ObjectKey{Name: name}, claim, client.UnsafeDisableDeepCopy)
 		if err != nil && !apierrors.IsNotFound(err) {
 			return nil, fmt.Errorf("getting NodeClaim %s: %w", name, err)
 		}
 		out = append(out, ReplacementFacts{
-			Name: name, Failed: err != nil || claim.DeletionTimestamp != nil, Initialized: claim.StatusConditions().IsTrue(karpv1.ConditionTypeInitialized),
+			Name: name, Failed: err != nil || claim.DeletionTimestamp != nil, Initialized: conditions.ClaimIs(claim, karpv1.ConditionTypeInitialized),
 		})
 	}
 	return out, nil
