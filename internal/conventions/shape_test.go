@@ -31,7 +31,7 @@ func overMethods() map[string]int {
 		"launcher/aws.Cloud":            82,
 		"launcher/cloud/memory.Cloud":   38,
 		"launcher/server.Server":        35,
-		"launcher/terminate.Terminator": 44,
+		"launcher/terminate.Terminator": 43,
 	}
 }
 
@@ -48,7 +48,6 @@ func overCircle() map[string]int {
 		"launcher/convert":      5,
 		"launcher/interrupt":    4,
 		"launcher/server":       12,
-		"launcher/terminate":    10,
 		"plugin/simulate/input": 7,
 	}
 }

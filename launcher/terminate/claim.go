@@ -20,25 +20,6 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/leadership"
 )
 
-// scope is one observation of a terminating NodeClaim.
-type scope struct {
-	claim *karpv1.NodeClaim
-	// stored is the claim as it was read, the base of patches.
-	stored *karpv1.NodeClaim
-	// nodes of the claim: one, or two where a node registered under another name.
-	nodes []*corev1.Node
-	now   time.Time
-	// deadline is the end of the termination grace period; zero if there is none.
-	deadline time.Time
-	// died means that the instance no longer runs and the node is not Ready.
-	died bool
-	// released means that nothing more is to be written on the claim.
-	released bool
-}
-
-// step is a step of a termination. It returns how long to wait before the next check; 0 means that the next step may follow.
-type step func(context.Context, *scope) (time.Duration, error)
-
 // ReconcileClaim executes the termination of one NodeClaim as far as possible now.
 func (t *Terminator) ReconcileClaim(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	return leadership.Reconciler(t.config.Guard, t.reconcileClaim)(ctx, req)
@@ -123,7 +104,7 @@ func (t *Terminator) recordDeadline(ctx context.Context, s *scope) (time.Duratio
 		}); err != nil {
 			return 0, err
 		}
-		t.event(s, corev1.EventTypeWarning, "TerminationGracePeriodExpiring", "All pods will be deleted by %s", annotation)
+		t.progress.event(s, corev1.EventTypeWarning, "TerminationGracePeriodExpiring", "All pods will be deleted by %s", annotation)
 	}
 	if annotation == "" {
 		return 0, nil
@@ -178,7 +159,7 @@ func (t *Terminator) endInstance(ctx context.Context, s *scope) (time.Duration, 
 	if !t.ends.end(id, s.claim.Name, s.claim.CreationTimestamp.Time) {
 		s.claim.StatusConditions().SetTrue(karpv1.ConditionTypeInstanceTerminating)
 		if why := t.ends.failed(id); why != "" {
-			t.event(s, corev1.EventTypeWarning, "FailedTermination", "Failed to terminate instance %s, trying again, %s", id, why)
+			t.progress.event(s, corev1.EventTypeWarning, "FailedTermination", "Failed to terminate instance %s, trying again, %s", id, why)
 		}
 		return instancePeriod, nil
 	}
@@ -225,7 +206,7 @@ func (t *Terminator) release(ctx context.Context, s *scope) (time.Duration, erro
 		// The condition takes the node out of the budgets: its instance has terminated.
 		s.claim.StatusConditions().SetTrue(karpv1.ConditionTypeInstanceTerminating)
 		if finalizer.Guarded(kept) {
-			t.event(s, corev1.EventTypeNormal, "AwaitingNodeDeletion", "Instance terminated, Node %s is kept by finalizers %v", kept.Name, by)
+			t.progress.event(s, corev1.EventTypeNormal, "AwaitingNodeDeletion", "Instance terminated, Node %s is kept by finalizers %v", kept.Name, by)
 		}
 		return nodePeriod, nil
 	}

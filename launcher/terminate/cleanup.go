@@ -172,14 +172,6 @@ func (t *Terminator) deleteLease(ctx context.Context, node *corev1.Node) error {
 	return nil
 }
 
-// event records an Event on the claim and on its nodes.
-func (t *Terminator) event(s *scope, kind, reason, format string, args ...any) {
-	t.config.Events.Eventf(s.claim, kind, reason, format, args...)
-	for _, node := range s.nodes {
-		t.config.Events.Eventf(node, kind, reason, format, args...)
-	}
-}
-
 func instanceID(claim *karpv1.NodeClaim) string { return index.InstanceID(claim.Status.ProviderID) }
 
 func pool(claim *karpv1.NodeClaim) string { return claim.Labels[karpv1.NodePoolLabelKey] }

@@ -27,14 +27,13 @@ import (
 const (
 	firstBackoff = time.Second
 	maxBackoff   = 5 * time.Second
-	// named is the maximum number of pods in an Event.
-	named = 5
 )
 
 // drain does what package disruption decides, and writes the condition Drained.
 func (t *Terminator) drain(ctx context.Context, s *scope) (time.Duration, error) {
 	conditions := s.claim.StatusConditions()
 	if s.died || conditions.IsTrue(karpv1.ConditionTypeDrained) {
+		t.progress.forget(s.claim)
 		conditions.SetTrue(karpv1.ConditionTypeDrained)
 		return 0, nil
 	}
@@ -49,24 +48,12 @@ func (t *Terminator) drain(ctx context.Context, s *scope) (time.Duration, error)
 	}
 	settled := s.now.Sub(s.claim.DeletionTimestamp.Time) >= minDrain
 	if plan.Done && settled {
+		t.progress.forget(s.claim)
 		conditions.SetTrue(karpv1.ConditionTypeDrained)
 		t.metrics.drained.WithLabelValues(pool(s.claim)).Add(float64(len(s.nodes)))
 		return 0, nil
 	}
-	message := fmt.Sprintf("%d pods are waiting to be evicted", plan.Waiting)
-	if held != "" {
-		message += "; " + held
-		if c := conditions.Get(karpv1.ConditionTypeDrained); c == nil || !strings.Contains(c.Message, held) {
-			t.event(s, corev1.EventTypeNormal, "DisruptionWaitingReadiness", "Waiting on readiness to continue disruption: %s", held)
-		}
-	}
-	if len(plan.Protected) > 0 {
-		message += "; do-not-disrupt holds " + names(plan.Protected)
-		if c := conditions.Get(karpv1.ConditionTypeDrained); c == nil || c.Message != message {
-			t.event(s, corev1.EventTypeWarning, "FailedDraining", "Failed to drain node, %s", message)
-		}
-	}
-	conditions.SetUnknownWithReason(karpv1.ConditionTypeDrained, "Draining", message)
+	t.progress.waiting(s, plan, held)
 	return drainPeriod, nil
 }
 
@@ -264,16 +251,4 @@ func (b *backoff) forget(pod types.UID) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.pods, pod)
-}
-
-func names(pods []*corev1.Pod) string {
-	var out []string
-	for i, pod := range pods {
-		if i == named {
-			out = append(out, fmt.Sprintf("and %d more", len(pods)-named))
-			break
-		}
-		out = append(out, pod.Namespace+"/"+pod.Name)
-	}
-	return strings.Join(out, ", ")
 }

@@ -48,7 +48,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 //	instance kill | instance refuse=N                EC2 takes the instance; it refuses to end it N times
 //	begin REASON | begin-now REASON                  Begin or BeginNow is called
 //	crash + lines                                    the process dies once per line, instead of doing what begins so
-//	run DURATION                                     time goes by
+//	run DURATION [writes]                            time goes by; writes: how often the status of the NodeClaim was written
 func TestScenarios(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		t.Helper()
@@ -95,7 +95,7 @@ func (w *world) command(ctx context.Context, d *datadriven.TestData) {
 	case "replacement":
 		w.replacement(ctx, arg, d.CmdArgs[1].Key)
 	case "run":
-		w.run(ctx, arg)
+		w.run(ctx, d)
 	default:
 		w.t.Fatalf("unknown command %s", d.Cmd)
 	}
@@ -170,8 +170,12 @@ func (w *world) replacement(ctx context.Context, name, state string) {
 	}
 }
 
-func (w *world) run(ctx context.Context, arg string) {
-	duration := w.duration(arg)
+func (w *world) run(ctx context.Context, d *datadriven.TestData) {
+	w.writes.Store(0)
+	if d.HasArg("writes") {
+		defer func() { w.log("status of the claim written %d times", w.writes.Load()) }()
+	}
+	duration := w.duration(d.CmdArgs[0].Key)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	run := func(subject *terminate.Terminator) {

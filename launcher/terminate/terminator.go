@@ -49,11 +49,12 @@ type Config struct {
 
 // Terminator terminates NodeClaims, Nodes and instances.
 type Terminator struct {
-	config  Config
-	metrics *metrics
-	ends    *ends
-	evictor *evictor
-	ahead   *replacements
+	config   Config
+	metrics  *metrics
+	ends     *ends
+	evictor  *evictor
+	ahead    *replacements
+	progress *progress
 	// released are the claims that another finalizer still keeps.
 	released *released
 }
@@ -91,7 +92,7 @@ func New(c Config) (*Terminator, error) {
 	evictor := &evictor{config: c, metrics: m, surger: surger, turns: newTurns(c.Pods), backoff: &backoff{pods: map[types.UID]attempt{}}}
 	return &Terminator{
 		config: c, metrics: m, ends: newEnds(c.Cloud, c.Guard), evictor: evictor,
-		ahead: &replacements{byClaim: map[types.UID]*replacement{}}, released: &released{claims: map[string]types.UID{}},
+		progress: &progress{events: c.Events, at: map[types.UID]time.Time{}}, ahead: &replacements{byClaim: map[types.UID]*replacement{}}, released: &released{claims: map[string]types.UID{}},
 	}, nil
 }
 

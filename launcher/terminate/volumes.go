@@ -36,7 +36,7 @@ func (t *Terminator) waitVolumes(ctx context.Context, s *scope) (time.Duration, 
 	}
 	list := strings.Join(attached, ", ")
 	if c := conditions.Get(karpv1.ConditionTypeVolumesDetached); c == nil || c.Message != "attached: "+list {
-		t.event(s, corev1.EventTypeNormal, "AwaitingVolumeDetachment", "Awaiting deletion of bound volumeattachments (%s)", list)
+		t.progress.event(s, corev1.EventTypeNormal, "AwaitingVolumeDetachment", "Awaiting deletion of bound volumeattachments (%s)", list)
 	}
 	conditions.SetUnknownWithReason(karpv1.ConditionTypeVolumesDetached, "AwaitingVolumeDetachment", "attached: "+list)
 	return volumePeriod, nil

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -50,6 +51,9 @@ type world struct {
 	started time.Time
 	// crashAt makes the process fail, once each and in this order, when it is about to do something that begins so.
 	crashAt []string
+
+	// writes counts those of the NodeClaim's status.
+	writes atomic.Int32
 
 	mu      sync.Mutex
 	trace   []string
@@ -192,6 +196,7 @@ func (w *world) interceptors() interceptor.Funcs {
 			}
 			if claim, ok := o.(*karpv1.NodeClaim); ok {
 				w.logConditions(claim)
+				w.writes.Add(1)
 			}
 			return c.SubResource(sub).Patch(ctx, o, p, opts...)
 		},

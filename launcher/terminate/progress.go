@@ -1,0 +1,101 @@
+package terminate
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/awslabs/operatorpkg/status"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/internal/disruption"
+	"github.com/slipway-k8s/slipway/launcher/announce"
+)
+
+// named is the maximum number of pods in an Event.
+const named = 5
+
+// countPeriod is the least time between two writes of how many pods a drain waits for: they go one by one, on many nodes at once.
+const countPeriod = 10 * time.Second
+
+// progress says how far terminations are, in Events and in the condition Drained. A new process does not know what was said.
+type progress struct {
+	events announce.EventRecorder
+
+	mu sync.Mutex
+	// at is when a claim's condition was given a new count of pods.
+	at map[types.UID]time.Time
+}
+
+// event records an Event about the claim and its nodes.
+func (p *progress) event(s *scope, kind, reason, format string, args ...any) {
+	p.events.Eventf(s.claim, kind, reason, format, args...)
+	for _, node := range s.nodes {
+		p.events.Eventf(node, kind, reason, format, args...)
+	}
+}
+
+// waiting says what the drain waits for. held is what holds up evictions.
+func (p *progress) waiting(s *scope, plan disruption.DrainPlan, held string) {
+	conditions := s.claim.StatusConditions()
+	have := conditions.Get(karpv1.ConditionTypeDrained)
+	message := fmt.Sprintf("%d pods are waiting to be evicted", plan.Waiting)
+	if held != "" {
+		message += "; " + held
+		if have == nil || !strings.Contains(have.Message, held) {
+			p.event(s, corev1.EventTypeNormal, "DisruptionWaitingReadiness", "Waiting on readiness to continue disruption: %s", held)
+		}
+	}
+	if len(plan.Protected) == 0 {
+		message = p.newer(s.claim, have, message, s.now)
+	} else {
+		message += "; do-not-disrupt holds " + names(plan.Protected)
+		if have == nil || have.Message != message {
+			p.event(s, corev1.EventTypeWarning, "FailedDraining", "Failed to drain node, %s", message)
+		}
+	}
+	conditions.SetUnknownWithReason(karpv1.ConditionTypeDrained, "Draining", message)
+}
+
+// newer returns the message that the condition is to have: the one that it has, if the other begins with another number alone and it is too early to
+// write that.
+func (p *progress) newer(claim *karpv1.NodeClaim, have *status.Condition, message string, now time.Time) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if now.Sub(p.at[claim.UID]) >= countPeriod {
+		p.at[claim.UID] = now
+		return message
+	}
+	if have != nil && have.Reason == "Draining" && afterCount(have.Message) == afterCount(message) {
+		return have.Message
+	}
+	return message
+}
+
+// afterCount returns what follows the number with which a message begins.
+func afterCount(message string) string {
+	_, after, _ := strings.Cut(message, " ")
+	return after
+}
+
+// forget drops a claim whose drain has ended.
+func (p *progress) forget(claim *karpv1.NodeClaim) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.at, claim.UID)
+}
+
+func names(pods []*corev1.Pod) string {
+	var out []string
+	for i, pod := range pods {
+		if i == named {
+			out = append(out, fmt.Sprintf("and %d more", len(pods)-named))
+			break
+		}
+		out = append(out, pod.Namespace+"/"+pod.Name)
+	}
+	return strings.Join(out, ", ")
+}
