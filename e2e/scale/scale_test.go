@@ -2,10 +2,7 @@ package scale_test
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"runtime/pprof"
 	"sync"
 	"syscall"
@@ -205,7 +202,7 @@ func profileOwn(path string) error {
 	}
 	time.Sleep(profiledFor)
 	pprof.StopCPUProfile()
-	return errors.Join(os.MkdirAll(filepath.Dir(path), 0o750), os.WriteFile(path, out.Bytes(), 0o600))
+	return keepFile(path, out.Bytes())
 }
 
 // pool creates a NodePool of machines of one size, and waits until it may launch.

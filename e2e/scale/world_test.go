@@ -268,7 +268,12 @@ func (w *world) fetch(process, path, kind string) error {
 	if response.StatusCode != http.StatusOK {
 		errRead = errors.Join(errRead, fmt.Errorf("%s answers %s", request.URL, response.Status))
 	}
-	return errors.Join(errRead, response.Body.Close(), os.MkdirAll(filepath.Dir(path), 0o750), os.WriteFile(path, text, 0o600))
+	return errors.Join(errRead, response.Body.Close(), keepFile(path, text))
+}
+
+// keepFile writes a file, and the folder that it is in.
+func keepFile(path string, text []byte) error {
+	return errors.Join(os.MkdirAll(filepath.Dir(path), 0o750), os.WriteFile(path, text, 0o600))
 }
 
 // instances counts those of slipway that EC2 has not ended.

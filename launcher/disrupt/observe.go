@@ -30,8 +30,8 @@ type observation struct {
 	pods  []*corev1.Pod
 }
 
-// look observes a move in the cache, as a hundred moves look at once. A move ends, either way, by what the API server has: a pod that was bound a moment
-// ago has no reservation yet. A cache that shows the cordon late is asked no more than once for it.
+// look observes a move in the cache, as a hundred moves look at once. Whether a move ends, and how, follows from what the API server has: a pod that was
+// bound a moment ago has no reservation yet. So does whether its nodes are to be cordoned again: the cache may not show the first cordon yet.
 func (e *Executor) look(ctx context.Context, m *moving) (*observation, error) {
 	seen, err := e.observe(ctx, m, e.config.Client, e.config.Pods)
 	if err != nil {

@@ -30,10 +30,7 @@ type listedClaims struct{ client.Reader }
 // All implements Claims.
 func (l listedClaims) All(ctx context.Context) ([]*karpv1.NodeClaim, error) {
 	list := &karpv1.NodeClaimList{}
-	if err := l.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("listing NodeClaims: %w", err)
-	}
-	return pointers(list.Items), nil
+	return listed(&list.Items, l.List(ctx, list, client.UnsafeDisableDeepCopy), "NodeClaims")
 }
 
 // ListNodes reads Nodes with a client, and copies them.
@@ -44,10 +41,15 @@ type listedNodes struct{ client.Reader }
 // All implements Nodes.
 func (l listedNodes) All(ctx context.Context) ([]*corev1.Node, error) {
 	list := &corev1.NodeList{}
-	if err := l.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("listing Nodes: %w", err)
+	return listed(&list.Items, l.List(ctx, list, client.UnsafeDisableDeepCopy), "Nodes")
+}
+
+// listed returns pointers to the items of a list, or the error of reading it.
+func listed[T any](items *[]T, err error, what string) ([]*T, error) {
+	if err != nil {
+		return nil, fmt.Errorf("listing %s: %w", what, err)
 	}
-	return pointers(list.Items), nil
+	return pointers(*items), nil
 }
 
 // SharedClaims reads NodeClaims from the store of their informer, and copies none. own returns what this process has written of a NodeClaim since, or

@@ -12,7 +12,7 @@ import (
 
 // Board lists the reservations by the names of their nodes, for those outside the planner's goroutine. It never changes.
 type Board struct {
-	rooms map[string][]room
+	rooms map[string][]reservation
 	// claims are the nodes in flight that have reserved room, by NodeClaim: their Node may join before its name is known here.
 	claims map[string]bool
 	// owners have room reserved for their pods.
@@ -22,17 +22,9 @@ type Board struct {
 	takers   []Standing
 }
 
-// room is what is reserved on a node for one displaced pod, and then for its replacement.
-type room struct {
-	need Need
-	pod  *corev1.Pod
-	// beside are the pods of the same owner that were on the node before: they took none of the room.
-	beside map[types.UID]bool
-}
-
 // board returns the reservations as others see them.
 func (s Snapshot) board(free standing) *Board {
-	out := &Board{rooms: map[string][]room{}, claims: map[string]bool{}, owners: map[types.UID]bool{}, standing: free, takers: free.takers()}
+	out := &Board{rooms: map[string][]reservation{}, claims: map[string]bool{}, owners: map[types.UID]bool{}, standing: free, takers: free.takers()}
 	for _, r := range s {
 		if r.claim != "" {
 			out.claims[r.claim] = true
@@ -41,10 +33,10 @@ func (s Snapshot) board(free standing) *Board {
 			continue
 		}
 		out.owners[r.need.Owner] = true
-		out.rooms[r.node] = append(out.rooms[r.node], room{need: r.need, pod: r.pod, beside: r.beside})
+		out.rooms[r.node] = append(out.rooms[r.node], r)
 	}
 	for _, rooms := range out.rooms {
-		slices.SortFunc(rooms, func(x, y room) int { return cmp.Compare(x.pod.UID, y.pod.UID) })
+		slices.SortFunc(rooms, func(x, y reservation) int { return cmp.Compare(x.need.Pod.UID, y.need.Pod.UID) })
 	}
 	return out
 }
@@ -68,7 +60,7 @@ func (b *Board) For(pod *corev1.Pod) bool {
 func (b *Board) lost(later *Board) bool {
 	for node, rooms := range b.rooms {
 		for _, r := range rooms {
-			if !slices.ContainsFunc(later.rooms[node], func(other room) bool { return other.pod.UID == r.pod.UID }) {
+			if !slices.ContainsFunc(later.rooms[node], func(other reservation) bool { return other.need.Pod.UID == r.need.Pod.UID }) {
 				return true
 			}
 		}
@@ -101,7 +93,7 @@ func (b *Board) Needs(pod *corev1.Pod, info fwk.NodeInfo, left func(*corev1.Pod)
 		}
 		for _, r := range rooms[i:] {
 			switch {
-			case r.need.Owner != owner, r.pod.UID == pod.UID, owner == "" && left(r.pod):
+			case r.need.Owner != owner, r.need.Pod.UID == pod.UID, owner == "" && left(r.need.Pod):
 			case free > 0:
 				free--
 			default:
@@ -119,15 +111,15 @@ func (b *Board) Takes(pod *corev1.Pod, info fwk.NodeInfo, left func(*corev1.Pod)
 		return false
 	}
 	rooms := b.rooms[info.Node().Name]
-	first := slices.IndexFunc(rooms, func(r room) bool { return r.need.Owner == owner.UID })
+	first := slices.IndexFunc(rooms, func(r reservation) bool { return r.need.Owner == owner.UID })
 	return first >= 0 && claimable(rooms[first:], taken(rooms[first:], info), left) > 0
 }
 
 // claimable returns 1 where more pods of the first room's owner have left than replacements came, else 0.
-func claimable(rooms []room, taken int, left func(*corev1.Pod) bool) int {
+func claimable(rooms []reservation, taken int, left func(*corev1.Pod) bool) int {
 	gone := 0
 	for _, r := range rooms {
-		if r.need.Owner == rooms[0].need.Owner && left(r.pod) {
+		if r.need.Owner == rooms[0].need.Owner && left(r.need.Pod) {
 			gone++
 		}
 	}
@@ -135,7 +127,7 @@ func claimable(rooms []room, taken int, left func(*corev1.Pod) bool) int {
 }
 
 // taken counts the pods of the first room's owner that came to the node since its room is reserved.
-func taken(rooms []room, info fwk.NodeInfo) int {
+func taken(rooms []reservation, info fwk.NodeInfo) int {
 	owner, beside := rooms[0].need.Owner, rooms[0].beside
 	if owner == "" {
 		return 0

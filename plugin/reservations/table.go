@@ -56,10 +56,9 @@ type Place struct {
 	At time.Time
 }
 
-// reservation is the room that was planned for one displaced pod.
+// reservation is the room that was planned for one displaced pod, and is then its replacement's.
 type reservation struct {
-	pod *corev1.Pod
-	// need is the room, which every board has: it is computed once. Its owner is that of the pod and of its replacement.
+	// need is the room, which every board has: it is computed once. Its pod is the displaced one, its owner that of the pod and of its replacement.
 	need Need
 	// terminates is the node of the pod.
 	terminates string
@@ -81,7 +80,7 @@ func (s Snapshot) On(claim, node string) []*corev1.Pod {
 	var out []*corev1.Pod
 	for _, r := range s {
 		if claim != "" && r.claim == claim || node != "" && r.node == node {
-			out = append(out, r.pod)
+			out = append(out, r.need.Pod)
 		}
 	}
 	slices.SortFunc(out, func(a, b *corev1.Pod) int { return cmp.Compare(a.UID, b.UID) })
@@ -91,7 +90,7 @@ func (s Snapshot) On(claim, node string) []*corev1.Pod {
 // Each calls add with each displaced pod and where its room is: a node in flight, by its NodeClaim, or a Node, by its name.
 func (s Snapshot) Each(add func(pod *corev1.Pod, claim, node string)) {
 	for _, r := range s {
-		add(r.pod, r.claim, r.node)
+		add(r.need.Pod, r.claim, r.node)
 	}
 }
 
@@ -158,7 +157,7 @@ func (t *Table) Reserve(members []plan.Member, at Place) {
 			if pod == nil {
 				continue
 			}
-			r := reservation{pod: pod, need: NeedOf(pod), terminates: pod.Spec.NodeName, inMove: at.InMove, claim: at.NodeClaim, node: at.Node, made: at.At}
+			r := reservation{need: NeedOf(pod), terminates: pod.Spec.NodeName, inMove: at.InMove, claim: at.NodeClaim, node: at.Node, made: at.At}
 			r.need.Replacement = true
 			if owner := metav1.GetControllerOfNoCopy(pod); owner != nil {
 				r.need.Owner = owner.UID
@@ -183,7 +182,7 @@ func siblings(pods []fwk.PodInfo, owner types.UID) map[types.UID]bool {
 // Tidy notes which pods have left by now, and drops the reservations that no pod will come for.
 func (t *Table) Tidy(now time.Time) {
 	for uid, r := range t.reserved {
-		if r.left.IsZero() && t.Left(r.pod) {
+		if r.left.IsZero() && t.Left(r.need.Pod) {
 			r.left = now
 			t.reserved[uid] = r
 		}
@@ -273,7 +272,7 @@ func (t *Table) endFor(replacement *corev1.Pod) bool {
 	owner := metav1.GetControllerOfNoCopy(replacement)
 	var unclaimed []types.UID
 	for uid, r := range t.reserved {
-		if owner != nil && r.need.Owner == owner.UID && !r.left.IsZero() && r.pod.UID != replacement.UID {
+		if owner != nil && r.need.Owner == owner.UID && !r.left.IsZero() && r.need.Pod.UID != replacement.UID {
 			unclaimed = append(unclaimed, uid)
 		}
 	}
@@ -320,7 +319,7 @@ func (t *Table) DropTaken(nodeInfo func(name string) (fwk.NodeInfo, error)) (los
 		}
 		for uid, r := range t.reserved {
 			if r.node == node {
-				lost = klog.KObj(r.pod).String()
+				lost = klog.KObj(r.need.Pod).String()
 				delete(t.reserved, uid)
 			}
 		}

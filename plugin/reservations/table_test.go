@@ -120,7 +120,7 @@ func TestReplacementEndsAReservation(t *testing.T) {
 	if b.endFor(ownedPod("x-1", "x", "m")) || b.endFor(ownedPod("bare", "", "m")) {
 		t.Error("a stranger ends a reservation")
 	}
-	if !b.endFor(ownedPod("a-8", "a", "m")) || len(b.reserved) != 1 || b.reserved["a-1"].pod == nil {
+	if !b.endFor(ownedPod("a-8", "a", "m")) || len(b.reserved) != 1 || b.reserved["a-1"].need.Pod == nil {
 		t.Errorf("%v is left, want the room of a-1 on the other node", slices.Collect(maps.Keys(b.reserved)))
 	}
 	if !b.endFor(ownedPod("a-9", "a", "elsewhere")) || len(b.reserved) != 0 {
@@ -159,7 +159,7 @@ func TestTidy(t *testing.T) {
 				if c.gone {
 					return nil
 				}
-				return q.pod
+				return q.need.Pod
 			}
 			b.Terminates = func(string) bool { return c.leaving }
 			b.Tidy(now)
@@ -290,8 +290,8 @@ func TestDropTaken(t *testing.T) {
 		{name: "the node has not joined", cpu: "100m", taint: catalog.StartingTaintKey},
 	} {
 		b := reservedFor(true, time.Now(), "a-1")
-		b.Pod = func(catalog.PodRef) *corev1.Pod { return b.reserved["a-1"].pod }
-		pod := b.reserved["a-1"].pod
+		b.Pod = func(catalog.PodRef) *corev1.Pod { return b.reserved["a-1"].need.Pod }
+		pod := b.reserved["a-1"].need.Pod
 		pod.Spec.Containers = []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}}}}
 		b.Reserve([]plan.Member{{Pods: []catalog.PodRef{{Name: pod.Name}}}}, Place{Node: "n", InMove: true, At: time.Now()})
 		info := framework.NewNodeInfo()
