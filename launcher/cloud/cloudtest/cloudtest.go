@@ -3,6 +3,7 @@
 package cloudtest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -96,9 +97,24 @@ func Run(t *testing.T, newFixture func(t *testing.T) Fixture) {
 			if f.Patience == 0 {
 				f.Patience = 2 * time.Minute
 			}
+			refresh(t, f.Cloud)
 			part.test(suite{Fixture: f, t: t})
 		})
 	}
+}
+
+// refresh keeps the caches of a cloud up to date until the test ends, as the launcher does.
+func refresh(t *testing.T, c cloud.Cloud) {
+	t.Helper()
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- c.Refresh(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-done; err != nil {
+			t.Errorf("Refresh: %v", err)
+		}
+	})
 }
 
 // suite is one part of the contract with its fixture.
@@ -117,13 +133,26 @@ func (s suite) resolve() {
 	s.Class.Status = status
 }
 
-// options lists what the class can launch of one capacity type, cheapest first.
+// options lists what the class can launch of one capacity type, cheapest first. A cloud has no offerings whose prices it could not read yet: options
+// waits until there are two.
 func (s suite) options(capacityType string) []cloud.Option {
 	s.t.Helper()
-	types, err := s.Cloud.InstanceTypes(s.t.Context(), s.Class)
-	if err != nil {
-		s.t.Fatalf("InstanceTypes: %v", err)
+	for deadline := time.Now().Add(s.Patience); ; time.Sleep(20 * time.Millisecond) {
+		types, err := s.Cloud.InstanceTypes(s.t.Context(), s.Class)
+		if err != nil {
+			s.t.Fatalf("InstanceTypes: %v", err)
+		}
+		// A claim has at most 60.
+		if out := optionsOf(types, capacityType); len(out) >= 2 {
+			return out[:min(len(out), 60)]
+		} else if time.Now().After(deadline) {
+			s.t.Fatalf("the class has %d %s offerings, the contract needs two", len(out), capacityType)
+		}
 	}
+}
+
+// optionsOf lists the offerings of one capacity type, cheapest first.
+func optionsOf(types []catalog.InstanceType, capacityType string) []cloud.Option {
 	var out []cloud.Option
 	for _, it := range types {
 		pods := it.Allocatable.Pods().Value()
@@ -135,20 +164,8 @@ func (s suite) options(capacityType string) []cloud.Option {
 			}
 		}
 	}
-	slices.SortFunc(out, func(a, b cloud.Option) int {
-		switch {
-		case a.Price < b.Price:
-			return -1
-		case a.Price > b.Price:
-			return 1
-		}
-		return 0
-	})
-	if len(out) < 2 {
-		s.t.Fatalf("the class has %d %s offerings, the contract needs two", len(out), capacityType)
-	}
-	// A claim has at most this many.
-	return out[:min(len(out), 60)]
+	slices.SortFunc(out, func(a, b cloud.Option) int { return cmp.Compare(a.Price, b.Price) })
+	return out
 }
 
 // claims returns n equal claims.
