@@ -120,13 +120,23 @@ func TestSoldOutTypesHoldUpNoOtherPodsAlone(t *testing.T) {
 	}
 }
 
+// soldOutClaims says when there was which NodeClaim of a type without capacity.
+func (s *shortage) soldOutClaims() string {
+	var b strings.Builder
+	for _, c := range s.ofSoldOut() {
+		fmt.Fprintf(&b, "%s, a %s in %s, created %s, deleted %s\n", c.Object.Name, c.Expected.InstanceType, c.Expected.Zone, c.Created.At, c.Deleted.At)
+	}
+	return b.String()
+}
+
 // promisedNoOther holds that no pod of the other namespace was ever promised a NodeClaim of a sold-out type.
 func (s *shortage) promisedNoOther() {
 	s.t.Helper()
 	for _, c := range s.ofSoldOut() {
 		for _, uid := range observe.PromisedTo(c) {
 			if pod := s.other.history(types.UID(uid)).Object; pod.Namespace == s.other.name {
-				s.t.Errorf("NodeClaim %s, a %s, was promised to %s", c.Object.Name, c.Expected.InstanceType, pod.Name)
+				s.t.Errorf("NodeClaim %s, expected %+v, was promised to %s, created %s; the NodeClaims of sold-out types were\n%s",
+					c.Object.Name, c.Expected, pod.Name, s.other.history(types.UID(uid)).Created.At, s.soldOutClaims())
 			}
 		}
 	}

@@ -195,7 +195,8 @@ func TestPodsOnNodesTakeNoMemoryEach(t *testing.T) {
 			}
 			return testing.AllocsPerRun(5, func() { relations.New(in) })
 		}
-		if few, many := allocations(10), allocations(200); many > few {
+		// Maps grow at times that depend on their seeds.
+		if few, many := allocations(10), allocations(200); many > few+10 {
 			t.Errorf("%s: %.0f allocations with 100 pods on nodes, %.0f with 2,000", name, few, many)
 		}
 	}
