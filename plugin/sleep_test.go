@@ -57,9 +57,15 @@ func TestASleepThatBegins(t *testing.T) {
 	h.pod("web", labeled("web", 500, 0))
 	h.eventually("that the pod fits nowhere", func() bool { return strings.Contains(h.message("web"), "Insufficient cpu") })
 	h.sleep(always)
-	// The informers of namespaces and nodes keep no order: a pod that says so shows that the sleep is known.
-	h.pod("probe", labeled("probe", 500, 0))
-	h.eventually("that the sleep is known", func() bool { return strings.Contains(h.message("probe"), "sleeps until") })
+	// The informers of namespaces, pods and nodes keep no order: a pod that says so shows that the sleep is known, after others that came too early.
+	probe := ""
+	h.eventually("that the sleep is known", func() bool {
+		if probe == "" || h.says(probe, "Insufficient cpu") {
+			probe += "p"
+			h.pod(probe, labeled(probe, 500, 0))
+		}
+		return h.says(probe, "sleeps until")
+	})
 	h.createNode(newNode("one", "3920m", nil))
 	h.eventually("the condition", func() bool { return strings.Contains(h.message("web"), "sleeps until") })
 	h.sleep("")
