@@ -105,7 +105,7 @@ func (w *world) pod() {
 	p.click("Find pod")
 	p.sees("none, and none is on its way", "requires example.com/team", "Smallest edit that helps", "Remove node selector", "created")
 	p.axe("a pending pod")
-	p.open("#/pods/shop/" + w.first(pods(), "web"))
+	p.open("#/pods/shop/" + w.pulled("web-"))
 	p.sees("Phase Running", "What has happened", "created", "node planned", "bound", "pulling image", "image there", "containers started", "ready", "Step took")
 	p.axe("a running pod")
 	p.shot("ui-pod")

@@ -205,3 +205,20 @@ func (w *world) first(kind schema.GroupVersionKind, app string) string {
 	}
 	return list.Items[0].GetName()
 }
+
+// pulled is the name of a pod with the prefix whose node did not have its image: the first of them on a node.
+func (w *world) pulled(prefix string) string {
+	w.t.Helper()
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(schema.GroupVersionKind{Version: "v1", Kind: "EventList"})
+	if err := w.client.List(w.t.Context(), list, client.InNamespace("shop"), client.MatchingFields{"reason": "Pulling"}); err != nil {
+		w.t.Fatal(err)
+	}
+	for _, e := range list.Items {
+		if name, _, _ := unstructured.NestedString(e.Object, "involvedObject", "name"); strings.HasPrefix(name, prefix) {
+			return name
+		}
+	}
+	w.t.Fatalf("none of %d Events of pulled images is about a pod %s*", len(list.Items), prefix)
+	return ""
+}
