@@ -17,7 +17,7 @@ const certificateFile, keyFile = "tls.crt", "tls.key"
 // MetricsServer returns how /metrics is served: with plain HTTP to every client, or with TLS to clients that the API server knows and lets
 // get the URL /metrics. Profiles are served in the same way, under their own URL. A certificate that is named and missing is an error: the server would make one itself, which no client can verify.
 func MetricsServer(s Settings) (server.Options, error) {
-	out := server.Options{BindAddress: s.MetricsAddress}
+	out := server.Options{BindAddress: s.MetricsAddress, FilterProvider: inTurns(nil)}
 	if s.EnableProfiling {
 		out.ExtraHandlers = map[string]http.Handler{
 			"/debug/pprof/": http.HandlerFunc(pprof.Index), "/debug/pprof/cmdline": http.HandlerFunc(pprof.Cmdline), "/debug/pprof/profile": http.HandlerFunc(pprof.Profile),
@@ -27,7 +27,7 @@ func MetricsServer(s Settings) (server.Options, error) {
 	if !s.MetricsAuthentication {
 		return out, nil
 	}
-	out.SecureServing, out.FilterProvider = true, filters.WithAuthenticationAndAuthorization
+	out.SecureServing, out.FilterProvider = true, inTurns(filters.WithAuthenticationAndAuthorization)
 	if s.MetricsCertDir == "" {
 		return out, nil
 	}
