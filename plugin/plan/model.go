@@ -184,21 +184,20 @@ func newPreferenceCosts(m *model) *preferenceCosts {
 	}
 }
 
-// closed says that the node takes no more pods for now: EC2 has not launched it, and its NodePool is not ready, so that what else those pods could
+// closed says that the node in flight takes no more pods for now: EC2 has not launched it, and its NodePool is not ready, so that what else those pods could
 // run on, and whether EC2 has capacity for the node, is not known.
-func (m *model) closed(n *Node) bool {
-	f, inFlight := m.in.Catalog.InFlight[n.Name]
-	return inFlight && f.Phase <= catalog.PhaseRecorded && !m.in.Catalog.NodePools[f.NodePool].Ready
+func (m *model) closed(f catalog.InFlightNode) bool {
+	return f.Phase <= catalog.PhaseRecorded && !m.in.Catalog.NodePools[f.NodePool].Ready
 }
 
 // compileRooms lists the nodes that have room.
 func (m *model) compileRooms() {
 	for i := range m.in.Nodes {
 		n := &m.in.Nodes[i]
-		if n.Free == nil || m.closed(n) {
+		f, inFlight := m.in.Catalog.InFlight[n.Name]
+		if n.Free == nil || inFlight && m.closed(f) {
 			continue
 		}
-		_, inFlight := m.in.Catalog.InFlight[n.Name]
 		r := room{node: n, inFlight: inFlight, labels: nodematch.NodeLabels(n.Name, n.Labels), free: m.dims.node(n.Free, n.Attachable), doubtful: m.market.probation.doubtful(n, m.in.Catalog.InFlight)}
 		for _, p := range n.Pods {
 			r.ports = r.ports.union(hostPorts(&p.Spec))

@@ -25,7 +25,7 @@ func (mb *marketBuilder) compileOffers() {
 			list = slices.Clone(list)
 			slices.SortFunc(list, byName)
 		}
-		mb.market.types, mb.market.offers = slices.Grow(mb.market.types, len(list)), slices.Grow(mb.market.offers, offerings(list))
+		mb.market.types, mb.market.offers = slices.Grow(mb.market.types, len(list)), slices.Grow(mb.market.offers, countOfferings(list))
 		for i := range list {
 			if p.broken == nil {
 				mb.addShape(pi, &list[i])
@@ -41,8 +41,8 @@ func (mb *marketBuilder) compileOffers() {
 	}
 }
 
-// offerings counts what instance types can be bought as.
-func offerings(list []catalog.InstanceType) (n int) {
+// countOfferings counts those of all instance types.
+func countOfferings(list []catalog.InstanceType) (n int) {
 	for i := range list {
 		n += len(list[i].Offerings)
 	}
@@ -56,15 +56,15 @@ func (mb *marketBuilder) addShape(pi int, it *catalog.InstanceType) {
 	byZone := func(a, b catalog.Offering) int {
 		return cmp.Or(strings.Compare(a.Zone, b.Zone), strings.Compare(a.CapacityType, b.CapacityType))
 	}
-	list := it.Offerings
-	if !slices.IsSortedFunc(list, byZone) {
-		list = slices.Clone(list)
-		slices.SortStableFunc(list, byZone)
+	offerings := it.Offerings
+	if !slices.IsSortedFunc(offerings, byZone) {
+		offerings = slices.Clone(offerings)
+		slices.SortStableFunc(offerings, byZone)
 	}
 	charges := it.Charges.Assuming(p.IdleCPU)
 	region, zone := "", ""
-	for i := range list {
-		of := &list[i]
+	for i := range offerings {
+		of := &offerings[i]
 		if of.Zone != zone {
 			zone, region = of.Zone, mb.market.region(of.Zone)
 		}

@@ -106,11 +106,9 @@ func Run(t *testing.T, newFixture func(t *testing.T) Fixture) {
 // refresh keeps the caches of a cloud up to date until the test ends, as the launcher does.
 func refresh(t *testing.T, c cloud.Cloud) {
 	t.Helper()
-	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- c.Refresh(ctx) }()
+	go func() { done <- c.Refresh(t.Context()) }()
 	t.Cleanup(func() {
-		stop()
 		if err := <-done; err != nil {
 			t.Errorf("Refresh: %v", err)
 		}
