@@ -194,31 +194,37 @@ func (w *world) file(name string) string {
 // first returns the name of the first object of a kind with the label app; of any, if that is empty.
 func (w *world) first(kind schema.GroupVersionKind, app string) string {
 	w.t.Helper()
-	list := &unstructured.UnstructuredList{}
-	list.SetGroupVersionKind(kind)
 	options := []client.ListOption{}
 	if app != "" {
 		options = append(options, client.MatchingLabels{"app": app})
 	}
-	if err := w.client.List(w.t.Context(), list, options...); err != nil || len(list.Items) == 0 {
-		w.t.Fatalf("%d objects of %s with app=%s (%v)", len(list.Items), kind.Kind, app, err)
+	items := w.list(kind, options...)
+	if len(items) == 0 {
+		w.t.Fatalf("no objects of %s with app=%s", kind.Kind, app)
 	}
-	return list.Items[0].GetName()
+	return items[0].GetName()
+}
+
+// list lists objects of a kind.
+func (w *world) list(kind schema.GroupVersionKind, options ...client.ListOption) []unstructured.Unstructured {
+	w.t.Helper()
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(kind)
+	if err := w.client.List(w.t.Context(), list, options...); err != nil {
+		w.t.Fatalf("listing %s: %v", kind.Kind, err)
+	}
+	return list.Items
 }
 
 // pulled is the name of a pod with the prefix whose node did not have its image: the first of them on a node.
 func (w *world) pulled(prefix string) string {
 	w.t.Helper()
-	list := &unstructured.UnstructuredList{}
-	list.SetGroupVersionKind(schema.GroupVersionKind{Version: "v1", Kind: "EventList"})
-	if err := w.client.List(w.t.Context(), list, client.InNamespace("shop"), client.MatchingFields{"reason": "Pulling"}); err != nil {
-		w.t.Fatal(err)
-	}
-	for _, e := range list.Items {
+	pulls := w.list(schema.GroupVersionKind{Version: "v1", Kind: "EventList"}, client.InNamespace("shop"), client.MatchingFields{"reason": "Pulling"})
+	for _, e := range pulls {
 		if name, _, _ := unstructured.NestedString(e.Object, "involvedObject", "name"); strings.HasPrefix(name, prefix) {
 			return name
 		}
 	}
-	w.t.Fatalf("none of %d Events of pulled images is about a pod %s*", len(list.Items), prefix)
+	w.t.Fatalf("none of %d Events of pulled images is about a pod %s*", len(pulls), prefix)
 	return ""
 }
