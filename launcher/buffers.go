@@ -38,7 +38,7 @@ func (l *Launcher) standby(p parts) error {
 		needed = p.buffers.Needed
 	}
 	sleepers, err := standby.New(standby.Config{
-		Client: l.manager.GetClient(), Pods: p.pods, Cloud: l.config.Cloud, Ender: p.terminator, Guard: p.leader, Events: l.recorders.slipway, Ours: p.beside.ours,
+		Client: l.manager.GetClient(), Pods: l.cache.Pods, Cloud: l.config.Cloud, Ender: p.terminator, Guard: p.leader, Events: l.recorders.slipway, Ours: p.beside.ours,
 		Needed: needed, Disk: p.buffers.Disk, Hibernation: l.hibernation, Failed: p.late.failed, Registerer: l.registerer,
 	})
 	if err != nil {

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
@@ -16,7 +15,6 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/disrupt"
 	"github.com/slipway-k8s/slipway/launcher/expire"
 	"github.com/slipway-k8s/slipway/launcher/index"
-	"github.com/slipway-k8s/slipway/launcher/ownwrites"
 	"github.com/slipway-k8s/slipway/launcher/roll"
 	"github.com/slipway-k8s/slipway/launcher/voluntary"
 )
@@ -29,7 +27,7 @@ func (l *Launcher) mover(p parts) (*disrupt.Executor, error) {
 		return nil, err
 	}
 	mover, err := disrupt.New(disrupt.Config{
-		Client: mgr.GetClient(), Pods: p.pods, Reader: mgr.GetAPIReader(), Guard: p.leader, Asker: p.server, Ender: p.terminator, Ledger: p.ledger,
+		Client: mgr.GetClient(), Pods: l.cache.Pods, Nodes: l.cache.Nodes, Reader: mgr.GetAPIReader(), Guard: p.leader, Asker: p.server, Ender: p.terminator, Ledger: p.ledger,
 		Metrics: p.voluntary, Events: l.recorders.karpenter, SpotToSpot: gates.SpotToSpotConsolidation,
 		DisruptBare: l.config.Settings.DisruptBarePods,
 	})
@@ -40,9 +38,9 @@ func (l *Launcher) mover(p parts) (*disrupt.Executor, error) {
 }
 
 // counted reads what disruption budgets count.
-func (l *Launcher) counted(p parts) budget.Observe {
+func (l *Launcher) counted() budget.Observe {
 	mgr := l.manager
-	return voluntary.Observe(mgr.GetClient(), p.claims, index.SharedNodes(mgr.GetCache(), ownwrites.Latest[*corev1.Node](mgr.GetClient())))
+	return voluntary.Observe(mgr.GetClient(), l.cache.Claims, l.cache.Nodes)
 }
 
 // leavingSoon returns the nodes that must not get pods that move: drifted ones, those that expire soon, terminating ones, and those of
@@ -83,7 +81,7 @@ func (l *Launcher) consolidation(p parts) (*consolidate.Consolidator, error) {
 		return nil, err
 	}
 	return consolidate.New(consolidate.Config{
-		Client: l.manager.GetClient(), Pods: p.pods, Guard: p.leader, Asker: p.server, Mover: p.mover, Ledger: p.ledger, Metrics: p.voluntary,
+		Client: l.manager.GetClient(), Cache: l.cache, Guard: p.leader, Asker: p.server, Mover: p.mover, Ledger: p.ledger, Metrics: p.voluntary,
 		Events: l.recorders.karpenter, Ours: p.beside.ours, Decided: p.decisions.Consolidated, Before: p.decisions.Recorded,
 		Settings: consolidate.Settings{
 			Period: settings.ConsolidationPeriod.Duration, Payback: settings.ConsolidationPayback.Duration,

@@ -18,7 +18,7 @@ import (
 func (l *Launcher) exchange(p parts) error {
 	mgr, settings := l.manager, l.config.Settings
 	roller, err := roll.New(roll.Config{
-		Client: mgr.GetClient(), Pods: p.pods, Claims: p.claims, Guard: p.leader, Mover: exchanger{p.mover}, Events: l.recorders.karpenter, Metrics: p.voluntary,
+		Client: mgr.GetClient(), Pods: l.cache.Pods, Claims: l.cache.Claims, Guard: p.leader, Mover: exchanger{p.mover}, Events: l.recorders.karpenter, Metrics: p.voluntary,
 		Window: settings.ExpiryWindow.Duration, DisruptBare: settings.DisruptBarePods, Ours: p.beside.ours,
 	})
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
@@ -15,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/internal/intern"
 	"github.com/slipway-k8s/slipway/launcher/announce"
@@ -55,6 +57,8 @@ type Launcher struct {
 	recorders  recorders
 	registerer prometheus.Registerer
 	times      *gauges.Times
+	// cache has what the manager's informers have.
+	cache index.Cache
 	// overlays is nil without the feature gate NodeOverlay.
 	overlays *nodeoverlay.Controller
 	// own are the lists that NodePools have of their own; nil before wire.
@@ -105,7 +109,11 @@ func assemble(c Config, registerer prometheus.Registerer) (*Launcher, error) {
 	if err != nil {
 		return nil, fmt.Errorf("launcher: %w", err)
 	}
-	l := &Launcher{config: c, manager: mgr, registerer: registerer}
+	l := &Launcher{config: c, manager: mgr, registerer: registerer, cache: index.Cache{
+		Pods:   index.SharedPods(mgr.GetCache()),
+		Claims: index.SharedClaims(mgr.GetCache(), ownwrites.Latest[*karpv1.NodeClaim](mgr.GetClient())),
+		Nodes:  index.SharedNodes(mgr.GetCache(), ownwrites.Latest[*corev1.Node](mgr.GetClient())),
+	}}
 	if l.recorders, err = newRecorders(config, l.registerer); err != nil {
 		return nil, err
 	}
@@ -115,14 +123,14 @@ func assemble(c Config, registerer prometheus.Registerer) (*Launcher, error) {
 // registerMetrics registers the state metrics; only the leader exports values.
 func (l *Launcher) registerMetrics() error {
 	informers, leading := l.manager.GetCache(), l.config.Gate.Open
-	collector, err := gauges.New(informers, leading)
+	collector, err := gauges.New(gauges.Config{Reader: informers, Cache: l.cache, Leading: leading})
 	if err != nil {
 		return err
 	}
 	if l.times, err = gauges.NewTimes(informers, leading, l.registerer); err != nil {
 		return err
 	}
-	cost, err := gauges.NewCost(informers, leading, l.types, l.overlaid)
+	cost, err := gauges.NewCost(gauges.CostConfig{Reader: informers, Cache: l.cache, Leading: leading, Types: l.types, Overlay: l.overlaid})
 	if err != nil {
 		return err
 	}

@@ -22,7 +22,6 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/expire"
 	"github.com/slipway-k8s/slipway/launcher/handover"
 	"github.com/slipway-k8s/slipway/launcher/health"
-	"github.com/slipway-k8s/slipway/launcher/index"
 	"github.com/slipway-k8s/slipway/launcher/interrupt"
 	"github.com/slipway-k8s/slipway/launcher/interruptions"
 	"github.com/slipway-k8s/slipway/launcher/join"
@@ -30,7 +29,6 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/leadership"
 	"github.com/slipway-k8s/slipway/launcher/nodeclass"
 	"github.com/slipway-k8s/slipway/launcher/nodepool"
-	"github.com/slipway-k8s/slipway/launcher/ownwrites"
 	"github.com/slipway-k8s/slipway/launcher/prefetch"
 	"github.com/slipway-k8s/slipway/launcher/reclaim"
 	"github.com/slipway-k8s/slipway/launcher/reject"
@@ -43,11 +41,8 @@ import (
 
 // parts are dependencies that several parts share.
 type parts struct {
-	late   *lateParts
-	binder *bind.Binder
-	// pods and claims are those of the cache.
-	pods       index.Pods
-	claims     index.Claims
+	late       *lateParts
+	binder     *bind.Binder
 	leader     *leadership.Leadership
 	terminator *terminate.Terminator
 	server     *server.Server
@@ -111,15 +106,14 @@ func (l *Launcher) parts() (p parts, err error) {
 		return p, err
 	}
 	handovers, err := handover.New(handover.Config{
-		Client: mgr.GetClient(), Guard: p.leader, Events: l.recorders.slipway, Neighbour: p.beside, Changed: late.recheck,
+		Client: mgr.GetClient(), Claims: l.cache.Claims, Guard: p.leader, Events: l.recorders.slipway, Neighbour: p.beside, Changed: late.recheck,
 	})
 	if err != nil {
 		return p, err
 	}
 	p.beside.keeps = handovers.Keeps
-	p.pods, p.claims = index.SharedPods(mgr.GetCache()), index.SharedClaims(mgr.GetCache(), ownwrites.Latest[*karpv1.NodeClaim](mgr.GetClient()))
 	p.terminator, err = terminate.New(terminate.Config{
-		Client: mgr.GetClient(), Pods: p.pods, Reader: mgr.GetAPIReader(), Cloud: l.config.Cloud, Asker: late, Guard: p.leader,
+		Client: mgr.GetClient(), Pods: l.cache.Pods, Reader: mgr.GetAPIReader(), Cloud: l.config.Cloud, Asker: late, Guard: p.leader,
 		Events: l.recorders.karpenter, Registerer: l.registerer, Ours: p.beside.ours,
 	})
 	if err != nil {
@@ -146,15 +140,15 @@ func (l *Launcher) parts() (p parts, err error) {
 		return p, err
 	}
 	p.server, err = server.New(server.Config{
-		Socket: settings.Socket, Client: mgr.GetClient(), Pods: p.pods, Claims: p.claims, Reader: mgr.GetAPIReader(), Cache: mgr.GetCache(), Offers: p.learned,
+		Socket: settings.Socket, Client: mgr.GetClient(), Pods: l.cache.Pods, Claims: l.cache.Claims, Reader: mgr.GetAPIReader(), Cache: mgr.GetCache(), Offers: p.learned,
 		Leader: p.leader, Launcher: p.launcher, Peer: p.peer, Bound: p.binder.Bound, JoinDeadline: settings.JoinDeadline.Duration, Manages: p.beside.manages, Own: p.beside.own, HandedOver: p.beside.handedOver, Gate: p.health.Gate,
-		Commitments: p.commitments.List, Overlay: l.ownLists().apply, Overlays: l.overlays != nil, Leaving: leavingSoon(mgr.GetClient(), p.claims, settings.ExpiryWindow.Duration, late.inMove),
+		Commitments: p.commitments.List, Overlay: l.ownLists().apply, Overlays: l.overlays != nil, Leaving: leavingSoon(mgr.GetClient(), l.cache.Claims, settings.ExpiryWindow.Duration, late.inMove),
 	})
 	late.server = p.server
 	if err != nil {
 		return p, err
 	}
-	if p.ledger, err = budget.New(l.counted(p)); err != nil {
+	if p.ledger, err = budget.New(l.counted()); err != nil {
 		return p, err
 	}
 	if p.voluntary, err = voluntary.NewMetrics(l.registerer, p.ledger, l.config.Gate.Open); err != nil {
@@ -193,7 +187,7 @@ func (l *Launcher) interruptions(late *lateParts) (*interruptions.Recorder, erro
 		scorer = nil
 	}
 	return interruptions.New(interruptions.Config{
-		ConfigMap: name, PerPod: l.config.Settings.InterruptionCost, Client: l.manager.GetClient(), Reader: l.manager.GetAPIReader(), Offers: l.config.Cloud,
+		ConfigMap: name, PerPod: l.config.Settings.InterruptionCost, Client: l.manager.GetClient(), Claims: l.cache.Claims, Reader: l.manager.GetAPIReader(), Offers: l.config.Cloud,
 		Leading: l.config.Gate.Open, Changed: late.recheck, Events: l.recorders.slipway, Registerer: l.registerer, Scorer: scorer,
 	})
 }
@@ -231,7 +225,7 @@ func (l *Launcher) billing(p parts) error {
 		return nil
 	}
 	recorder, err := billing.New(billing.Config{
-		Namespace: l.config.Settings.BillNamespace, Cluster: l.config.Settings.ClusterName, Client: l.manager.GetClient(), Pods: p.pods, Reader: l.manager.GetAPIReader(),
+		Namespace: l.config.Settings.BillNamespace, Cluster: l.config.Settings.ClusterName, Client: l.manager.GetClient(), Cache: l.cache, Reader: l.manager.GetAPIReader(),
 		Informers: l.manager.GetCache(), Leading: l.config.Gate.Open, Types: typesByClass(l.manager.GetClient(), l.config.Cloud), Overlay: l.ownLists().apply, Commitments: p.commitments.List,
 		Registerer: l.registerer,
 	})
@@ -273,7 +267,7 @@ func (l *Launcher) classes(p parts) error {
 		return err
 	}
 	pools, err := nodepool.New(nodepool.Config{
-		Client: mgr.GetClient(), Offers: l.config.Cloud, Events: l.recorders.karpenter, Guard: p.leader, Registerer: l.registerer,
+		Client: mgr.GetClient(), Claims: l.cache.Claims, Offers: l.config.Cloud, Events: l.recorders.karpenter, Guard: p.leader, Registerer: l.registerer,
 		StaticCapacity: gates.StaticCapacity, Theirs: p.beside.theirs, Overlaid: l.own.of,
 	})
 	if err != nil {
@@ -292,13 +286,13 @@ func (l *Launcher) classes(p parts) error {
 func (l *Launcher) joining(p parts) error {
 	mgr, settings := l.manager, l.config.Settings
 	images, err := prefetch.New(prefetch.Config{
-		Client: mgr.GetClient(), Pods: p.pods, Guard: p.leader, Ours: p.beside.ours, Disk: p.buffers.Disk, Registerer: l.registerer,
+		Client: mgr.GetClient(), Pods: l.cache.Pods, Guard: p.leader, Ours: p.beside.ours, Disk: p.buffers.Disk, Registerer: l.registerer,
 	})
 	if err != nil {
 		return err
 	}
 	controller, err := join.New(join.Config{
-		Client: mgr.GetClient(), Pods: p.pods, Reader: mgr.GetAPIReader(), Instances: l.config.Cloud, Launcher: p.launcher, Ender: p.terminator,
+		Client: mgr.GetClient(), Pods: l.cache.Pods, Reader: mgr.GetAPIReader(), Instances: l.config.Cloud, Launcher: p.launcher, Ender: p.terminator,
 		Binder: p.binder, Images: images.Prepare, Health: p.health, Guard: p.leader, Events: l.recorders.slipway, KarpenterEvents: l.recorders.karpenter, Ours: p.beside.ours, Failed: p.late.failed, Registerer: l.registerer,
 		Settings: join.Settings{
 			BindAt: settings.BindAt, JoinDeadline: settings.JoinDeadline.Duration, EmptyDeadline: settings.EmptyJoinDeadline.Duration,
@@ -329,7 +323,7 @@ func (l *Launcher) termination(p parts) error {
 		needed = p.buffers.Needed
 	}
 	reclaimer, err := reclaim.New(reclaim.Config{
-		Client: mgr.GetClient(), Pods: p.pods, Reader: mgr.GetAPIReader(), Guard: p.leader, Asker: p.server, Ender: p.terminator,
+		Client: mgr.GetClient(), Pods: l.cache.Pods, Reader: mgr.GetAPIReader(), Guard: p.leader, Asker: p.server, Ender: p.terminator,
 		Events: l.recorders.karpenter, Ledger: p.ledger, Metrics: p.voluntary, Ours: p.beside.ours, Needed: needed,
 	})
 	if err != nil {

@@ -157,12 +157,12 @@ func (b *books) observe(now time.Time, in billing.Objects) {
 		l := b.open[name]
 		if !l.gone.IsZero() && now.After(l.gone) {
 			delete(b.open, name)
-			in.Claims = append(in.Claims, *billing.Deleted(l.claim, l.gone))
+			in.Claims = append(in.Claims, billing.Deleted(l.claim, l.gone))
 			continue
 		}
 		if !now.Before(l.history.Launched) {
-			in.Claims = append(in.Claims, *l.claim)
-			in.Nodes = append(in.Nodes, *l.node)
+			in.Claims = append(in.Claims, l.claim)
+			in.Nodes = append(in.Nodes, l.node)
 		}
 	}
 	b.ledger.Observe(billing.Look(in))

@@ -5,11 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -41,8 +39,8 @@ type Config struct {
 	Namespace, Cluster string
 	// Client reads from the cache, and writes the ConfigMaps.
 	Client client.Client
-	// Pods reads pods from the cache.
-	Pods index.Pods
+	// Cache reads pods, NodeClaims and Nodes.
+	Cache index.Cache
 	// Reader reads the ConfigMaps, from the API server.
 	Reader client.Reader
 	// Informers are those that Client reads from.
@@ -77,8 +75,8 @@ type Recorder struct {
 
 // New returns a Recorder; Run starts it.
 func New(c Config) (*Recorder, error) {
-	if c.Namespace == "" || c.Client == nil || c.Pods == nil || c.Reader == nil || c.Informers == nil || c.Leading == nil || c.Types == nil || c.Commitments == nil || c.Registerer == nil {
-		return nil, errors.New("billing: Namespace, Client, Pods, Reader, Informers, Leading, Types, Commitments and Registerer are required")
+	if c.Namespace == "" || c.Client == nil || !c.Cache.Complete() || c.Reader == nil || c.Informers == nil || c.Leading == nil || c.Types == nil || c.Commitments == nil || c.Registerer == nil {
+		return nil, errors.New("billing: Namespace, Client, Cache, Reader, Informers, Leading, Types, Commitments and Registerer are required")
 	}
 	out := &Recorder{config: c, store: store{c.Client, c.Reader, c.Namespace}, through: prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "slipway_bill_recorded_timestamp_seconds", Help: "Until when the record of what nodes cost is written; 0 if this replica has not written it.",
@@ -159,14 +157,14 @@ func (r *Recorder) record(ctx context.Context, now time.Time) error {
 }
 
 // podsOn returns the pods of the claims' Nodes. Nothing is kept of a pod but what its bill needs.
-func (r *Recorder) podsOn(ctx context.Context, claims []karpv1.NodeClaim) (map[string][]bill.Pod, error) {
+func (r *Recorder) podsOn(ctx context.Context, claims []*karpv1.NodeClaim) (map[string][]bill.Pod, error) {
 	out := make(map[string][]bill.Pod, len(claims))
-	for i := range claims {
-		name := claims[i].Status.NodeName
+	for _, claim := range claims {
+		name := claim.Status.NodeName
 		if _, read := out[name]; read || name == "" {
 			continue
 		}
-		on, err := r.config.Pods.On(ctx, name)
+		on, err := r.config.Cache.Pods.On(ctx, name)
 		if err != nil {
 			return nil, fmt.Errorf("observing the cluster for the bill: %w", err)
 		}
@@ -177,22 +175,19 @@ func (r *Recorder) podsOn(ctx context.Context, claims []karpv1.NodeClaim) (map[s
 
 // objects reads the cluster from the cache.
 func (r *Recorder) objects(ctx context.Context, now time.Time) (Objects, error) {
-	var claims karpv1.NodeClaimList
-	var nodes corev1.NodeList
 	var pools karpv1.NodePoolList
-	gone := r.gone.take() // Before the list, which then has none of them.
-	for _, list := range []client.ObjectList{&claims, &nodes, &pools} {
-		if err := r.config.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
-			return Objects{}, fmt.Errorf("observing the cluster for the bill: %w", err)
-		}
+	gone := r.gone.take() // Before the others, which then have none of them.
+	claims, nodes, err := r.config.Cache.Fleet(ctx)
+	if err := errors.Join(err, r.config.Client.List(ctx, &pools, client.UnsafeDisableDeepCopy)); err != nil {
+		return Objects{}, fmt.Errorf("observing the cluster for the bill: %w", err)
 	}
-	all := append(slices.Clip(claims.Items), gone...)
+	all := append(claims, gone...)
 	pods, err := r.podsOn(ctx, all)
 	if err != nil {
 		return Objects{}, err
 	}
 	out := Objects{
-		Now: now, Claims: all, Nodes: nodes.Items, Pods: pods, Pools: pools.Items, Types: r.config.Types(ctx), Commitments: r.config.Commitments(),
+		Now: now, Claims: all, Nodes: nodes, Pods: pods, Pools: pools.Items, Types: r.config.Types(ctx), Commitments: r.config.Commitments(),
 	}
 	if r.config.Overlay == nil {
 		return out, nil

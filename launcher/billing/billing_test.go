@@ -61,7 +61,7 @@ func (w *world) restart() {
 	w.t.Helper()
 	var err error
 	w.recorder, err = New(Config{
-		Namespace: "kube-system", Cluster: "prod", Client: w.client, Pods: index.ListPods(w.client), Reader: w.client, Informers: &informertest.FakeInformers{Scheme: scheme.Scheme}, Leading: func() bool { return w.leading },
+		Namespace: "kube-system", Cluster: "prod", Client: w.client, Cache: index.List(w.client), Reader: w.client, Informers: &informertest.FakeInformers{Scheme: scheme.Scheme}, Leading: func() bool { return w.leading },
 		Types: instanceTypes, Commitments: func() []commitment.Commitment { return w.list }, Registerer: prometheus.NewRegistry(),
 	})
 	if err != nil {
@@ -227,7 +227,7 @@ func TestCommitmentsOfTheBill(t *testing.T) {
 	}}
 	for i := range 4 {
 		claim, n := node(fmt.Sprint("n", i), []string{"on-demand", "on-demand", "on-demand", "spot"}[i], now)
-		in.Claims, in.Nodes = append(in.Claims, *claim), append(in.Nodes, *n)
+		in.Claims, in.Nodes = append(in.Claims, claim), append(in.Nodes, n)
 	}
 	o, sum := Look(in), bill.Parts{}
 	for _, n := range o.Nodes {
@@ -259,7 +259,7 @@ func TestReservedInstancesOfTheBill(t *testing.T) {
 		{ID: "unknown", Kind: commitment.ReservedInstances, InstanceType: "r5.large", Count: 3, Share: 1},
 	}}
 	claim, n := node("n", "on-demand", now)
-	in.Claims, in.Nodes = []karpv1.NodeClaim{*claim}, []corev1.Node{*n}
+	in.Claims, in.Nodes = []*karpv1.NodeClaim{claim}, []*corev1.Node{n}
 	o := Look(in)
 	if got, want := o.Nodes[0].PerHour, (bill.Parts{Volumes: 0.002, Commitments: 0.06}); math.Abs(got.Plus(want.Times(-1)).Total()) > 1e-9 || math.Abs(got.Commitments-0.06) > 1e-9 {
 		t.Errorf("%+v per hour, want %+v", got, want)
@@ -284,7 +284,7 @@ func TestOverlaidPriceOfTheBill(t *testing.T) {
 	}
 	in.Types["default/own"] = own
 	claim, n := node("n", "on-demand", now)
-	in.Claims, in.Nodes = []karpv1.NodeClaim{*claim}, []corev1.Node{*n}
+	in.Claims, in.Nodes = []*karpv1.NodeClaim{claim}, []*corev1.Node{n}
 	if got := Look(in).Nodes[0].PerHour; math.Abs(got.Instance-(0.052-volumes)) > 1e-9 || got.Commitments != 0 {
 		t.Errorf("%+v per hour, want the NodeOverlay's price", got)
 	}
@@ -295,12 +295,12 @@ func TestOverlaidPriceOfTheBill(t *testing.T) {
 func TestStoppedInstanceOfTheBill(t *testing.T) {
 	now := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 	claim, _ := node("n", "on-demand", now.Add(-time.Hour))
-	in := Objects{Now: now, Claims: []karpv1.NodeClaim{*claim}, Types: instanceTypes(t.Context())}
+	in := Objects{Now: now, Claims: []*karpv1.NodeClaim{claim}, Types: instanceTypes(t.Context())}
 	if got := Look(in).Nodes[0].PerHour; math.Abs(got.Total()-0.098) > 1e-9 || got.Volumes == 0 {
 		t.Errorf("while it runs it costs %+v", got)
 	}
 	claim.Annotations = map[string]string{catalog.StandbyAnnotation: "buffer", catalog.StandbyStateAnnotation: "asleep/2026-11-23T11:30:00Z"}
-	in.Claims = []karpv1.NodeClaim{*claim}
+	in.Claims = []*karpv1.NodeClaim{claim}
 	if got := Look(in).Nodes[0].PerHour; got.Total() != got.Volumes || math.Abs(got.Volumes-0.002) > 1e-9 {
 		t.Errorf("while it is stopped it costs %+v", got)
 	}
@@ -358,7 +358,7 @@ func TestLook(t *testing.T) {
 	recorded := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "recorded"}}
 	pool := karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "default", Annotations: map[string]string{catalog.NodeCostAnnotation: "0.25"}}}
 	in := Objects{
-		Now: now, Claims: []karpv1.NodeClaim{*claim, *recorded}, Nodes: []corev1.Node{*n}, Pods: map[string][]bill.Pod{"n": PodsOf([]*corev1.Pod{ended, runs})}, Pools: []karpv1.NodePool{pool},
+		Now: now, Claims: []*karpv1.NodeClaim{claim, recorded}, Nodes: []*corev1.Node{n}, Pods: map[string][]bill.Pod{"n": PodsOf([]*corev1.Pod{ended, runs})}, Pools: []karpv1.NodePool{pool},
 		Types: instanceTypes(t.Context()),
 	}
 	got := Look(in).Nodes
@@ -369,7 +369,7 @@ func TestLook(t *testing.T) {
 		t.Errorf("costs %+v, want %+v", got[0].PerHour, want)
 	}
 	claim.DeletionTimestamp = &struck
-	in.Claims, in.Types = []karpv1.NodeClaim{*claim}, nil
+	in.Claims, in.Types = []*karpv1.NodeClaim{claim}, nil
 	got = Look(in).Nodes
 	if want := (bill.Parts{Instance: 0.5, Volumes: 0.1 * (730.0 / 720), Declared: 0.25}); !got[0].Interrupted.Equal(struck.Time) || got[0].PerHour != want {
 		t.Errorf("node %+v", got[0])

@@ -88,8 +88,8 @@ func (in *Objects) commitments(nodes map[string]*corev1.Node) paid {
 // billed counts the nodes of the cluster that commitments may pay for, and instances without a Node yet. EC2 does not bill instances that shut down or are stopped.
 func (in *Objects) billed(nodes map[string]*corev1.Node) map[catalog.Billed]int {
 	over := map[string]bool{}
-	for i := range in.Claims {
-		if claim := &in.Claims[i]; !ended(claim).IsZero() {
+	for _, claim := range in.Claims {
+		if !ended(claim).IsZero() {
 			over[claim.Status.NodeName] = true
 		}
 	}
@@ -99,13 +99,13 @@ func (in *Objects) billed(nodes map[string]*corev1.Node) map[catalog.Billed]int 
 			out[b]++
 		}
 	}
-	for i := range in.Nodes {
-		if !over[in.Nodes[i].Name] {
-			count(in.Nodes[i].Labels)
+	for _, node := range in.Nodes {
+		if !over[node.Name] {
+			count(node.Labels)
 		}
 	}
-	for i := range in.Claims {
-		if claim := &in.Claims[i]; claim.Status.ProviderID != "" && !record.StandbyOf(claim).Off() && nodes[claim.Status.NodeName] == nil && ended(claim).IsZero() {
+	for _, claim := range in.Claims {
+		if claim.Status.ProviderID != "" && !record.StandbyOf(claim).Off() && nodes[claim.Status.NodeName] == nil && ended(claim).IsZero() {
 			count(claim.Labels)
 		}
 	}

@@ -21,7 +21,7 @@ const reasonTaken = "TakenAway"
 // gone keeps the NodeClaims that were deleted since the last observation: their nodes are charged until they ended. It is safe for concurrent use.
 type gone struct {
 	mu   sync.Mutex
-	list []karpv1.NodeClaim
+	list []*karpv1.NodeClaim
 }
 
 // follow keeps the NodeClaims that the informer reports as deleted, until ctx ends.
@@ -51,7 +51,7 @@ func (g *gone) add(obj any) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if len(g.list) < mostGone {
-		g.list = append(g.list, *last)
+		g.list = append(g.list, last)
 	}
 }
 
@@ -70,7 +70,7 @@ func Deleted(claim *karpv1.NodeClaim, at time.Time) *karpv1.NodeClaim {
 }
 
 // take returns the NodeClaims that were deleted since the last call.
-func (g *gone) take() []karpv1.NodeClaim {
+func (g *gone) take() []*karpv1.NodeClaim {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	out := g.list

@@ -23,9 +23,9 @@ type Objects struct {
 	// Now is the time.
 	Now time.Time
 	// Claims are the cluster's NodeClaims.
-	Claims []karpv1.NodeClaim
+	Claims []*karpv1.NodeClaim
 	// Nodes are the cluster's, slipway's and others.
-	Nodes []corev1.Node
+	Nodes []*corev1.Node
 	// Pods are those that run, by the names of their nodes; PodsOf returns them.
 	Pods map[string][]bill.Pod
 	// Pools are the cluster's NodePools.
@@ -63,8 +63,8 @@ func Look(in Objects) bill.Observation {
 		}
 	}
 	nodes := map[string]*corev1.Node{}
-	for i := range in.Nodes {
-		nodes[in.Nodes[i].Name] = &in.Nodes[i]
+	for _, node := range in.Nodes {
+		nodes[node.Name] = node
 	}
 	declared := map[string]catalog.Declared{}
 	for i := range in.Pools {
@@ -72,8 +72,7 @@ func Look(in Objects) bill.Observation {
 	}
 	paid := in.commitments(nodes)
 	out := bill.Observation{At: in.Now, Unused: paid.unused, Commitments: paid.uses}
-	for i := range in.Claims {
-		claim := &in.Claims[i]
+	for _, claim := range in.Claims {
 		if claim.Status.ProviderID == "" {
 			continue
 		}

@@ -105,8 +105,8 @@ type Settings struct {
 type Config struct {
 	// Client reads from the cache, with the indexes of package index.
 	Client client.Client
-	// Pods reads pods from the cache.
-	Pods index.Pods
+	// Cache reads pods, NodeClaims and Nodes.
+	Cache index.Cache
 	// Guard allows effects only while this process leads.
 	Guard leadership.Guard
 	// Asker asks the scheduler.
@@ -157,9 +157,9 @@ type Consolidator struct {
 
 // New returns a Consolidator; Run starts it.
 func New(c Config) (*Consolidator, error) {
-	parts := c.Client != nil && c.Pods != nil && c.Guard != nil && c.Asker != nil && c.Mover != nil
+	parts := c.Client != nil && c.Cache.Complete() && c.Guard != nil && c.Asker != nil && c.Mover != nil
 	if !parts || c.Ledger == nil || c.Metrics == nil || c.Events == nil || c.Before == nil {
-		return nil, errors.New("consolidate: Client, Pods, Guard, Asker, Mover, Ledger, Metrics, Events and Before are required")
+		return nil, errors.New("consolidate: Client, Cache, Guard, Asker, Mover, Ledger, Metrics, Events and Before are required")
 	}
 	if c.Settings.Period <= 0 || c.Settings.Payback <= 0 {
 		return nil, errors.New("consolidate: Settings.Period and Settings.Payback must be positive")

@@ -2,6 +2,7 @@ package consolidate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"slices"
@@ -94,15 +95,12 @@ func (f *fleet) takeTurns(turn calm.Turn, looks calm.Looks) (asked, waiting int)
 
 // gather reads the fleet and the budgets.
 func (c *Consolidator) gather(ctx context.Context) (*fleet, error) {
-	pools, claims, nodes := &karpv1.NodePoolList{}, &karpv1.NodeClaimList{}, &corev1.NodeList{}
-	budgets := &policyv1.PodDisruptionBudgetList{}
-	for _, list := range []client.ObjectList{pools, claims, nodes, budgets} {
-		if err := c.config.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
-			return nil, fmt.Errorf("listing %T: %w", list, err)
-		}
+	pools, budgets := &karpv1.NodePoolList{}, &policyv1.PodDisruptionBudgetList{}
+	claims, nodes, err := c.config.Cache.Fleet(ctx)
+	if err = errors.Join(err, c.config.Client.List(ctx, pools, client.UnsafeDisableDeepCopy), c.config.Client.List(ctx, budgets, client.UnsafeDisableDeepCopy)); err != nil {
+		return nil, fmt.Errorf("reading the fleet: %w", err)
 	}
 	f := &fleet{byName: map[string]*member{}}
-	var err error
 	if f.empty, err = c.config.Ledger.Allowed(ctx, karpv1.DisruptionReasonEmpty); err != nil {
 		return nil, err
 	}
@@ -113,14 +111,13 @@ func (c *Consolidator) gather(ctx context.Context) (*fleet, error) {
 	for i := range pools.Items {
 		f.pools[pools.Items[i].Name] = &pools.Items[i]
 	}
-	nodeOf := make(map[string]*corev1.Node, len(nodes.Items))
-	for i := range nodes.Items {
-		nodeOf[nodes.Items[i].Name] = &nodes.Items[i]
+	nodeOf := make(map[string]*corev1.Node, len(nodes))
+	for _, node := range nodes {
+		nodeOf[node.Name] = node
 	}
 	guards, now := disruption.ReadPodBudgets(budgets.Items), time.Now()
 	var parts []string
-	for i := range claims.Items {
-		claim := &claims.Items[i]
+	for _, claim := range claims {
 		n := &member{claim: claim, node: nodeOf[claim.Status.NodeName], pool: f.pools[claim.Labels[karpv1.NodePoolLabelKey]]}
 		if n.node == nil || n.pool == nil || !conditions.ClaimIs(claim, karpv1.ConditionTypeInitialized) || !c.config.Ours(claim) {
 			continue
@@ -149,7 +146,7 @@ func (c *Consolidator) gather(ctx context.Context) (*fleet, error) {
 
 // examine sets whether the node may be removed. It returns one line with all that a decision about the node depends on.
 func (c *Consolidator) examine(ctx context.Context, n *member, guards []disruption.PodBudget, now time.Time) (string, error) {
-	pods, err := c.config.Pods.On(ctx, n.node.Name)
+	pods, err := c.config.Cache.Pods.On(ctx, n.node.Name)
 	if err != nil {
 		return "", err
 	}

@@ -107,7 +107,7 @@ func (w *world) pod(name, node string) {
 func (w *world) run(long time.Duration) {
 	w.t.Helper()
 	c, err := consolidate.New(consolidate.Config{
-		Client: w.api, Pods: index.ListPods(w.api), Guard: w, Asker: w, Mover: w, Ledger: w, Metrics: w, Events: w,
+		Client: w.api, Cache: index.List(w.api), Guard: w, Asker: w, Mover: w, Ledger: w, Metrics: w, Events: w,
 		Decided: func(claims []*karpv1.NodeClaim, saving float64, evictions int, message string) {
 			w.decided = append(w.decided, fmt.Sprintf("%d nodes, %.4f USD/h, %d evictions: %s", len(claims), saving, evictions, message))
 		},

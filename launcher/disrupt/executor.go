@@ -90,6 +90,8 @@ type Config struct {
 	Client client.Client
 	// Pods reads pods from the cache.
 	Pods index.Pods
+	// Nodes reads Nodes from the cache.
+	Nodes index.Nodes
 	// Reader reads from the API server what the end of a move depends on.
 	Reader client.Reader
 	// Guard allows effects only while this process leads.
@@ -164,9 +166,9 @@ type backoff struct {
 
 // New returns an Executor that carries out moves once Run is called.
 func New(c Config) (*Executor, error) {
-	parts := c.Client != nil && c.Pods != nil && c.Reader != nil && c.Guard != nil && c.Asker != nil && c.Ender != nil
+	parts := c.Client != nil && c.Pods != nil && c.Nodes != nil && c.Reader != nil && c.Guard != nil && c.Asker != nil && c.Ender != nil
 	if !parts || c.Ledger == nil || c.Metrics == nil || c.Events == nil {
-		return nil, errors.New("disrupt: Client, Pods, Reader, Guard, Asker, Ender, Ledger, Metrics and Events are required")
+		return nil, errors.New("disrupt: Client, Pods, Nodes, Reader, Guard, Asker, Ender, Ledger, Metrics and Events are required")
 	}
 	return &Executor{config: c, planning: make(chan struct{}, planning), asking: make(chan struct{}, asking), claims: map[types.UID]bool{}, nodes: map[string]bool{}, off: map[types.UID]backoff{}}, nil
 }

@@ -175,7 +175,7 @@ func (f *flow) run() {
 	}
 	var err error
 	f.subject, err = disrupt.New(disrupt.Config{
-		Client: f.api, Pods: pods, Reader: countedReader{f.api, &f.reads}, Guard: f.lead, Asker: asker, Ender: ender, Ledger: f.ledger, Metrics: f.counted, Events: f,
+		Client: f.api, Pods: pods, Nodes: index.ListNodes(f.api), Reader: countedReader{f.api, &f.reads}, Guard: f.lead, Asker: asker, Ender: ender, Ledger: f.ledger, Metrics: f.counted, Events: f,
 	})
 	if err != nil {
 		f.t.Fatal(err)

@@ -133,13 +133,12 @@ func replacements(ctx context.Context, m *moving, reader client.Reader) ([]Repla
 
 // sweep removes cordons without a move: the process that ran the move has ended.
 func (e *Executor) sweep(ctx context.Context) error {
-	nodes := &corev1.NodeList{}
-	if err := e.config.Client.List(ctx, nodes, client.UnsafeDisableDeepCopy); err != nil {
-		return fmt.Errorf("listing Nodes: %w", err)
+	nodes, err := e.config.Nodes.All(ctx)
+	if err != nil {
+		return err
 	}
 	var errs []error
-	for i := range nodes.Items {
-		n := &nodes.Items[i]
+	for _, n := range nodes {
 		if n.Annotations[terminate.CordonedByAnnotation] != CordonedBy || !terminate.Cordoned(n) || e.InMove(n.Name) {
 			continue
 		}

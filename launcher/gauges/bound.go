@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 )
 
@@ -21,15 +20,6 @@ const (
 	// EKS node monitoring agent about as many each.
 	mostConditions = 32
 )
-
-// gauge returns a series with label values of bounded length: users, kubelets and agents write them. A value that is not UTF-8 would make
-// client_golang panic.
-func gauge(d *prometheus.Desc, value float64, labels ...string) prometheus.Metric {
-	for i := range labels {
-		labels[i] = bounded(labels[i])
-	}
-	return prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
-}
 
 // bounded returns a label's value as UTF-8 of at most longestValue bytes.
 func bounded(value string) string {

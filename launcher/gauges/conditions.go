@@ -147,26 +147,26 @@ func conditionStatus(s corev1.ConditionStatus) metav1.ConditionStatus {
 // standing reports the current conditions of a kind's objects.
 type standing struct {
 	kind
-	count, seconds, terminating *prometheus.Desc
+	count, seconds, terminating family
 }
 
 func newStanding(k kind) standing {
 	condition := k.names("namespace", "name", "type", "status", "reason")
 	return standing{
 		kind:        k,
-		count:       prometheus.NewDesc(k.metric("status_condition_count"), "Conditions that objects have: 1 each.", condition, nil),
-		seconds:     prometheus.NewDesc(k.metric("status_condition_current_status_seconds"), "How long conditions have had their status.", condition, nil),
-		terminating: prometheus.NewDesc(k.metric("termination_current_time_seconds"), "How long objects have been ending.", k.names("namespace", "name"), nil),
+		count:       newFamily(k.metric("status_condition_count"), "Conditions that objects have: 1 each.", condition...),
+		seconds:     newFamily(k.metric("status_condition_current_status_seconds"), "How long conditions have had their status.", condition...),
+		terminating: newFamily(k.metric("termination_current_time_seconds"), "How long objects have been ending.", k.names("namespace", "name")...),
 	}
 }
 
 func (s standing) describe(to chan<- *prometheus.Desc) {
-	to <- s.count
-	to <- s.seconds
-	to <- s.terminating
+	to <- s.count.desc
+	to <- s.seconds.desc
+	to <- s.terminating.desc
 }
 
-func (s standing) collect(ctx context.Context, cache client.Reader, to chan<- prometheus.Metric) error {
+func (s standing) collect(ctx context.Context, cache client.Reader, out collection) error {
 	list, ok := s.list.DeepCopyObject().(client.ObjectList)
 	if !ok {
 		return fmt.Errorf("gauges: %T is no list", s.list)
@@ -182,11 +182,11 @@ func (s standing) collect(ctx context.Context, cache client.Reader, to chan<- pr
 		}
 		for _, c := range conditionsOf(obj) {
 			labels := s.values(obj.GetLabels(), obj.GetNamespace(), obj.GetName(), c.Type, string(c.Status), c.Reason)
-			to <- gauge(s.count, 1, labels...)
-			to <- gauge(s.seconds, now.Sub(c.LastTransitionTime.Time).Seconds(), labels...)
+			out.gauge(s.count, 1, labels...)
+			out.gauge(s.seconds, now.Sub(c.LastTransitionTime.Time).Seconds(), labels...)
 		}
 		if at := obj.GetDeletionTimestamp(); at != nil {
-			to <- gauge(s.terminating, now.Sub(at.Time).Seconds(), s.values(obj.GetLabels(), obj.GetNamespace(), obj.GetName())...)
+			out.gauge(s.terminating, now.Sub(at.Time).Seconds(), s.values(obj.GetLabels(), obj.GetNamespace(), obj.GetName())...)
 		}
 		return nil
 	})

@@ -81,7 +81,7 @@ func TestConditions(t *testing.T) {
 		starts := waits.DeepCopy()
 		starts.Name = "starts"
 		starts.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue}}
-		collector, err := gauges.New(fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(claim, node, waits, starts).Build(), func() bool { return true })
+		collector, err := gauges.New(cluster(fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(claim, node, waits, starts).Build()))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/slipway-k8s/slipway/internal/disruption"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/catalog/overlay"
+	"github.com/slipway-k8s/slipway/launcher/index"
 	"github.com/slipway-k8s/slipway/launcher/record"
 )
 
@@ -24,54 +25,66 @@ type Types func(ctx context.Context, class *awsv1.EC2NodeClass) ([]catalog.Insta
 // Overlay returns what NodeOverlays make of the instance types of all classes, by their names.
 type Overlay func(ctx context.Context, types map[string][]catalog.InstanceType) (overlay.Result, error)
 
+// CostConfig is what a Cost reads.
+type CostConfig struct {
+	// Reader reads NodePools and EC2NodeClasses from the cache.
+	Reader client.Reader
+	// Cache reads NodeClaims and pods.
+	Cache index.Cache
+	// Leading reports whether this replica leads: of two, only one reports.
+	Leading func() bool
+	// Types lists the instance types of an EC2NodeClass.
+	Types Types
+	// Overlay may be nil: AWS's prices count.
+	Overlay Overlay
+}
+
 // Cost is a prometheus.Collector of the hourly cost of each NodePool's nodes, and of its parts.
 type Cost struct {
-	cache        client.Reader
-	leading      func() bool
-	types        Types
-	overlay      Overlay
-	total, parts *prometheus.Desc
+	config       CostConfig
+	total, parts family
 }
 
 var _ prometheus.Collector = (*Cost)(nil)
 
-// NewCost returns a Cost of the NodeClaims in the cache, which reports it while leading. Without an overlay, AWS's prices count.
-func NewCost(cache client.Reader, leading func() bool, types Types, overlay Overlay) (*Cost, error) {
-	if cache == nil || leading == nil || types == nil {
-		return nil, errors.New("gauges: a cache, whether we lead and instance types are required")
+// NewCost returns a Cost of the NodeClaims in the cache, which reports it while leading.
+func NewCost(config CostConfig) (*Cost, error) {
+	if config.Reader == nil || !config.Cache.Complete() || config.Leading == nil || config.Types == nil {
+		return nil, errors.New("gauges: Reader, Cache, Leading and Types are required")
 	}
-	return &Cost{cache: cache, leading: leading, types: types, overlay: overlay, total: prometheus.NewDesc(
-		"karpenter_nodepools_cost_total", "What the nodes of a NodePool cost, in USD per hour, at current prices: instances, volumes, addresses, surplus CPU of burstable instances and what the NodePool declares.", []string{"nodepool"}, nil,
-	), parts: prometheus.NewDesc(
+	return &Cost{config: config, total: newFamily(
+		"karpenter_nodepools_cost_total", "What the nodes of a NodePool cost, in USD per hour, at current prices: instances, volumes, addresses, surplus CPU of burstable instances and what the NodePool declares.", "nodepool",
+	), parts: newFamily(
 		"slipway_nodepool_cost", "What the nodes of a NodePool cost, in USD per hour, at current prices, by part. The parts but interruptions, which AWS does not charge, add up to karpenter_nodepools_cost_total.",
-		[]string{"nodepool", "part"}, nil,
+		"nodepool", "part",
 	)}, nil
 }
 
 // Describe implements prometheus.Collector.
 func (c *Cost) Describe(to chan<- *prometheus.Desc) {
-	to <- c.total
-	to <- c.parts
+	to <- c.total.desc
+	to <- c.parts.desc
 }
 
 // Collect implements prometheus.Collector.
 func (c *Cost) Collect(to chan<- prometheus.Metric) {
-	if !c.leading() {
+	if !c.config.Leading() {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()
-	pools, claims, classes, pods := &karpv1.NodePoolList{}, &karpv1.NodeClaimList{}, &awsv1.EC2NodeClassList{}, &corev1.PodList{}
-	for _, list := range []client.ObjectList{pools, claims, classes, pods} {
-		if err := c.cache.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
-			klog.Background().V(2).Info("Costs are not reported: the cache is not filled yet", "err", err)
-			return
-		}
+	pools, classes := &karpv1.NodePoolList{}, &awsv1.EC2NodeClassList{}
+	errLists := errors.Join(c.config.Reader.List(ctx, pools, client.UnsafeDisableDeepCopy), c.config.Reader.List(ctx, classes, client.UnsafeDisableDeepCopy))
+	claims, errClaims := c.config.Cache.Claims.All(ctx)
+	pods, errPods := c.config.Cache.Pods.All(ctx)
+	if err := errors.Join(errLists, errClaims, errPods); err != nil {
+		klog.Background().V(2).Info("Costs are not reported: the cache is not filled yet", "err", err)
+		return
 	}
 	prices, raw := map[string]map[place]priced{}, map[string][]catalog.InstanceType{}
 	for i := range classes.Items {
 		class := classes.Items[i].DeepCopy()
-		types, err := c.types(ctx, class)
+		types, err := c.config.Types(ctx, class)
 		if err != nil {
 			klog.Background().V(4).Info("The nodes of an EC2NodeClass have no price", "EC2NodeClass", class.Name, "err", err)
 		}
@@ -81,34 +94,34 @@ func (c *Cost) Collect(to chan<- prometheus.Metric) {
 	for key, types := range own.Lists {
 		prices[key] = pricesOf(types)
 	}
-	perNode := interrupted(pods.Items)
+	perNode := interrupted(pods)
 	costs, declared := map[string]catalog.Cost{}, map[string]catalog.Declared{}
 	for i := range pools.Items {
 		declared[pools.Items[i].Name], _ = catalog.DeclaredCost(pools.Items[i].Annotations) // The NodePool's condition reports the error.
 	}
-	for i := range claims.Items {
-		claim := &claims.Items[i]
+	for _, claim := range claims {
 		if ref := claim.Spec.NodeClassRef; ref != nil && claim.Status.ProviderID != "" {
 			name := claim.Labels[karpv1.NodePoolLabelKey]
 			price := prices[cmp.Or(own.Keys[name], ref.Name)][placeOf(claim)]
 			costs[name] = costs[name].Plus(price.cost(claim, declared[name], perNode[claim.Status.NodeName]))
 		}
 	}
+	out := newCollection(to)
 	for i := range pools.Items {
 		name := pools.Items[i].Name
 		cost := costs[name]
-		to <- gauge(c.total, catalog.Micro(cost.Total()-cost.Interruptions), name)
+		out.gauge(c.total, catalog.Micro(cost.Total()-cost.Interruptions), name)
 		for _, part := range cost.Parts() {
-			to <- gauge(c.parts, catalog.Micro(part.USD), name, part.Label)
+			out.gauge(c.parts, catalog.Micro(part.USD), name, part.Label)
 		}
 	}
 }
 
 // interrupted counts the pods whose interruption costs something, by node: those that are not of DaemonSets and have not ended.
-func interrupted(pods []corev1.Pod) map[string]int {
+func interrupted(pods []*corev1.Pod) map[string]int {
 	out := map[string]int{}
-	for i := range pods {
-		if pod := &pods[i]; pod.Spec.NodeName != "" && !disruption.Terminal(pod) && !disruption.OfDaemonSet(pod) {
+	for _, pod := range pods {
+		if pod.Spec.NodeName != "" && !disruption.Terminal(pod) && !disruption.OfDaemonSet(pod) {
 			out[pod.Spec.NodeName]++
 		}
 	}
@@ -117,10 +130,10 @@ func interrupted(pods []corev1.Pod) map[string]int {
 
 // overlaid returns the lists of NodePools that NodeOverlays make different.
 func (c *Cost) overlaid(ctx context.Context, raw map[string][]catalog.InstanceType) overlay.Result {
-	if c.overlay == nil {
+	if c.config.Overlay == nil {
 		return overlay.Result{}
 	}
-	out, err := c.overlay(ctx, raw)
+	out, err := c.config.Overlay(ctx, raw)
 	if err != nil {
 		klog.Background().V(2).Info("Costs are those of the NodeOverlays that were read last", "err", err)
 	}

@@ -21,6 +21,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/gauges"
+	"github.com/slipway-k8s/slipway/launcher/index"
 )
 
 func pool(name string) *karpv1.NodePool {
@@ -37,12 +38,17 @@ func claimOf(name, pool, class, capacityType, providerID string) *karpv1.NodeCla
 	return c
 }
 
+// costs is a configuration with what an API server has.
+func costs(api client.Reader, leading func() bool, types gauges.Types) gauges.CostConfig {
+	return gauges.CostConfig{Reader: api, Cache: index.List(api), Leading: leading, Types: types}
+}
+
 // The cost of a NodePool follows its nodes and their prices. A NodeClaim that was not launched costs nothing, nor does a pool without nodes,
 // and a class without prices does not hide others. A replica that does not lead reports nothing.
 func TestCost(t *testing.T) {
 	agents := pool("default")
 	agents.Annotations = map[string]string{catalog.NodeCostAnnotation: "0.5"}
-	cluster := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(
+	api := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(
 		agents, pool("empty"), pool("broken"),
 		&awsv1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Name: "good"}}, &awsv1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Name: "bad"}},
 		claimOf("a", "default", "good", "spot", "aws:///us-east-1a/i-1"), claimOf("b", "default", "good", "on-demand", "aws:///us-east-1a/i-2"),
@@ -59,7 +65,7 @@ func TestCost(t *testing.T) {
 			{Zone: "us-east-1b", CapacityType: "spot", Price: 9},
 		}}}, nil
 	}
-	cost, err := gauges.NewCost(cluster, func() bool { return leading }, types, nil)
+	cost, err := gauges.NewCost(costs(api, func() bool { return leading }, types))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +81,7 @@ karpenter_nodepools_cost_total{nodepool="default"} 1.155
 karpenter_nodepools_cost_total{nodepool="empty"} 0
 `)
 	spot = 0.0625
-	if err := cluster.Delete(t.Context(), claimOf("b", "default", "good", "on-demand", "")); err != nil {
+	if err := api.Delete(t.Context(), claimOf("b", "default", "good", "on-demand", "")); err != nil {
 		t.Fatal(err)
 	}
 	holds(head + `karpenter_nodepools_cost_total{nodepool="broken"} 0
@@ -84,7 +90,7 @@ karpenter_nodepools_cost_total{nodepool="empty"} 0
 `)
 	leading = false
 	holds("")
-	if _, err := gauges.NewCost(nil, nil, nil, nil); err == nil {
+	if _, err := gauges.NewCost(gauges.CostConfig{}); err == nil {
 		t.Error("no error without a cache")
 	}
 }
@@ -105,7 +111,7 @@ func TestCostOfBurstable(t *testing.T) {
 			Offerings: []catalog.Offering{{Zone: "us-east-1a", CapacityType: "spot", Price: 0.12}},
 		}}, nil
 	}
-	cost, err := gauges.NewCost(fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(objects...).Build(), func() bool { return true }, types, nil)
+	cost, err := gauges.NewCost(costs(fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(objects...).Build(), func() bool { return true }, types))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,7 +169,7 @@ func TestCostByPart(t *testing.T) {
 			},
 		}}, nil
 	}
-	cost, err := gauges.NewCost(fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(objects...).Build(), func() bool { return true }, types, nil)
+	cost, err := gauges.NewCost(costs(fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(objects...).Build(), func() bool { return true }, types))
 	if err != nil {
 		t.Fatal(err)
 	}

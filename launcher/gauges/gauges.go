@@ -17,33 +17,43 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
+	"github.com/slipway-k8s/slipway/launcher/index"
 )
 
 // within bounds the duration of one scrape: the cache may not be filled yet.
 const within = 5 * time.Second
 
+// Config is what a Collector reads.
+type Config struct {
+	// Reader reads NodeClaims, NodePools, EC2NodeClasses and Nodes from the cache.
+	Reader client.Reader
+	// Cache reads pods and Nodes.
+	Cache index.Cache
+	// Leading reports whether this replica leads: of two, only one reports.
+	Leading func() bool
+}
+
 // Collector is a prometheus.Collector over the cache.
 type Collector struct {
-	cache   client.Reader
-	leading func() bool
+	config Config
 	// labels maps each well-known label of Karpenter's to its names in metrics.
 	labels map[string][]string
 	names  []string
 
 	standings                               []standing
-	nodes                                   map[string]*prometheus.Desc
-	lifetime, utilization, nodeCount, state *prometheus.Desc
-	unbound, unstarted                      *prometheus.Desc
+	nodes                                   map[string]family
+	lifetime, utilization, nodeCount, state family
+	unbound, unstarted                      family
 }
 
 var _ prometheus.Collector = (*Collector)(nil)
 
-// New returns a Collector of the cache's state, which reports it while leading: of two replicas, only one does.
-func New(cache client.Reader, leading func() bool) (*Collector, error) {
-	if cache == nil || leading == nil {
-		return nil, errors.New("gauges: a cache and whether we lead are required")
+// New returns a Collector of the cache's state, which reports it while leading.
+func New(config Config) (*Collector, error) {
+	if config.Reader == nil || !config.Cache.Complete() || config.Leading == nil {
+		return nil, errors.New("gauges: Reader, Cache and Leading are required")
 	}
-	c := &Collector{cache: cache, leading: leading, labels: map[string][]string{}, nodes: map[string]*prometheus.Desc{}}
+	c := &Collector{config: config, labels: map[string][]string{}, nodes: map[string]family{}}
 	for label := range karpv1.WellKnownLabels {
 		if _, name, ok := strings.Cut(label, "/"); ok {
 			name = snake(name)
@@ -59,16 +69,15 @@ func New(cache client.Reader, leading func() bool) (*Collector, error) {
 		"total_daemon_requests": "What the DaemonSet pods of nodes request.",
 		"total_daemon_limits":   "What the DaemonSet pods of nodes are limited to.",
 	} {
-		c.nodes[name] = prometheus.NewDesc("karpenter_nodes_"+name, help, append(slices.Clone(c.names), "resource_type"), nil)
+		c.nodes[name] = newFamily("karpenter_nodes_"+name, help, append(slices.Clone(c.names), "resource_type")...)
 	}
-	c.lifetime = prometheus.NewDesc("karpenter_nodes_current_lifetime_seconds", "How old nodes are.", c.names, nil)
-	c.utilization = prometheus.NewDesc("karpenter_cluster_utilization_percent", "Share of what nodes have that pods request.", []string{"resource_type"}, nil)
-	c.nodeCount = prometheus.NewDesc("karpenter_cluster_state_node_count", "Nodes that there are.", nil, nil)
-	c.state = prometheus.NewDesc("karpenter_pods_state", "Pods that there are, with where they are and how they stand.", []string{
-		"name", "namespace", "owner", "node", "scheduled", "nodepool", "zone", "arch", "capacity_type", "instance_type", "phase", "ready", "managed",
-	}, nil)
-	c.unbound = prometheus.NewDesc("karpenter_pods_unbound_time_seconds", "How long pods that are not bound have waited.", []string{"name", "namespace"}, nil)
-	c.unstarted = prometheus.NewDesc("karpenter_pods_unstarted_time_seconds", "How long pods that do not run yet have waited.", []string{"name", "namespace"}, nil)
+	c.lifetime = newFamily("karpenter_nodes_current_lifetime_seconds", "How old nodes are.", c.names...)
+	c.utilization = newFamily("karpenter_cluster_utilization_percent", "Share of what nodes have that pods request.", "resource_type")
+	c.nodeCount = newFamily("karpenter_cluster_state_node_count", "Nodes that there are.")
+	c.state = newFamily("karpenter_pods_state", "Pods that there are, with where they are and how they stand.",
+		"name", "namespace", "owner", "node", "scheduled", "nodepool", "zone", "arch", "capacity_type", "instance_type", "phase", "ready", "managed")
+	c.unbound = newFamily("karpenter_pods_unbound_time_seconds", "How long pods that are not bound have waited.", "name", "namespace")
+	c.unstarted = newFamily("karpenter_pods_unstarted_time_seconds", "How long pods that do not run yet have waited.", "name", "namespace")
 	for _, k := range kinds() {
 		c.standings = append(c.standings, newStanding(k))
 	}
@@ -77,11 +86,11 @@ func New(cache client.Reader, leading func() bool) (*Collector, error) {
 
 // Describe implements prometheus.Collector.
 func (c *Collector) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range c.nodes {
-		to <- d
+	for _, f := range c.nodes {
+		to <- f.desc
 	}
-	for _, d := range []*prometheus.Desc{c.lifetime, c.utilization, c.nodeCount, c.state, c.unbound, c.unstarted} {
-		to <- d
+	for _, f := range []family{c.lifetime, c.utilization, c.nodeCount, c.state, c.unbound, c.unstarted} {
+		to <- f.desc
 	}
 	for _, s := range c.standings {
 		s.describe(to)
@@ -90,49 +99,49 @@ func (c *Collector) Describe(to chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (c *Collector) Collect(to chan<- prometheus.Metric) {
-	if !c.leading() {
+	if !c.config.Leading() {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()
+	out := newCollection(to)
 	for _, s := range c.standings {
-		if err := s.collect(ctx, c.cache, to); err != nil {
+		if err := s.collect(ctx, c.config.Reader, out); err != nil {
 			klog.Background().V(2).Info("Conditions are not reported: the cache is not filled yet", "kind", s.name, "err", err)
 		}
 	}
-	nodes, pods := &corev1.NodeList{}, &corev1.PodList{}
-	if err := errors.Join(c.cache.List(ctx, nodes, client.UnsafeDisableDeepCopy), c.cache.List(ctx, pods, client.UnsafeDisableDeepCopy)); err != nil {
+	nodes, errNodes := c.config.Cache.Nodes.All(ctx)
+	pods, errPods := c.config.Cache.Pods.All(ctx)
+	if err := errors.Join(errNodes, errPods); err != nil {
 		klog.Background().V(2).Info("Nodes and pods are not reported: the cache is not filled yet", "err", err)
 		return
 	}
 	byNode := map[string][]*corev1.Pod{}
-	for i := range pods.Items {
-		pod := &pods.Items[i]
+	for _, pod := range pods {
 		byNode[pod.Spec.NodeName] = append(byNode[pod.Spec.NodeName], pod)
 	}
 	total, used := amounts{}, amounts{}
-	byName := make(map[string]*corev1.Node, len(nodes.Items))
-	for i := range nodes.Items {
-		node := &nodes.Items[i]
+	byName := make(map[string]*corev1.Node, len(nodes))
+	for _, node := range nodes {
 		byName[node.Name] = node
-		reported := c.node(to, node, byNode[node.Name])
+		reported := c.node(out, node, byNode[node.Name])
 		total.add(reported["allocatable"])
 		used.add(reported["total_pod_requests"])
 	}
 	for name, has := range total {
 		if has > 0 {
-			to <- gauge(c.utilization, 100*used[name]/has, name)
+			out.gauge(c.utilization, 100*used[name]/has, name)
 		}
 	}
-	to <- gauge(c.nodeCount, float64(len(nodes.Items)))
-	for i := range pods.Items {
-		c.pod(to, &pods.Items[i], byName[pods.Items[i].Spec.NodeName])
+	out.gauge(c.nodeCount, float64(len(nodes)))
+	for _, pod := range pods {
+		c.pod(out, pod, byName[pod.Spec.NodeName])
 	}
 }
 
 // node reports a Node, and returns its amounts by metric. Pods' requests for resources that the Node does not have are left out: users may
 // request zero of any number of resources.
-func (c *Collector) node(to chan<- prometheus.Metric, node *corev1.Node, pods []*corev1.Pod) map[string]amounts {
+func (c *Collector) node(out collection, node *corev1.Node, pods []*corev1.Pod) map[string]amounts {
 	values := []string{node.Name, phase(string(node.Status.Phase), "Pending", "Running", "Terminated"), strconv.FormatBool(managed(node))}
 	for _, name := range c.names[len(values):] {
 		value := ""
@@ -147,10 +156,10 @@ func (c *Collector) node(to chan<- prometheus.Metric, node *corev1.Node, pods []
 	reported["system_overhead"] = amountsOf(less(node.Status.Capacity, node.Status.Allocatable), names)
 	for name, list := range reported {
 		for resource, amount := range list {
-			to <- gauge(c.nodes[name], amount, append(slices.Clone(values), resource)...)
+			out.gauge(c.nodes[name], amount, append(values, resource)...)
 		}
 	}
-	to <- gauge(c.lifetime, time.Since(node.CreationTimestamp.Time).Seconds(), values...)
+	out.gauge(c.lifetime, time.Since(node.CreationTimestamp.Time).Seconds(), values...)
 	return reported
 }
 
@@ -176,7 +185,7 @@ func phase(is string, known ...string) string {
 
 func managed(node *corev1.Node) bool { return node.Labels[karpv1.NodePoolLabelKey] != "" }
 
-func (c *Collector) pod(to chan<- prometheus.Metric, pod *corev1.Pod, node *corev1.Node) {
+func (c *Collector) pod(out collection, pod *corev1.Pod, node *corev1.Node) {
 	if node == nil {
 		node = &corev1.Node{}
 	}
@@ -185,7 +194,7 @@ func (c *Collector) pod(to chan<- prometheus.Metric, pod *corev1.Pod, node *core
 		o := pod.OwnerReferences[0]
 		owner = fmt.Sprintf("/apis/%s/namespaces/%s/%ss/%s", o.APIVersion, pod.Namespace, strings.ToLower(o.Kind), o.Name)
 	}
-	to <- gauge(c.state, 1, pod.Name, pod.Namespace, owner, pod.Spec.NodeName, strconv.FormatBool(pod.Spec.NodeName != ""),
+	out.gauge(c.state, 1, pod.Name, pod.Namespace, owner, pod.Spec.NodeName, strconv.FormatBool(pod.Spec.NodeName != ""),
 		node.Labels[karpv1.NodePoolLabelKey], node.Labels[corev1.LabelTopologyZone], node.Labels[corev1.LabelArchStable],
 		node.Labels[karpv1.CapacityTypeLabelKey], node.Labels[corev1.LabelInstanceTypeStable],
 		phase(string(pod.Status.Phase), "Pending", "Running", "Succeeded", "Failed", "Unknown"),
@@ -194,8 +203,8 @@ func (c *Collector) pod(to chan<- prometheus.Metric, pod *corev1.Pod, node *core
 		return
 	}
 	age := time.Since(pod.CreationTimestamp.Time).Seconds()
-	to <- gauge(c.unstarted, age, pod.Name, pod.Namespace)
+	out.gauge(c.unstarted, age, pod.Name, pod.Namespace)
 	if !conditions.PodIs(pod, corev1.PodScheduled) {
-		to <- gauge(c.unbound, age, pod.Name, pod.Namespace)
+		out.gauge(c.unbound, age, pod.Name, pod.Namespace)
 	}
 }

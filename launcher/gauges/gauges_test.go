@@ -19,6 +19,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/gauges"
+	"github.com/slipway-k8s/slipway/launcher/index"
 )
 
 func list(cpu string) corev1.ResourceList {
@@ -33,6 +34,11 @@ func pod(name, node, cpu string, owner ...metav1.OwnerReference) *corev1.Pod {
 	return p
 }
 
+// cluster is a configuration with what an API server has, of a replica that leads.
+func cluster(api client.Reader) gauges.Config {
+	return gauges.Config{Reader: api, Cache: index.List(api), Leading: func() bool { return true }}
+}
+
 // What nodes have and pods ask for, under the names and labels that dashboards ask for.
 func TestCollector(t *testing.T) {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{
@@ -45,7 +51,7 @@ func TestCollector(t *testing.T) {
 		node, pod("web", "n", "1"), pod("waits", "", "1"), ended,
 		pod("agent", "n", "500m", metav1.OwnerReference{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "agent"}),
 	}
-	collector, err := gauges.New(fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(objects...).Build(), func() bool { return true })
+	collector, err := gauges.New(cluster(fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(objects...).Build()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +157,7 @@ karpenter_pods_startup_duration_seconds_count 1
 }
 
 func TestNewNeedsItsDependencies(t *testing.T) {
-	if _, err := gauges.New(nil, nil); err == nil {
+	if _, err := gauges.New(gauges.Config{}); err == nil {
 		t.Error("no error")
 	}
 	if _, err := gauges.NewTimes(nil, nil, nil); err == nil {

@@ -150,7 +150,7 @@ func TestHostileCluster(t *testing.T) {
 		c.pods = append(c.pods, hostilePod(long("pod-", i), []string{"honest", c.nodes[1].Name, ""}[i%3]))
 	}
 	registry, informers := prometheus.NewPedanticRegistry(), &informertest.FakeInformers{Scheme: scheme.Scheme}
-	collector, err := gauges.New(c, func() bool { return true })
+	collector, err := gauges.New(cluster(c))
 	if err != nil {
 		t.Fatal(err)
 	}

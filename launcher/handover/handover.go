@@ -51,6 +51,8 @@ type Neighbour interface {
 type Config struct {
 	// Client reads from the cache, with the indexes of package index, and writes.
 	Client client.Client
+	// Claims reads NodeClaims from the cache.
+	Claims index.Claims
 	// Guard allows effects only while this process leads.
 	Guard leadership.Guard
 	// Events records slipway's Events.
@@ -79,8 +81,8 @@ type Handover struct {
 
 // New returns a Handover; Run starts it.
 func New(c Config) (*Handover, error) {
-	if c.Client == nil || c.Guard == nil || c.Events == nil || c.Neighbour == nil || c.Changed == nil {
-		return nil, errors.New("handover: Client, Guard, Events, Neighbour and Changed are required")
+	if c.Client == nil || c.Claims == nil || c.Guard == nil || c.Events == nil || c.Neighbour == nil || c.Changed == nil {
+		return nil, errors.New("handover: Client, Claims, Guard, Events, Neighbour and Changed are required")
 	}
 	return &Handover{config: c, proofs: map[string]proof{}}, nil
 }
@@ -126,14 +128,13 @@ func (h *Handover) Pass(ctx context.Context) error {
 	if !h.config.Neighbour.Alone() {
 		h.prove(ctx, selected)
 	}
-	claims := &karpv1.NodeClaimList{}
-	if err := h.config.Client.List(ctx, claims, client.UnsafeDisableDeepCopy); err != nil {
-		return fmt.Errorf("listing NodeClaims: %w", err)
+	claims, err := h.config.Claims.All(ctx)
+	if err != nil {
+		return err
 	}
 	var errs []error
 	h.settled = time.Now()
-	for i := range claims.Items {
-		claim := &claims.Items[i]
+	for _, claim := range claims {
 		pool := claim.Labels[karpv1.NodePoolLabelKey]
 		facts := Facts{Claim: claim, Alone: h.config.Neighbour.Alone(), Selected: selected[pool]}
 		if facts.Alone && !finalizer.Taken(claim) && finalizer.Karpenters(claim) && len(h.proofs) == 0 {

@@ -89,7 +89,7 @@ func newWorld(t *testing.T) *world {
 	}).Build()
 	var err error
 	w.subject, err = handover.New(handover.Config{
-		Client: w.api, Guard: leadershiptest.Always{}, Events: w.events, Neighbour: w.beside, Changed: func() { w.changed++ },
+		Client: w.api, Claims: index.ListClaims(w.api), Guard: leadershiptest.Always{}, Events: w.events, Neighbour: w.beside, Changed: func() { w.changed++ },
 	})
 	if err != nil {
 		t.Fatal(err)

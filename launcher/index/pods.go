@@ -14,6 +14,8 @@ import (
 
 // Pods reads pods as a cache has them. They are shared and must not be changed.
 type Pods interface {
+	// All returns the pods of the cluster, in no order.
+	All(ctx context.Context) ([]*corev1.Pod, error)
 	// On returns the pods that are bound to a node.
 	On(ctx context.Context, node string) ([]*corev1.Pod, error)
 	// Of returns the pod of a UID, nil if there is none.
@@ -26,6 +28,12 @@ type Pods interface {
 func ListPods(reader client.Reader) Pods { return listedPods{reader} }
 
 type listedPods struct{ client.Reader }
+
+// All implements Pods.
+func (l listedPods) All(ctx context.Context) ([]*corev1.Pod, error) {
+	list := &corev1.PodList{}
+	return listed(&list.Items, l.List(ctx, list, client.UnsafeDisableDeepCopy), "pods")
+}
 
 // On implements Pods.
 func (l listedPods) On(ctx context.Context, node string) ([]*corev1.Pod, error) {
@@ -81,6 +89,15 @@ func SharedPods(informers cache.Informers) Pods {
 
 // sharedPods is the store of the informer of pods.
 type sharedPods struct{ *store }
+
+// All implements Pods.
+func (s sharedPods) All(ctx context.Context) ([]*corev1.Pod, error) {
+	indexed, err := s.indexed(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("reading all pods: %w", err)
+	}
+	return typed[*corev1.Pod](indexed.List()), nil
+}
 
 // On implements Pods.
 func (s sharedPods) On(ctx context.Context, node string) ([]*corev1.Pod, error) {

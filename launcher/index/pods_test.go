@@ -50,6 +50,9 @@ func TestPods(t *testing.T) {
 	}
 	index.Each(func(o client.Object, field string, value client.IndexerFunc) { builder.WithIndex(o, field, value) })
 	for kind, read := range map[string]index.Pods{"list": index.ListPods(builder.Build()), "store": index.SharedPods(informers{only: store})} {
+		if all, err := read.All(t.Context()); err != nil || len(all) != len(pods) {
+			t.Errorf("%s: All returns %d pods of %d, error %v", kind, len(all), len(pods), err)
+		}
 		for _, pod := range podsOnNode(t, kind, read) {
 			if kind == "store" && pod != pods[pod.Name] {
 				t.Errorf("pod %s is a copy", pod.Name)

@@ -23,6 +23,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/catalog/interruption"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
+	"github.com/slipway-k8s/slipway/launcher/index"
 )
 
 const (
@@ -43,8 +44,10 @@ type Config struct {
 	ConfigMap types.NamespacedName
 	// PerPod is what an interrupted pod costs, in USD; 0 prices nothing.
 	PerPod float64
-	// Client reads NodeClaims from the cache, and writes the ConfigMap.
+	// Client writes the ConfigMap.
 	Client client.Client
+	// Claims reads NodeClaims from the cache.
+	Claims index.Claims
 	// Reader reads the ConfigMap, from the API server.
 	Reader client.Reader
 	// Offers are the cloud's.
@@ -104,8 +107,8 @@ type pricedList struct {
 
 // New returns a Recorder; Run starts it.
 func New(c Config) (*Recorder, error) {
-	if c.ConfigMap.Name == "" || c.Client == nil || c.Reader == nil || c.Offers == nil || c.Leading == nil || c.Changed == nil || c.Events == nil || c.Registerer == nil {
-		return nil, errors.New("interruptions: ConfigMap, Client, Reader, Offers, Leading, Changed, Events and Registerer are required")
+	if c.ConfigMap.Name == "" || c.Client == nil || c.Claims == nil || c.Reader == nil || c.Offers == nil || c.Leading == nil || c.Changed == nil || c.Events == nil || c.Registerer == nil {
+		return nil, errors.New("interruptions: ConfigMap, Client, Claims, Reader, Offers, Leading, Changed, Events and Registerer are required")
 	}
 	if !(c.PerPod >= 0) || math.IsInf(c.PerPod, 1) {
 		return nil, fmt.Errorf("interruptions: PerPod: USD of 0 or more are expected, got %v", c.PerPod)
@@ -203,11 +206,11 @@ func (r *Recorder) observe(ctx context.Context, now time.Time) error {
 		}
 		r.written = now
 	}
-	var claims karpv1.NodeClaimList
-	if err := r.config.Client.List(ctx, &claims, client.UnsafeDisableDeepCopy); err != nil {
-		return fmt.Errorf("listing NodeClaims: %w", err)
+	claims, err := r.config.Claims.All(ctx)
+	if err != nil {
+		return fmt.Errorf("observing spot nodes: %w", err)
 	}
-	nodes := spotNodes(claims.Items)
+	nodes := spotNodes(claims)
 	before := r.record.Counted
 	news := r.record.Observe(now, nodes)
 	for _, n := range nodes {
@@ -229,10 +232,9 @@ func (r *Recorder) observe(ctx context.Context, now time.Time) error {
 }
 
 // spotNodes returns the launched claims that EC2 may take back at short notice.
-func spotNodes(claims []karpv1.NodeClaim) []interruption.Node {
+func spotNodes(claims []*karpv1.NodeClaim) []interruption.Node {
 	var out []interruption.Node
-	for i := range claims {
-		c := &claims[i]
+	for _, c := range claims {
 		o := interruption.Offering{InstanceType: c.Labels[corev1.LabelInstanceTypeStable], Zone: c.Labels[corev1.LabelTopologyZone]}
 		launched := c.StatusConditions().Get(karpv1.ConditionTypeLaunched)
 		if !catalog.CapacityTypeOf(c.Labels[karpv1.CapacityTypeLabelKey]).Interruptible || c.Status.ProviderID == "" || o.InstanceType == "" || o.Zone == "" || !launched.IsTrue() {

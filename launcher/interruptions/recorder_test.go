@@ -22,6 +22,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/catalog/interruption"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
+	"github.com/slipway-k8s/slipway/launcher/index"
 )
 
 // world is an API server, a cloud with one type, and a Recorder.
@@ -52,7 +53,7 @@ func (w *world) restart() {
 	w.t.Helper()
 	var err error
 	w.recorder, err = New(Config{
-		ConfigMap: types.NamespacedName{Namespace: "kube-system", Name: "slipway-interruptions"}, PerPod: 0.005, Client: w.client, Reader: w.client,
+		ConfigMap: types.NamespacedName{Namespace: "kube-system", Name: "slipway-interruptions"}, PerPod: 0.005, Client: w.client, Claims: index.ListClaims(w.client), Reader: w.client,
 		Offers: w, Leading: func() bool { return w.leading }, Changed: func() { w.changes++ }, Events: w, Registerer: prometheus.NewRegistry(),
 	})
 	if err != nil {

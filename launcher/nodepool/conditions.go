@@ -43,7 +43,7 @@ type Facts struct {
 	// Class is the pool's EC2NodeClass; nil if it does not exist.
 	Class *awsv1.EC2NodeClass
 	// Claims are the pool's NodeClaims. They may be the cache's: they are not changed.
-	Claims []karpv1.NodeClaim
+	Claims []*karpv1.NodeClaim
 	// TypesKnown reports whether Types are known.
 	TypesKnown bool
 	// Types are the instance types of the class.
@@ -178,7 +178,7 @@ func explain(class *awsv1.EC2NodeClass) string {
 // setRegistrationHealthy sets True once a node of the pool in its current form has joined. A changed class, or a changed pool whose nodes
 // did not join, starts again as Unknown. False, and True after it, are set by package health. Ready does not depend on it. The claims may be
 // the cache's: they are not changed.
-func setRegistrationHealthy(pool *karpv1.NodePool, class *awsv1.EC2NodeClass, claims []karpv1.NodeClaim) {
+func setRegistrationHealthy(pool *karpv1.NodePool, class *awsv1.EC2NodeClass, claims []*karpv1.NodeClaim) {
 	set := pool.StatusConditions()
 	was := set.Get(karpv1.ConditionTypeNodeRegistrationHealthy)
 	another := was.IsFalse() && was.ObservedGeneration != pool.Generation ||
@@ -193,12 +193,12 @@ func setRegistrationHealthy(pool *karpv1.NodePool, class *awsv1.EC2NodeClass, cl
 		return
 	}
 	hash := pool.Hash()
-	for i := range claims {
-		current := claims[i].Annotations[karpv1.NodePoolHashAnnotationKey] == hash
+	for _, claim := range claims {
+		current := claim.Annotations[karpv1.NodePoolHashAnnotationKey] == hash
 		if class != nil {
-			current = current && claims[i].Annotations[awsv1.AnnotationEC2NodeClassHash] == class.Annotations[awsv1.AnnotationEC2NodeClassHash]
+			current = current && claim.Annotations[awsv1.AnnotationEC2NodeClassHash] == class.Annotations[awsv1.AnnotationEC2NodeClassHash]
 		}
-		if current && conditions.ClaimIs(&claims[i], karpv1.ConditionTypeRegistered) {
+		if current && conditions.ClaimIs(claim, karpv1.ConditionTypeRegistered) {
 			set.SetTrue(karpv1.ConditionTypeNodeRegistrationHealthy)
 			return
 		}

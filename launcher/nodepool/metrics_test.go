@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/tools/record"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/launcher/index"
 	"github.com/slipway-k8s/slipway/launcher/leadership/leadershiptest"
 	"github.com/slipway-k8s/slipway/launcher/nodepool"
 )
@@ -27,7 +28,7 @@ func TestUsageIsBounded(t *testing.T) {
 	}
 	_, api := newController(t, validPool(t), class(t, "ready"), claim)
 	registry := prometheus.NewPedanticRegistry()
-	c, err := nodepool.New(nodepool.Config{Client: api, Offers: offers{instanceType("m5.large", "amd64", "us-east-1a", "spot")}, Events: &record.FakeRecorder{}, Guard: leadershiptest.Always{}, Registerer: registry})
+	c, err := nodepool.New(nodepool.Config{Client: api, Claims: index.ListClaims(api), Offers: offers{instanceType("m5.large", "amd64", "us-east-1a", "spot")}, Events: &record.FakeRecorder{}, Guard: leadershiptest.Always{}, Registerer: registry})
 	if err != nil {
 		t.Fatal(err)
 	}

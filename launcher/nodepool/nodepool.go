@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
@@ -44,6 +45,8 @@ const theirsAgain = 5 * time.Second
 type Config struct {
 	// Client reads from the cache, with the indexes of package index, and writes.
 	Client client.Client
+	// Claims reads NodeClaims from the cache.
+	Claims index.Claims
 	// Offers lists the instance types of a class.
 	Offers Offers
 	// Events records Karpenter's Events.
@@ -82,8 +85,8 @@ type Controller struct {
 
 // New returns a Controller; SetupWithManager starts it.
 func New(c Config) (*Controller, error) {
-	if c.Client == nil || c.Offers == nil || c.Events == nil || c.Guard == nil || c.Registerer == nil {
-		return nil, errors.New("nodepool: Client, Offers, Events, Guard and Registerer are required")
+	if c.Client == nil || c.Claims == nil || c.Offers == nil || c.Events == nil || c.Guard == nil || c.Registerer == nil {
+		return nil, errors.New("nodepool: Client, Claims, Offers, Events, Guard and Registerer are required")
 	}
 	if c.Theirs == nil {
 		c.Theirs = func(*karpv1.NodePool) bool { return false }
@@ -262,11 +265,11 @@ func sooner(a, b time.Duration) time.Duration {
 
 // observe computes the status from the pool itself, its class and its claims.
 func (c *Controller) observe(ctx context.Context, pool *karpv1.NodePool) error {
-	claims := &karpv1.NodeClaimList{}
-	// The claims are only read. Copying all of them at each change of one was the launcher's greatest CPU cost in a wave of nodes.
-	if err := c.config.Client.List(ctx, claims, client.MatchingFields{index.ClaimNodePool: pool.Name}, client.UnsafeDisableDeepCopy); err != nil {
-		return fmt.Errorf("listing NodeClaims of NodePool %s: %w", pool.Name, err)
+	all, err := c.config.Claims.All(ctx)
+	if err != nil {
+		return fmt.Errorf("observing NodePool %s: %w", pool.Name, err)
 	}
+	claims := slices.DeleteFunc(all, func(claim *karpv1.NodeClaim) bool { return claim.Labels[karpv1.NodePoolLabelKey] != pool.Name })
 	var class *awsv1.EC2NodeClass
 	if ref := pool.Spec.Template.Spec.NodeClassRef; ref != nil && ref.Name != "" {
 		class = &awsv1.EC2NodeClass{}
@@ -278,18 +281,14 @@ func (c *Controller) observe(ctx context.Context, pool *karpv1.NodePool) error {
 			class = nil
 		}
 	}
-	facts := Facts{Class: class, Claims: claims.Items, Fixed: c.config.StaticCapacity, Now: time.Now()}
+	facts := Facts{Class: class, Claims: claims, Fixed: c.config.StaticCapacity, Now: time.Now()}
 	if class != nil && class.DeletionTimestamp == nil && class.StatusConditions().Root().IsTrue() {
 		var err error
 		facts.Types, err = c.config.Offers.InstanceTypes(ctx, class)
 		facts.TypesKnown = err == nil // An error is the EC2NodeClass's, and is reported where nodes are planned.
 	}
-	own := make([]*karpv1.NodeClaim, len(claims.Items))
-	for i := range claims.Items {
-		own[i] = &claims.Items[i]
-	}
-	usage := Usage(own, c.usd(ctx, pool, facts.Types))
-	nodes := int64(len(claims.Items))
+	usage := Usage(claims, c.usd(ctx, pool, facts.Types))
+	nodes := int64(len(claims))
 	pool.Status.Resources, pool.Status.Nodes = usage, &nodes
 	limits := window.Limits(pool.Annotations, corev1.ResourceList(pool.Spec.Limits), facts.Now)
 	facts.Limits = limits

@@ -121,7 +121,7 @@ func newController(t *testing.T, objects ...client.Object) (*nodepool.Controller
 		WithStatusSubresource(&karpv1.NodePool{}, &karpv1.NodeClaim{}, &awsv1.EC2NodeClass{})
 	index.Each(func(o client.Object, field string, value client.IndexerFunc) { b.WithIndex(o, field, value) })
 	api := b.Build()
-	c, err := nodepool.New(nodepool.Config{Client: api, Offers: offers{instanceType("m5.large", "amd64", "us-east-1a", "spot")}, Events: &record.FakeRecorder{}, Guard: leadershiptest.Always{}, Registerer: prometheus.NewRegistry()})
+	c, err := nodepool.New(nodepool.Config{Client: api, Claims: index.ListClaims(api), Offers: offers{instanceType("m5.large", "amd64", "us-east-1a", "spot")}, Events: &record.FakeRecorder{}, Guard: leadershiptest.Always{}, Registerer: prometheus.NewRegistry()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -200,7 +200,7 @@ func TestRegistrationHealthy(t *testing.T) {
 	claim := karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "a"}}
 	claim.StatusConditions().SetTrue(karpv1.ConditionTypeRegistered)
 	healthy := func() bool {
-		nodepool.SetConditions(t.Context(), pool, nodepool.Facts{Class: nodeClass, Claims: []karpv1.NodeClaim{claim}})
+		nodepool.SetConditions(t.Context(), pool, nodepool.Facts{Class: nodeClass, Claims: []*karpv1.NodeClaim{&claim}})
 		return pool.StatusConditions().IsTrue(karpv1.ConditionTypeNodeRegistrationHealthy)
 	}
 	if healthy() {
@@ -230,12 +230,12 @@ func TestRegistrationHealthy(t *testing.T) {
 func TestClaimsAreOnlyRead(t *testing.T) {
 	pool, nodeClass := validPool(t), class(t, "ready")
 	young := karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "young", Annotations: map[string]string{karpv1.NodePoolHashAnnotationKey: pool.Hash()}}}
-	claims := []karpv1.NodeClaim{young}
+	claims := []*karpv1.NodeClaim{young.DeepCopy()}
 	nodepool.SetConditions(t.Context(), pool, nodepool.Facts{Class: nodeClass, Claims: claims})
-	if usage := nodepool.Usage([]*karpv1.NodeClaim{&claims[0]}, nil); usage.Cpu().Sign() != 0 {
+	if usage := nodepool.Usage(claims, nil); usage.Cpu().Sign() != 0 {
 		t.Errorf("a claim without an instance uses %v", usage)
 	}
-	if diff := cmp.Diff(young, claims[0]); diff != "" {
+	if diff := cmp.Diff(&young, claims[0]); diff != "" {
 		t.Errorf("a claim was written to (-before +after):\n%s", diff)
 	}
 }

@@ -82,7 +82,7 @@ func (l *launched) run() {
 	})
 	must(err)
 	c, err := launcher.New(launcher.Config{
-		Client: l.api, Pods: index.ListPods(l.api), Guard: leadershiptest.Always{}, Asker: l, Mover: l, Ledger: l.ledger, Metrics: metrics, Events: events,
+		Client: l.api, Cache: index.List(l.api), Guard: leadershiptest.Always{}, Asker: l, Mover: l, Ledger: l.ledger, Metrics: metrics, Events: events,
 		Before: func(context.Context) ([]view.Decision, error) { return nil, nil },
 		Settings: launcher.Settings{
 			Period: time.Minute, Payback: 2 * time.Hour, MinSaving: 0.005,
