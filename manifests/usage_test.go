@@ -24,9 +24,9 @@ func launcherNeeds() []need {
 	return []need{
 		{"nodeclaims", watched, "launcher/server/record.go", "karpv1.NodeClaim"},
 		{"nodeclaims", "create", "launcher/server/record.go", "Client.Create(ctx, claim)"},
-		{"nodeclaims", "patch", "launcher/launch/assign.go", "Client.Patch(ctx, c, patch)"},
+		{"nodeclaims", "patch", "launcher/launch/assign.go", "Client.Patch(ctx, c, node.ClaimMetadata"},
 		{"nodeclaims", "delete", "launcher/terminate/begin.go", "Client.Delete(ctx, claim"},
-		{"nodeclaims/status", "patch", "launcher/launch/assign.go", "Status().Patch(ctx, c, patch)"},
+		{"nodeclaims/status", "patch", "launcher/launch/assign.go", "Status().Patch(ctx, c, node.ClaimStatus"},
 		{"nodeclaims/finalizers", "update", "launcher/node/node.go", "BlockOwnerDeletion: new(true)"},
 		{"nodepools", watched, "launcher/nodepool/nodepool.go", "karpv1.NodePool"},
 		{"nodepools", "patch", "launcher/nodepool/nodepool.go", "Client.Patch(ctx, pool, patch)"},

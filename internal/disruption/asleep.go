@@ -63,7 +63,7 @@ func FallAsleep(f Sleep) SleepPlan {
 
 // stays returns why the pod stays; empty if it is evicted.
 func stays(f Sleep, pod *corev1.Pod) Stays {
-	owner := metav1.GetControllerOf(pod)
+	owner := metav1.GetControllerOfNoCopy(pod)
 	switch {
 	case owner == nil:
 		return StaysBare

@@ -56,7 +56,7 @@ func BlockOf(c Candidate, budgets []PodBudget) Block {
 
 // bare reports whether no controller would create the pod again after its eviction. Karpenter evicts such pods.
 func bare(pod *corev1.Pod, now time.Time) bool {
-	return Holds(pod, now) && pod.DeletionTimestamp == nil && metav1.GetControllerOf(pod) == nil
+	return Holds(pod, now) && pod.DeletionTimestamp == nil && metav1.GetControllerOfNoCopy(pod) == nil
 }
 
 func until(at time.Time) string {

@@ -79,7 +79,7 @@ func Occupant(pods []*corev1.Pod) *corev1.Pod {
 // NeedsRoom reports whether the pod needs room on another node when its node terminates: it occupies the node, is not
 // terminating, and has a controller that creates a replacement.
 func NeedsRoom(pod *corev1.Pod) bool {
-	return Occupies(pod) && pod.DeletionTimestamp == nil && metav1.GetControllerOf(pod) != nil
+	return Occupies(pod) && pod.DeletionTimestamp == nil && metav1.GetControllerOfNoCopy(pod) != nil
 }
 
 // Terminating names a pod that occupies the node and is terminating; empty for none. Its replacement has a place already, or

@@ -48,7 +48,7 @@ func ServingOwner(pod *corev1.Pod) *metav1.OwnerReference {
 	if !Serves(pod) || ends || OfDaemonSet(pod) || Static(pod) {
 		return nil
 	}
-	return metav1.GetControllerOf(pod)
+	return metav1.GetControllerOfNoCopy(pod)
 }
 
 // ServingOf counts the pods of a controller. evicted is when drains evicted pods of it, by the pod's UID; these may be gone.

@@ -128,5 +128,5 @@ func Replaced(pod *corev1.Pod, from Released, set *appsv1.ReplicaSet, now time.T
 	if err != nil {
 		return true
 	}
-	return newer > 0 && metav1.GetControllerOf(pod) == nil && set.Status.ReadyReplicas > 0
+	return newer > 0 && metav1.GetControllerOfNoCopy(pod) == nil && set.Status.ReadyReplicas > 0
 }

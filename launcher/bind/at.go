@@ -78,9 +78,9 @@ type Verdict struct {
 	Reason string
 }
 
-// At decides when a promised pod is bound: by the first matching rule of Rules.
-func At(f Facts) Verdict {
-	for _, r := range Rules() {
+// At decides when a promised pod is bound: by the first rule that matches.
+func (t Table) At(f Facts) Verdict {
+	for _, r := range t {
 		if why := r.Why(f); why != "" {
 			return Verdict{Moment: r.Moment, Code: r.Code, Reason: why}
 		}

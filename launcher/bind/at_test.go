@@ -148,7 +148,7 @@ func TestAt(t *testing.T) {
 			for _, change := range c.changes {
 				change(&f)
 			}
-			got := bind.At(f)
+			got := bind.Rules().At(f)
 			if got.Moment != c.want || !strings.Contains(got.Reason, c.reason) {
 				t.Errorf("%+v, want moment %q because of %q", got, c.want, c.reason)
 			}

@@ -19,14 +19,17 @@ type Rule struct {
 	Why func(Facts) string
 }
 
+// Table has the rules in their order.
+type Table []Rule
+
 // CodeTaint is the code of the rule for a pod that does not tolerate a taint of the node. It may be bound once the taint is gone.
 const CodeTaint = "TaintNotTolerated"
 
 // Rules returns the whole table. The first matching rule decides; the last one matches every pod. The rules that leave a pod to the
 // scheduler come first: no setting overrides them except Never, since what they prevent loses or breaks pods (R1 to R9 of
 // docs/node-lifecycle.md).
-func Rules() []Rule {
-	return []Rule{
+func Rules() Table {
+	return Table{
 		{"BindAtNever", Scheduler, set(Never)},
 		{"ProfilePlugins", Scheduler, func(f Facts) string { return f.SchedulerOnly }},
 		{"NoController", Scheduler, when(bare, "it has no controller: a kubelet's rejection would lose it")},
@@ -78,10 +81,10 @@ func about(format string, what func(Facts) string) func(Facts) string {
 	}
 }
 
-func bare(f Facts) bool { return metav1.GetControllerOf(f.Pod) == nil }
+func bare(f Facts) bool { return metav1.GetControllerOfNoCopy(f.Pod) == nil }
 
 func controlledBy(f Facts, kind string) bool {
-	controller := metav1.GetControllerOf(f.Pod)
+	controller := metav1.GetControllerOfNoCopy(f.Pod)
 	return controller != nil && controller.Kind == kind
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
 	"github.com/slipway-k8s/slipway/launcher/announce"
 	"github.com/slipway-k8s/slipway/launcher/leadership"
+	nodeobj "github.com/slipway-k8s/slipway/launcher/node"
 )
 
 const (
@@ -87,7 +88,7 @@ func (c *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reco
 
 func (c *Controller) reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	claim := &karpv1.NodeClaim{}
-	if err := c.config.Client.Get(ctx, req.NamespacedName, claim); err != nil {
+	if err := c.config.Client.Get(ctx, req.NamespacedName, claim, client.UnsafeDisableDeepCopy); err != nil {
 		c.forget(req.Name)
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
@@ -98,7 +99,7 @@ func (c *Controller) reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{RequeueAfter: left}, nil
 	}
 	node := &corev1.Node{}
-	if err := c.config.Client.Get(ctx, client.ObjectKey{Name: claim.Status.NodeName}, node); err != nil {
+	if err := c.config.Client.Get(ctx, client.ObjectKey{Name: claim.Status.NodeName}, node, client.UnsafeDisableDeepCopy); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err) // A user deleted it: the end of its NodeClaim follows.
 	}
 	if err := c.report(ctx, claim, Issues(claim, node)); err != nil {
@@ -115,7 +116,7 @@ func (c *Controller) due(claim *karpv1.NodeClaim) time.Duration {
 	if last := c.scanned[claim.Name]; last.uid == claim.UID {
 		return period - time.Since(last.at)
 	}
-	if first := claim.StatusConditions().Get(karpv1.ConditionTypeConsistentStateFound); first != nil && !first.IsUnknown() {
+	if first := conditions.Claim(claim, karpv1.ConditionTypeConsistentStateFound); first != nil && !first.IsUnknown() {
 		return period - time.Since(first.LastTransitionTime.Time)
 	}
 	return 0
@@ -135,11 +136,11 @@ func (c *Controller) forget(name string) {
 
 // report writes the condition, and an Event and a log line for each issue.
 func (c *Controller) report(ctx context.Context, claim *karpv1.NodeClaim, issues []string) error {
-	before := claim.DeepCopy()
+	before := claim
+	claim = before.DeepCopy()
 	SetCondition(claim, issues)
 	if !equality.Semantic.DeepEqual(before.Status, claim.Status) {
-		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-		if err := c.config.Client.Status().Patch(ctx, claim, patch); err != nil {
+		if err := c.config.Client.Status().Patch(ctx, claim, nodeobj.ClaimStatus(before)); err != nil {
 			return client.IgnoreNotFound(fmt.Errorf("writing status of NodeClaim %s: %w", claim.Name, err))
 		}
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/launcher/api"
 	"github.com/slipway-k8s/slipway/launcher/leadership"
+	nodeobj "github.com/slipway-k8s/slipway/launcher/node"
 )
 
 const (
@@ -191,8 +192,7 @@ func (e *Executor) condition(ctx context.Context, claim *karpv1.NodeClaim, reaso
 				return err
 			}
 		}
-		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-		return client.IgnoreNotFound(e.config.Client.Status().Patch(ctx, current, patch))
+		return client.IgnoreNotFound(e.config.Client.Status().Patch(ctx, current, nodeobj.ClaimStatus(before)))
 	})
 	if err != nil {
 		return fmt.Errorf("writing condition %s of NodeClaim %s: %w", karpv1.ConditionTypeDisruptionReason, claim.Name, err)

@@ -18,10 +18,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 	"github.com/slipway-k8s/slipway/launcher/index"
 	"github.com/slipway-k8s/slipway/launcher/leadership"
+	nodeobj "github.com/slipway-k8s/slipway/launcher/node"
 )
 
 const (
@@ -109,10 +111,10 @@ func (d *Detector) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 
 func (d *Detector) reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	claim := &karpv1.NodeClaim{}
-	if err := d.config.Client.Get(ctx, req.NamespacedName, claim); err != nil {
+	if err := d.config.Client.Get(ctx, req.NamespacedName, claim, client.UnsafeDisableDeepCopy); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	if claim.DeletionTimestamp != nil || !claim.StatusConditions().IsTrue(karpv1.ConditionTypeLaunched) || !d.config.Ours(claim) {
+	if claim.DeletionTimestamp != nil || !conditions.ClaimIs(claim, karpv1.ConditionTypeLaunched) || !d.config.Ours(claim) {
 		return reconcile.Result{RequeueAfter: period}, nil
 	}
 	facts, err := d.facts(ctx, claim)
@@ -145,7 +147,7 @@ func (d *Detector) again(ctx context.Context, facts *Facts) (Drift, error) {
 // facts gathers the facts about a claim; nil where its NodePool or class does not exist, or the class is not Ready.
 func (d *Detector) facts(ctx context.Context, claim *karpv1.NodeClaim) (*Facts, error) {
 	pool, class := &karpv1.NodePool{}, &awsv1.EC2NodeClass{}
-	if err := d.config.Client.Get(ctx, client.ObjectKey{Name: claim.Labels[karpv1.NodePoolLabelKey]}, pool); err != nil {
+	if err := d.config.Client.Get(ctx, client.ObjectKey{Name: claim.Labels[karpv1.NodePoolLabelKey]}, pool, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, client.IgnoreNotFound(err)
 	}
 	if pool.Spec.Template.Spec.NodeClassRef == nil {
@@ -169,23 +171,18 @@ func (d *Detector) facts(ctx context.Context, claim *karpv1.NodeClaim) (*Facts, 
 
 // write updates the condition Drifted where the decision has changed.
 func (d *Detector) write(ctx context.Context, claim *karpv1.NodeClaim, drift Drift) error {
-	before := claim.DeepCopy()
-	set := claim.StatusConditions()
-	switch {
-	case drift.Reason == "" && set.Get(karpv1.ConditionTypeDrifted) == nil:
+	had := conditions.Claim(claim, karpv1.ConditionTypeDrifted)
+	if drift.Reason == "" && had == nil || drift.Reason != "" && had.IsTrue() && had.Reason == drift.Reason && had.Message == drift.Message {
 		return nil
-	case drift.Reason == "":
-		if err := set.Clear(karpv1.ConditionTypeDrifted); err != nil {
-			return fmt.Errorf("clearing condition Drifted of NodeClaim %s: %w", claim.Name, err)
-		}
-	default:
+	}
+	before := claim
+	claim = before.DeepCopy()
+	if set := claim.StatusConditions(); drift.Reason != "" {
 		set.SetTrueWithReason(karpv1.ConditionTypeDrifted, drift.Reason, drift.Message)
+	} else if err := set.Clear(karpv1.ConditionTypeDrifted); err != nil {
+		return fmt.Errorf("clearing condition Drifted of NodeClaim %s: %w", claim.Name, err)
 	}
-	had, has := before.StatusConditions().Get(karpv1.ConditionTypeDrifted), set.Get(karpv1.ConditionTypeDrifted)
-	if had != nil && has != nil && had.Reason == has.Reason && had.Message == has.Message && had.Status == has.Status {
-		return nil
-	}
-	if err := d.config.Client.Status().Patch(ctx, claim, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+	if err := d.config.Client.Status().Patch(ctx, claim, nodeobj.ClaimStatus(before)); err != nil {
 		return client.IgnoreNotFound(err)
 	}
 	klog.FromContext(ctx).Info("Drift of a node has changed", "nodeClaim", klog.KObj(claim), "node", claim.Status.NodeName,

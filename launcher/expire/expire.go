@@ -74,7 +74,7 @@ func (e *Expiry) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 
 func (e *Expiry) reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	claim := &karpv1.NodeClaim{}
-	if err := e.config.Client.Get(ctx, req.NamespacedName, claim); err != nil {
+	if err := e.config.Client.Get(ctx, req.NamespacedName, claim, client.UnsafeDisableDeepCopy); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	now := time.Now()

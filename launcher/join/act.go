@@ -281,7 +281,7 @@ func (c *Controller) writeConditions(ctx context.Context, o Observed, d Decision
 	if equality.Semantic.DeepEqual(before.Status, o.Claim.Status) {
 		return false, nil
 	}
-	err = c.config.Client.Status().Patch(ctx, o.Claim, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	err = c.config.Client.Status().Patch(ctx, o.Claim, node.ClaimStatus(before))
 	if err == nil {
 		consistency.Report(ctx, c.config.KarpenterEvents, o.Claim, lacking)
 	}

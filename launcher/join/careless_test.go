@@ -88,7 +88,7 @@ func TestR3TaintsOutOfAccount(t *testing.T) {
 	moment := func(taints ...corev1.Taint) bind.Moment {
 		s := newScenario()
 		s.pod("web-1", map[string]string{"volumes": "none"})
-		return bind.At(bind.Facts{Pod: s.Slots[0].Pod, Taints: taints, Setting: bind.Auto}).Moment
+		return bind.Rules().At(bind.Facts{Pod: s.Slots[0].Pod, Taints: taints, Setting: bind.Auto}).Moment
 	}
 	if moment() != bind.Launch {
 		t.Error("careless: not bound at launch, nothing is shown")

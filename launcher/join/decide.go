@@ -190,12 +190,12 @@ func unbound(o Observed, s Slot) bool {
 
 // bindings selects the pods that are due.
 func (d *Decision) bindings(o Observed, ready bool) {
-	onNode := o.OnNode
+	onNode, rules := o.OnNode, bind.Rules()
 	for _, s := range o.Slots {
 		if !unbound(o, s) {
 			continue
 		}
-		verdict := bind.At(facts(o, s))
+		verdict := rules.At(facts(o, s))
 		moment, reason := verdict.Moment, verdict.Reason
 		if due := moment == bind.Launch || moment == bind.Ready && ready; !due {
 			continue
@@ -262,8 +262,9 @@ func awaited(o Observed) bool {
 	if ephemeral(o.Node, true) == "" {
 		return false
 	}
+	rules := bind.Rules()
 	return slices.ContainsFunc(o.Slots, func(s Slot) bool {
-		return unbound(o, s) && bind.At(facts(o, s)).Code == bind.CodeTaint
+		return unbound(o, s) && rules.At(facts(o, s)).Code == bind.CodeTaint
 	})
 }
 

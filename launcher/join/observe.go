@@ -62,7 +62,7 @@ func (c *Controller) observe(ctx context.Context, claim *karpv1.NodeClaim) (Obse
 // poolOf notes what the NodePool says about the binding of pods. One that is deleted says nothing.
 func (c *Controller) poolOf(ctx context.Context, name string, o *Observed) error {
 	pool := &karpv1.NodePool{}
-	if err := c.config.Client.Get(ctx, types.NamespacedName{Name: name}, pool); err != nil {
+	if err := c.config.Client.Get(ctx, types.NamespacedName{Name: name}, pool, client.UnsafeDisableDeepCopy); err != nil {
 		return client.IgnoreNotFound(err)
 	}
 	o.SwitchedOff = c.config.Health.SwitchedOff(pool)

@@ -13,11 +13,12 @@ import (
 // plan returns when each promised pod is bound, in the order of the moments. It includes bound pods, so that earlier entries stay.
 func plan(o Observed) []record.Bindings {
 	var out []record.Bindings
+	rules := bind.Rules()
 	for _, s := range o.Slots {
 		if s.Pod == nil {
 			continue
 		}
-		v := bind.At(facts(o, s))
+		v := rules.At(facts(o, s))
 		out = record.AddBinding(out, record.Bindings{At: string(v.Moment), Rule: v.Code, Why: v.Reason}, string(s.Pod.UID))
 	}
 	for i := range out {

@@ -45,7 +45,7 @@ func (d *deletionCosts) set(ctx context.Context, node *corev1.Node, list []bind.
 		if !scalein.Governed(b.Pod) {
 			continue
 		}
-		last, err := d.last(ctx, metav1.GetControllerOf(b.Pod).UID, node.Name, time.Now())
+		last, err := d.last(ctx, metav1.GetControllerOfNoCopy(b.Pod).UID, node.Name, time.Now())
 		if err != nil {
 			klog.FromContext(ctx).V(2).Info("A pod gets no deletion cost", "pod", klog.KObj(b.Pod), "node", node.Name, "err", err)
 			continue

@@ -150,7 +150,7 @@ var errLaunched = errors.New("the NodeClaim is launched")
 // older release made may lack the finalizer.
 func (g *group) launched(ctx context.Context, c *karpv1.NodeClaim, instance cloud.Instance, offered map[string]catalog.InstanceType) error {
 	t, written := offered[instance.InstanceType], func() {}
-	err := g.write(ctx, c, func(patch client.Patch) error {
+	err := g.write(ctx, c, func(have *karpv1.NodeClaim) error {
 		finalizer.Guard(c)
 		c.Labels = merge(c.Labels, t.Labels, map[string]string{
 			karpv1.CapacityTypeLabelKey: instance.CapacityType, catalog.LabelInstanceTenancy: instance.Tenancy,
@@ -163,13 +163,13 @@ func (g *group) launched(ctx context.Context, c *karpv1.NodeClaim, instance clou
 		metav1.SetMetaDataAnnotation(&c.ObjectMeta, catalog.CostAnnotation, catalog.FormatCost(cost))
 		metav1.SetMetaDataAnnotation(&c.ObjectMeta, awsv1.AnnotationInstanceProfile, g.profile)
 		written = g.config.Bindings(ctx, c)
-		return g.config.Client.Patch(ctx, c, patch)
+		return g.config.Client.Patch(ctx, c, node.ClaimMetadata(have))
 	})
 	if err != nil {
 		return fmt.Errorf("writing labels of NodeClaim %s: %w", c.Name, err)
 	}
 	written()
-	err = g.write(ctx, c, func(patch client.Patch) error {
+	err = g.write(ctx, c, func(have *karpv1.NodeClaim) error {
 		c.Status.ProviderID, c.Status.ImageID = instance.ProviderID(), instance.ImageID
 		c.Status.NodeName = instance.PrivateDNSName
 		c.Status.Capacity, c.Status.Allocatable = t.Capacity, t.Allocatable
@@ -179,7 +179,7 @@ func (g *group) launched(ctx context.Context, c *karpv1.NodeClaim, instance clou
 		}
 		c.StatusConditions().SetTrue(karpv1.ConditionTypeLaunched)
 		record.AwaitNode(c)
-		return g.config.Client.Status().Patch(ctx, c, patch)
+		return g.config.Client.Status().Patch(ctx, c, node.ClaimStatus(have))
 	})
 	if err != nil {
 		return fmt.Errorf("writing status of NodeClaim %s: %w", c.Name, err)
@@ -191,8 +191,8 @@ func (g *group) launched(ctx context.Context, c *karpv1.NodeClaim, instance clou
 	return nil
 }
 
-// write applies change to a claim and writes it. After a conflict it reads the claim and repeats this: promises are written at the same time.
-func (g *group) write(ctx context.Context, c *karpv1.NodeClaim, change func(patch client.Patch) error) error {
+// write has change write a claim over the version that it gets. After a conflict it reads the claim and repeats this: promises are written at the same time.
+func (g *group) write(ctx context.Context, c *karpv1.NodeClaim, change func(have *karpv1.NodeClaim) error) error {
 	uid, current := c.UID, c.DeepCopy()
 	err := leadership.RetryOnConflict(func() error {
 		if current == nil || current.ResourceVersion == "" {
@@ -205,9 +205,9 @@ func (g *group) write(ctx context.Context, c *karpv1.NodeClaim, change func(patc
 			return errGone
 		}
 		current.DeepCopyInto(c)
-		patch := client.MergeFromWithOptions(current, client.MergeFromWithOptimisticLock{})
+		have := current
 		current = nil
-		return change(patch)
+		return change(have)
 	})
 	if apierrors.IsNotFound(err) {
 		return errGone
@@ -217,12 +217,12 @@ func (g *group) write(ctx context.Context, c *karpv1.NodeClaim, change func(patc
 
 // notLaunched writes the condition of a claim that has no instance; errLaunched if it has one.
 func (g *group) notLaunched(ctx context.Context, c *karpv1.NodeClaim, set func()) error {
-	return g.write(ctx, c, func(patch client.Patch) error {
+	return g.write(ctx, c, func(have *karpv1.NodeClaim) error {
 		if c.Status.ProviderID != "" {
 			return errLaunched
 		}
 		set()
-		return g.config.Client.Status().Patch(ctx, c, patch)
+		return g.config.Client.Status().Patch(ctx, c, node.ClaimStatus(have))
 	})
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/catalog/ec2error"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 	"github.com/slipway-k8s/slipway/launcher/finalizer"
+	"github.com/slipway-k8s/slipway/launcher/node"
 	"github.com/slipway-k8s/slipway/launcher/record"
 )
 
@@ -360,7 +361,7 @@ func (g *group) stamp(ctx context.Context) error {
 		if equality.Semantic.DeepEqual(before.ObjectMeta, c.ObjectMeta) {
 			return nil
 		}
-		return g.config.Client.Patch(ctx, c, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+		return g.config.Client.Patch(ctx, c, node.ClaimMetadata(before))
 	})
 	var failed error
 	for i, c := range g.claims {

@@ -5,6 +5,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/node"
 )
@@ -27,6 +29,30 @@ func TestDifference(t *testing.T) {
 		}
 		if string(data) != expected {
 			t.Errorf("patch:\n%s\nexpected:\n%s", data, expected)
+		}
+	}
+}
+
+// A patch of a NodeClaim's status says nothing about its metadata, and the other way around; each is for the version that was read.
+func TestClaimPatches(t *testing.T) {
+	have := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "a", ResourceVersion: "7", Annotations: map[string]string{"a": "1", "b": "1"}}}
+	have.Status.ProviderID, have.Status.ImageID = "aws:///us-east-1a/i-1", "ami-1"
+	want := have.DeepCopy()
+	want.Annotations = map[string]string{"a": "2"}
+	want.Status.ImageID, want.Status.NodeName = "", "n"
+	for expected, patch := range map[string]client.Patch{
+		`{"metadata":{"annotations":{"a":"2","b":null},"resourceVersion":"7"}}`:         node.ClaimMetadata(have),
+		`{"metadata":{"resourceVersion":"7"},"status":{"imageID":null,"nodeName":"n"}}`: node.ClaimStatus(have),
+	} {
+		data, err := patch.Data(want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if string(data) != expected {
+			t.Errorf("patch:\n%s\nexpected:\n%s", data, expected)
+		}
+		if _, err := patch.Data(&corev1.Node{}); err == nil {
+			t.Error("a patch of a NodeClaim is one of a Node")
 		}
 	}
 }

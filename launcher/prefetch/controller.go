@@ -103,10 +103,10 @@ func (c *Controller) Seen(ctx context.Context, obj client.Object) []reconcile.Re
 // Reconcile writes the list of one claim to its Node while the Node boots. ctx is an effect's.
 func (c *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	claim := &karpv1.NodeClaim{}
-	if err := c.config.Client.Get(ctx, req.NamespacedName, claim); err != nil {
+	if err := c.config.Client.Get(ctx, req.NamespacedName, claim, client.UnsafeDisableDeepCopy); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	settled := claim.StatusConditions().Get(karpv1.ConditionTypeInitialized).IsTrue() || claim.Status.ProviderID == ""
+	settled := conditions.ClaimIs(claim, karpv1.ConditionTypeInitialized) || claim.Status.ProviderID == ""
 	if !claim.DeletionTimestamp.IsZero() || settled || !c.config.Ours(claim) {
 		return reconcile.Result{}, nil
 	}
@@ -138,7 +138,7 @@ func (c *Controller) list(ctx context.Context, claim *karpv1.NodeClaim, nodeName
 		return nil, nil
 	}
 	class := &awsv1.EC2NodeClass{}
-	if err := c.config.Client.Get(ctx, types.NamespacedName{Name: claim.Spec.NodeClassRef.Name}, class); err != nil {
+	if err := c.config.Client.Get(ctx, types.NamespacedName{Name: claim.Spec.NodeClassRef.Name}, class, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, client.IgnoreNotFound(err)
 	}
 	if !On(class) {
@@ -159,7 +159,7 @@ func (c *Controller) list(ctx context.Context, claim *karpv1.NodeClaim, nodeName
 // booting returns the claim's Node; nil if there is none yet, or if it is Ready.
 func (c *Controller) booting(ctx context.Context, claim *karpv1.NodeClaim) (*corev1.Node, error) {
 	var nodes corev1.NodeList
-	if err := c.config.Client.List(ctx, &nodes, client.MatchingFields{index.NodeProviderID: claim.Status.ProviderID}); err != nil {
+	if err := c.config.Client.List(ctx, &nodes, client.MatchingFields{index.NodeProviderID: claim.Status.ProviderID}, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, err
 	}
 	if len(nodes.Items) == 0 || slices.ContainsFunc(nodes.Items, func(n corev1.Node) bool { return conditions.NodeReady(&n) }) {

@@ -13,10 +13,12 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/internal/disruption"
+	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
+	nodeobj "github.com/slipway-k8s/slipway/launcher/node"
 	"github.com/slipway-k8s/slipway/launcher/terminate"
 )
 
-// view is one observation of a node.
+// view is one observation of a node. Its objects are the cache's, and are not changed.
 type view struct {
 	claim        *karpv1.NodeClaim
 	node         *corev1.Node
@@ -28,7 +30,7 @@ type view struct {
 // look gathers the facts about a claim's node; nil if it has none.
 func (r *Reclaimer) look(ctx context.Context, claim *karpv1.NodeClaim) (*view, error) {
 	v := &view{claim: claim, node: &corev1.Node{}}
-	err := r.config.Client.Get(ctx, client.ObjectKey{Name: claim.Status.NodeName}, v.node)
+	err := r.config.Client.Get(ctx, client.ObjectKey{Name: claim.Status.NodeName}, v.node, client.UnsafeDisableDeepCopy)
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil, nil
@@ -41,7 +43,7 @@ func (r *Reclaimer) look(ctx context.Context, claim *karpv1.NodeClaim) (*view, e
 	}
 	if name := claim.Labels[karpv1.NodePoolLabelKey]; name != "" {
 		pool := &karpv1.NodePool{}
-		err := r.config.Client.Get(ctx, client.ObjectKey{Name: name}, pool)
+		err := r.config.Client.Get(ctx, client.ObjectKey{Name: name}, pool, client.UnsafeDisableDeepCopy)
 		if client.IgnoreNotFound(err) != nil {
 			return nil, fmt.Errorf("getting NodePool %s of NodeClaim %s: %w", name, claim.Name, err)
 		}
@@ -73,8 +75,15 @@ func facts(v *view, pods []*corev1.Pod, lastEvent, now time.Time) disruption.Emp
 // saveStatus writes lastPodEventTime and Consolidatable if they changed. Until a node is initialized its status is written by package join,
 // with the pods that are bound to the node by then.
 func (r *Reclaimer) saveStatus(ctx context.Context, v *view, d disruption.EmptyDecision) error {
-	before := v.claim.DeepCopy()
-	if last := v.facts.LastPodEvent; !v.facts.InitializedAt.IsZero() && last.Sub(v.claim.Status.LastPodEventTime.Time) >= statusEvery {
+	last := v.facts.LastPodEvent
+	event := !v.facts.InitializedAt.IsZero() && last.Sub(v.claim.Status.LastPodEventTime.Time) >= statusEvery
+	has := conditions.Claim(v.claim, karpv1.ConditionTypeConsolidatable)
+	if !event && (d.Consolidatable && has.IsTrue() || !d.Consolidatable && has == nil) {
+		return nil // As it is nearly always.
+	}
+	before := v.claim
+	v.claim = before.DeepCopy()
+	if event {
 		v.claim.Status.LastPodEventTime = metav1.NewTime(last)
 	}
 	set := v.claim.StatusConditions()
@@ -86,8 +95,7 @@ func (r *Reclaimer) saveStatus(ctx context.Context, v *view, d disruption.EmptyD
 	if equality.Semantic.DeepEqual(before.Status, v.claim.Status) {
 		return nil
 	}
-	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-	if err := r.config.Client.Status().Patch(ctx, v.claim, patch); err != nil {
+	if err := r.config.Client.Status().Patch(ctx, v.claim, nodeobj.ClaimStatus(before)); err != nil {
 		return fmt.Errorf("writing status of NodeClaim %s: %w", v.claim.Name, err)
 	}
 	return nil

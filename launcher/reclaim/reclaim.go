@@ -157,7 +157,7 @@ func (r *Reclaimer) Reconcile(ctx context.Context, req reconcile.Request) (recon
 
 func (r *Reclaimer) reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	claim := &karpv1.NodeClaim{}
-	if err := r.config.Client.Get(ctx, req.NamespacedName, claim); err != nil {
+	if err := r.config.Client.Get(ctx, req.NamespacedName, claim, client.UnsafeDisableDeepCopy); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	if claim.DeletionTimestamp != nil {

@@ -130,7 +130,7 @@ func promised(claim *karpv1.NodeClaim, pod *corev1.Pod) bool {
 // mayBeUnrecorded reports whether slipway may have bound the pod although the claim does not record it yet: the kubelet may
 // reject the pod first. The record is complete when the claim is initialized.
 func mayBeUnrecorded(claim *karpv1.NodeClaim, pod *corev1.Pod) bool {
-	return promised(claim, pod) && !preBound(claim, pod) && metav1.GetControllerOf(pod) != nil &&
+	return promised(claim, pod) && !preBound(claim, pod) && metav1.GetControllerOfNoCopy(pod) != nil &&
 		!conditions.ClaimIs(claim, karpv1.ConditionTypeInitialized)
 }
 
@@ -140,7 +140,7 @@ func preBound(claim *karpv1.NodeClaim, pod *corev1.Pod) bool {
 		return false
 	}
 	b, told, err := record.BindingOf(claim, pod.UID)
-	return err == nil && told && b.At != string(bind.Scheduler) && metav1.GetControllerOf(pod) != nil
+	return err == nil && told && b.At != string(bind.Scheduler) && metav1.GetControllerOfNoCopy(pod) != nil
 }
 
 // learn records in the class what the rejection shows.

@@ -90,7 +90,7 @@ func Judge(f Facts) Lesson {
 // takes no capacity.
 func (f Facts) fromFile(p *corev1.Pod) bool {
 	_, mirror := p.Annotations[mirrorAnnotation]
-	owner := metav1.GetControllerOf(p)
+	owner := metav1.GetControllerOfNoCopy(p)
 	return mirror && p.Status.StartTime != nil && !disruption.Terminal(p) &&
 		owner != nil && owner.APIVersion == "v1" && owner.Kind == "Node" && owner.Name == f.Node.Name && owner.UID == f.Node.UID
 }

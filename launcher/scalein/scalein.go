@@ -39,7 +39,7 @@ func Off(poolAnnotations map[string]string) (bool, error) {
 // Governed reports whether slipway sets the deletion cost of a pod: that of a ReplicaSet's pod without a cost of its own. Where a set has constraints of topology
 // spread or anti-affinity its user has said on which nodes it has to stay, and the ReplicaSet controller decides.
 func Governed(pod *corev1.Pod) bool {
-	owner, s := metav1.GetControllerOf(pod), &pod.Spec
+	owner, s := metav1.GetControllerOfNoCopy(pod), &pod.Spec
 	_, own := pod.Annotations[corev1.PodDeletionCost]
 	apart := len(s.TopologySpreadConstraints) > 0 || s.Affinity != nil && s.Affinity.PodAntiAffinity != nil
 	return owner != nil && owner.Kind == "ReplicaSet" && !own && !apart

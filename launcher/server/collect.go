@@ -151,7 +151,7 @@ func (s *Server) inFlightNode(ctx context.Context, claim *karpv1.NodeClaim, list
 	}
 	node := &corev1.Node{}
 	name := claim.Status.NodeName
-	if name != "" && s.config.Client.Get(ctx, types.NamespacedName{Name: name}, node) == nil {
+	if name != "" && s.config.Client.Get(ctx, types.NamespacedName{Name: name}, node, client.UnsafeDisableDeepCopy) == nil {
 		out.Phase, out.Labels = api.Phase_PHASE_NODE_CREATED, node.Labels
 		if status := readyStatus(node); status != "" {
 			out.Phase = api.Phase_PHASE_REGISTERED
@@ -217,7 +217,7 @@ func readyStatus(node *corev1.Node) corev1.ConditionStatus {
 // explainEnd describes how an in-flight node ended, and which of its pods are not bound.
 func (s *Server) explainEnd(ctx context.Context, e *api.InFlightEnd, known *api.InFlightNode) {
 	claim := &karpv1.NodeClaim{}
-	found := s.config.Client.Get(ctx, types.NamespacedName{Name: e.GetNodeClaim()}, claim) == nil
+	found := s.config.Client.Get(ctx, types.NamespacedName{Name: e.GetNodeClaim()}, claim, client.UnsafeDisableDeepCopy) == nil
 	switch {
 	case found && conditions.ClaimIs(claim, karpv1.ConditionTypeInitialized):
 		e.Outcome, e.Reason, e.Message = api.Outcome_OUTCOME_INITIALIZED, "Initialized", "the node is an ordinary one by now"
@@ -229,7 +229,7 @@ func (s *Server) explainEnd(ctx context.Context, e *api.InFlightEnd, known *api.
 	}
 	for _, p := range known.GetPods() {
 		pod := &corev1.Pod{}
-		err := s.config.Client.Get(ctx, types.NamespacedName{Namespace: p.GetNamespace(), Name: p.GetName()}, pod)
+		err := s.config.Client.Get(ctx, types.NamespacedName{Namespace: p.GetNamespace(), Name: p.GetName()}, pod, client.UnsafeDisableDeepCopy)
 		if err != nil || string(pod.UID) != p.GetUid() || !s.config.bound(pod) {
 			e.UnboundPods = append(e.UnboundPods, p.GetUid())
 		}

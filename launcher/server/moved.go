@@ -21,6 +21,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/index"
 	"github.com/slipway-k8s/slipway/launcher/leadership"
+	nodeobj "github.com/slipway-k8s/slipway/launcher/node"
 	"github.com/slipway-k8s/slipway/launcher/record"
 )
 
@@ -124,7 +125,7 @@ func (s *Server) promise(ctx context.Context, name string, change func(*karpv1.N
 				claim.Annotations = map[string]string{}
 			}
 			claim.Annotations[catalog.PodsAnnotation] = text
-			return s.config.Client.Patch(ctx, claim, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+			return s.config.Client.Patch(ctx, claim, nodeobj.ClaimMetadata(before))
 		})
 	})
 }

@@ -54,7 +54,7 @@ func (c *Controller) enter(ctx context.Context, claim *karpv1.NodeClaim, state r
 	} else {
 		metav1.SetMetaDataAnnotation(&claim.ObjectMeta, catalog.StandbyStateAnnotation, record.FormatStandby(state, time.Now()))
 	}
-	if err := c.config.Client.Patch(ctx, claim, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+	if err := c.config.Client.Patch(ctx, claim, node.ClaimMetadata(before)); err != nil {
 		return fmt.Errorf("writing that NodeClaim %s is %s: %w", claim.Name, state, err)
 	}
 	klog.FromContext(ctx).V(2).Info("Standby", "nodeClaim", klog.KObj(claim), "state", state)
@@ -68,7 +68,7 @@ func (c *Controller) condition(ctx context.Context, claim *karpv1.NodeClaim, cha
 	if equality.Semantic.DeepEqual(before.Status, claim.Status) {
 		return nil
 	}
-	err := c.config.Client.Status().Patch(ctx, claim, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	err := c.config.Client.Status().Patch(ctx, claim, node.ClaimStatus(before))
 	if err != nil {
 		return fmt.Errorf("writing status of NodeClaim %s: %w", claim.Name, err)
 	}

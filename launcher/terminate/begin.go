@@ -14,6 +14,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/launcher/index"
 	"github.com/slipway-k8s/slipway/launcher/leadership"
+	nodeobj "github.com/slipway-k8s/slipway/launcher/node"
 )
 
 // Begin starts the termination of a NodeClaim: its Nodes are cordoned, its condition DisruptionReason records the reason, and it is deleted.
@@ -57,7 +58,7 @@ func (t *Terminator) BeginNow(ctx context.Context, claim *karpv1.NodeClaim, reas
 			current.Annotations = map[string]string{}
 		}
 		current.Annotations[karpv1.NodeClaimTerminationTimestampAnnotationKey] = time.Now().UTC().Format(time.RFC3339)
-		return t.config.Client.Patch(ctx, current, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+		return t.config.Client.Patch(ctx, current, nodeobj.ClaimMetadata(before))
 	})
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("end the grace period of NodeClaim %s: %w", claim.Name, err)
@@ -83,8 +84,7 @@ func (t *Terminator) record(ctx context.Context, claim *karpv1.NodeClaim, reason
 		if equality.Semantic.DeepEqual(before.Status, current.Status) {
 			return nil
 		}
-		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-		return t.config.Client.Status().Patch(ctx, current, patch)
+		return t.config.Client.Status().Patch(ctx, current, nodeobj.ClaimStatus(before))
 	})
 	if err != nil {
 		return nil, fmt.Errorf("record reason %s on NodeClaim %s: %w", reason, claim.Name, err)

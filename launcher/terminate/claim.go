@@ -18,6 +18,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 	"github.com/slipway-k8s/slipway/launcher/finalizer"
 	"github.com/slipway-k8s/slipway/launcher/leadership"
+	nodeobj "github.com/slipway-k8s/slipway/launcher/node"
 )
 
 // ReconcileClaim executes the termination of one NodeClaim as far as possible now.
@@ -234,7 +235,7 @@ func (t *Terminator) release(ctx context.Context, s *scope) (time.Duration, erro
 func (t *Terminator) patchClaim(ctx context.Context, s *scope, change func(*karpv1.NodeClaim)) error {
 	next := s.stored.DeepCopy()
 	change(next)
-	err := t.config.Client.Patch(ctx, next, client.MergeFromWithOptions(s.stored, client.MergeFromWithOptimisticLock{}))
+	err := t.config.Client.Patch(ctx, next, nodeobj.ClaimMetadata(s.stored))
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("change NodeClaim %s: %w", s.claim.Name, err)
 	}
@@ -249,7 +250,7 @@ func (t *Terminator) saveStatus(ctx context.Context, s *scope) error {
 		return nil
 	}
 	next := s.claim.DeepCopy()
-	err := t.config.Client.Status().Patch(ctx, next, client.MergeFromWithOptions(s.stored, client.MergeFromWithOptimisticLock{}))
+	err := t.config.Client.Status().Patch(ctx, next, nodeobj.ClaimStatus(s.stored))
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("writing status of NodeClaim %s: %w", s.claim.Name, err)
 	}

@@ -96,7 +96,7 @@ func (t *turns) take(ctx context.Context, pod *corev1.Pod, now time.Time) (waits
 
 // giveBack says that the pod was not evicted.
 func (t *turns) giveBack(pod *corev1.Pod) {
-	owner := metav1.GetControllerOf(pod)
+	owner := metav1.GetControllerOfNoCopy(pod)
 	if owner == nil {
 		return
 	}

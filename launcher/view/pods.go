@@ -132,7 +132,7 @@ func groupPending(pods []*corev1.Pod, why func(*corev1.Pod) string) []PendingPod
 	var out []PendingPods
 	for _, pod := range pods {
 		k := key{namespace: pod.Namespace, owner: "Pod " + pod.Name}
-		if c := metav1.GetControllerOf(pod); c != nil {
+		if c := metav1.GetControllerOfNoCopy(pod); c != nil {
 			k.owner = c.Kind + " " + c.Name
 		}
 		if why != nil {
