@@ -29,6 +29,10 @@ const speed = 10
 // featureGates of the launcher.
 const featureGates = "NodeRepair=true,StaticCapacity=true,CapacityBuffer=true,NodeOverlay=true"
 
+// mutationDetector ends the launcher as soon as a part of it has changed an object of its cache, which others read: client-go's informers compare their
+// objects with copies (k8s.io/client-go/tools/cache/mutation_detector.go).
+const mutationDetector = "KUBE_CACHE_MUTATION_DETECTOR=true"
+
 // launcherSettings is the launcher's configuration file.
 func launcherSettings(gates string) []byte {
 	return fmt.Appendf(nil, "featureGates: %s\nignoreDRARequests: false\n", gates)
@@ -129,6 +133,7 @@ func start(ctx context.Context, settings string) (*cluster, error) {
 		ManagedNodes: 0,
 		PluginArgs:   map[string]any{"adopt": []string{theirScheduler}, "ignoreDRARequests": false, "deviceTemplates": deviceTemplates()},
 		LauncherArgs: []string{"--config=" + settings},
+		LauncherEnv:  []string{mutationDetector},
 		Progress:     func(text string) { fmt.Fprintln(os.Stderr, text) },
 	})
 	if err != nil {

@@ -98,6 +98,8 @@ type Config struct {
 	StockProfile string
 	// SchedulerArgs and LauncherArgs are additional command line arguments of the two processes.
 	SchedulerArgs, LauncherArgs []string
+	// LauncherEnv are additional variables of the launcher's environment, such as A=b.
+	LauncherEnv []string
 	// Replicas is the number of pairs of scheduler and launcher, one of which leads; 0 means 1.
 	Replicas int
 	// Taps puts a proxy between each process and the servers that it calls, for Journal and Taps.

@@ -54,7 +54,7 @@ func (s *Sandbox) startLauncher(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	env := s.AWSEnviron()
+	env := append(s.AWSEnviron(), s.cfg.LauncherEnv...)
 	if s.aws != nil {
 		env = append(env, "AWS_ACCESS_KEY_ID="+LauncherAccessKey)
 	}
