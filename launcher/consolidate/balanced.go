@@ -36,7 +36,7 @@ func (c *Consolidator) approve(f *fleet, m *api.PlannedMove) {
 			score.GetValue(), score.GetThreshold(), karpv1.BalancedK, 100*score.GetSavings(), 100*score.GetDisruption())
 		if len(m.GetNodeNames()) == 1 {
 			c.record(f.byName[name], approvedEvent, message)
-		} else if c.isNew(approvedEvent, pool.Name, "") {
+		} else if c.recorded.IsNew(approvedEvent, pool.Name, message, time.Now()) {
 			c.config.Events.Eventf(pool, corev1.EventTypeNormal, approvedEvent, "%s", message)
 		}
 	}
@@ -54,26 +54,4 @@ func (c *Consolidator) reject(f *fleet, scores []*api.BalancedScore) {
 		c.config.Metrics.Judged(false, s.GetNodePool(), policy)
 		c.config.Metrics.Scored(false, s.GetNodePool(), policy, s.GetValue())
 	}
-}
-
-// recorded are the Events of one reason about one object.
-type recorded struct {
-	// at is when the first was recorded.
-	at    time.Time
-	texts []string
-}
-
-// isNew reports whether the message was not recorded with the Event for the object during the last eventEvery, nor eventTexts others, and remembers it.
-func (c *Consolidator) isNew(event, object, message string) bool {
-	key := event + "/" + object
-	r, ok := c.recorded[key]
-	if !ok || time.Since(r.at) >= eventEvery {
-		r = recorded{at: time.Now()}
-	}
-	if len(r.texts) >= eventTexts || slices.Contains(r.texts, message) {
-		return false
-	}
-	r.texts = append(r.texts, message)
-	c.recorded[key] = r
-	return true
 }

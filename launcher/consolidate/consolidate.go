@@ -36,11 +36,6 @@ const (
 	// staleAfter is when a decision is repeated although no object has changed: prices change, and reservations of the
 	// scheduler expire. After a change, decisions are repeated sooner: after one period, then two, then four.
 	staleAfter = 4 * time.Minute
-	// eventEvery is the least time between two equal Events on one object, as in Karpenter.
-	eventEvery = 15 * time.Minute
-	// eventTexts is how many Events of one reason with different messages one object gets in that time: why a node stays may have changed, and a busy cluster
-	// changes it all the time.
-	eventTexts = 3
 )
 
 // Asker asks the scheduler; *server.Server is one.
@@ -143,8 +138,8 @@ type Consolidator struct {
 	took time.Duration
 	// outlook is what was decided last, for others to read.
 	outlook atomic.Pointer[view.Consolidation]
-	// recorded are the Events of the last eventEvery, by reason and object.
-	recorded map[string]recorded
+	// recorded are the Events about nodes that stay, and about pods' grace periods.
+	recorded calm.Events
 	// looks are when the nodes were last looked at.
 	looks calm.Looks
 	// evicted are the evictions of moves that were begun, also by replicas that led before.
@@ -167,7 +162,7 @@ func New(c Config) (*Consolidator, error) {
 	if c.Ours == nil {
 		c.Ours = func(*karpv1.NodeClaim) bool { return true }
 	}
-	return &Consolidator{config: c, recorded: map[string]recorded{}, evicted: calm.NewMemory(), unrest: calm.Unrest{}}, nil
+	return &Consolidator{config: c, recorded: calm.Events{}, evicted: calm.NewMemory(), unrest: calm.Unrest{}}, nil
 }
 
 // Run decides once per Period, or less often where looking at the fleet takes long, until ctx ends.
@@ -374,8 +369,8 @@ func message(m *api.PlannedMove) string {
 
 // recordReasons records on each node that stays why it stays.
 func (c *Consolidator) recordReasons(ctx context.Context, f *fleet, kept []*api.KeptNode) {
-	maps.DeleteFunc(c.recorded, func(_ string, r recorded) bool { return time.Since(r.at) > eventEvery })
 	now := time.Now()
+	c.recorded.Forget(now)
 	for _, n := range f.nodes {
 		c.recordGracePeriods(n, now)
 		if n.blocked != "" && !n.passing {
@@ -392,7 +387,7 @@ func (c *Consolidator) recordReasons(ctx context.Context, f *fleet, kept []*api.
 
 // record writes an Event about a node and its claim, unless one that says the same was recorded recently, or several that say something else.
 func (c *Consolidator) record(n *member, event, message string) {
-	if !c.isNew(event, n.node.Name, message) {
+	if !c.recorded.IsNew(event, n.node.Name, message, time.Now()) {
 		return
 	}
 	c.config.Events.Eventf(n.node, corev1.EventTypeNormal, event, "%s", message)

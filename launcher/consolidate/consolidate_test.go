@@ -123,6 +123,20 @@ func TestReasonsThatChangeAreRecorded(t *testing.T) {
 	})
 }
 
+// TestReasonsThatStayAreRepeated checks that a reason that stays the same is recorded again before its Event is gone after an hour, and not sooner.
+func TestReasonsThatStayAreRepeated(t *testing.T) {
+	for long, want := range map[time.Duration]int{50 * time.Minute: 1, 59 * time.Minute: 2} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			w.answer = &api.ConsolidateAnswer{Kept: []*api.KeptNode{{Name: "a", Reason: "it is full"}}}
+			w.run(long)
+			if len(w.events) != want || w.events[0] != "a Unconsolidatable: it is full" {
+				t.Errorf("Events of %s: %q, want %d", long, w.events, want)
+			}
+		})
+	}
+}
+
 // TestReasonsOfProtectedNodesAreRecorded checks that blocked nodes are in the question and get an Event. Without a candidate
 // there is no question.
 func TestReasonsOfProtectedNodesAreRecorded(t *testing.T) {

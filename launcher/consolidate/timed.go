@@ -7,6 +7,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/internal/disruption"
+	"github.com/slipway-k8s/slipway/launcher/consolidate/calm"
 )
 
 // Karpenter's Events about pods whose do-not-disrupt is a duration.
@@ -25,10 +26,10 @@ func (c *Consolidator) recordGracePeriods(n *member, now time.Time) {
 		p := disruption.ProtectionOf(pod, now)
 		switch {
 		case p.Until.IsZero():
-		case p.Active && c.isNew(untilEvent, string(pod.UID), ""):
+		case p.Active && c.recorded.IsNew(untilEvent, string(pod.UID), "", now):
 			c.config.Events.Eventf(pod, corev1.EventTypeNormal, untilEvent, "The %s grace period will elapse at %s",
 				karpv1.DoNotDisruptAnnotationKey, p.Until.UTC().Format(time.RFC3339))
-		case !p.Active && now.Sub(p.Until) < eventEvery && c.isNew(elapsedEvent, string(pod.UID), ""):
+		case !p.Active && now.Sub(p.Until) < calm.EventEvery && c.recorded.IsNew(elapsedEvent, string(pod.UID), "", now):
 			c.config.Events.Eventf(pod, corev1.EventTypeNormal, elapsedEvent, "The %s grace period has elapsed, pod is now disruptable",
 				karpv1.DoNotDisruptAnnotationKey)
 		}

@@ -1,5 +1,5 @@
-// Package calm keeps what consolidation remembers between its decisions: when each node was last looked at, and how many pods were evicted lately,
-// which makes the next eviction cost more. It is pure but for what Memory is given to read.
+// Package calm keeps what consolidation remembers between its decisions: when each node was last looked at, how many pods were evicted lately,
+// which makes the next eviction cost more, and which Events were recorded lately. It is pure but for what Memory is given to read.
 package calm
 
 import (
