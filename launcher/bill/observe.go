@@ -101,7 +101,7 @@ func (l *Ledger) Observe(o Observation) {
 	now := make(map[string]Node, len(o.Nodes))
 	for i := range o.Nodes {
 		n := &o.Nodes[i]
-		n.Pods = inOrder(n.Pods)
+		n.Pods = InOrder(n.Pods)
 		now[n.ID] = *n
 		l.charge(n, l.begin(n, from), from, o.At)
 		if n.free() {
@@ -336,9 +336,14 @@ func portion(x, of int64) float64 {
 	return float64(x) / float64(of)
 }
 
-func inOrder(pods []Pod) []Pod {
+// InOrder returns pods in the order in which they came to their node, as a Ledger wants them: the same list if they are.
+func InOrder(pods []Pod) []Pod {
+	order := func(a, b Pod) int { return cmp.Or(a.Since.Compare(b.Since), strings.Compare(a.UID, b.UID)) }
+	if slices.IsSortedFunc(pods, order) {
+		return pods
+	}
 	out := slices.Clone(pods)
-	slices.SortFunc(out, func(a, b Pod) int { return cmp.Or(a.Since.Compare(b.Since), strings.Compare(a.UID, b.UID)) })
+	slices.SortFunc(out, order)
 	return out
 }
 

@@ -63,6 +63,7 @@ type Recorder struct {
 	store   store
 	through prometheus.Gauge
 	gone    gone
+	pods    podMemory
 
 	// The following are of Run's goroutine alone. ledger is nil while the launcher does not lead, written is when it was written last.
 	ledger  *bill.Ledger
@@ -78,7 +79,7 @@ func New(c Config) (*Recorder, error) {
 	if c.Namespace == "" || c.Client == nil || !c.Cache.Complete() || c.Reader == nil || c.Informers == nil || c.Leading == nil || c.Types == nil || c.Commitments == nil || c.Registerer == nil {
 		return nil, errors.New("billing: Namespace, Client, Cache, Reader, Informers, Leading, Types, Commitments and Registerer are required")
 	}
-	out := &Recorder{config: c, store: store{c.Client, c.Reader, c.Namespace}, through: prometheus.NewGauge(prometheus.GaugeOpts{
+	out := &Recorder{config: c, pods: newPodMemory(), store: store{c.Client, c.Reader, c.Namespace}, through: prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "slipway_bill_recorded_timestamp_seconds", Help: "Until when the record of what nodes cost is written; 0 if this replica has not written it.",
 	})}
 	if err := c.Registerer.Register(out.through); err != nil {
@@ -156,23 +157,6 @@ func (r *Recorder) record(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// podsOn returns the pods of the claims' Nodes. Nothing is kept of a pod but what its bill needs.
-func (r *Recorder) podsOn(ctx context.Context, claims []*karpv1.NodeClaim) (map[string][]bill.Pod, error) {
-	out := make(map[string][]bill.Pod, len(claims))
-	for _, claim := range claims {
-		name := claim.Status.NodeName
-		if _, read := out[name]; read || name == "" {
-			continue
-		}
-		on, err := r.config.Cache.Pods.On(ctx, name)
-		if err != nil {
-			return nil, fmt.Errorf("observing the cluster for the bill: %w", err)
-		}
-		out[name] = PodsOf(on)
-	}
-	return out, nil
-}
-
 // objects reads the cluster from the cache.
 func (r *Recorder) objects(ctx context.Context, now time.Time) (Objects, error) {
 	var pools karpv1.NodePoolList
@@ -182,7 +166,7 @@ func (r *Recorder) objects(ctx context.Context, now time.Time) (Objects, error) 
 		return Objects{}, fmt.Errorf("observing the cluster for the bill: %w", err)
 	}
 	all := append(claims, gone...)
-	pods, err := r.podsOn(ctx, all)
+	pods, err := r.pods.on(ctx, r.config.Cache.Pods, all)
 	if err != nil {
 		return Objects{}, err
 	}

@@ -186,7 +186,7 @@ func amounts(list corev1.ResourceList) bill.Amounts {
 	return out
 }
 
-// PodsOf returns the pods of one node that run.
+// PodsOf returns the pods of one node that run, in the order in which they came.
 func PodsOf(pods []*corev1.Pod) []bill.Pod {
 	out := make([]bill.Pod, 0, len(pods))
 	for _, pod := range pods {
@@ -194,7 +194,7 @@ func PodsOf(pods []*corev1.Pod) []bill.Pod {
 			out = append(out, podOf(pod))
 		}
 	}
-	return out
+	return bill.InOrder(out)
 }
 
 func podOf(pod *corev1.Pod) bill.Pod {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"maps"
 	"slices"
 	"strings"
@@ -131,7 +132,9 @@ type Consolidator struct {
 	config Config
 	// last is the fleet's sum at the last decision, and at the time of that decision. After again it is repeated although
 	// the sum is the same.
-	last  uint64
+	last uint64
+	// seed makes the sums of this process.
+	seed  maphash.Seed
 	at    time.Time
 	again time.Duration
 	// took is how long the last look at the fleet took.
@@ -162,7 +165,7 @@ func New(c Config) (*Consolidator, error) {
 	if c.Ours == nil {
 		c.Ours = func(*karpv1.NodeClaim) bool { return true }
 	}
-	return &Consolidator{config: c, recorded: calm.Events{}, evicted: calm.NewMemory(), unrest: calm.Unrest{}}, nil
+	return &Consolidator{config: c, seed: maphash.MakeSeed(), recorded: calm.Events{}, evicted: calm.NewMemory(), unrest: calm.Unrest{}}, nil
 }
 
 // Run decides once per Period, or less often where looking at the fleet takes long, until ctx ends.

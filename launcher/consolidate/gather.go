@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/fnv"
+	"hash/maphash"
 	"slices"
 	"strings"
 	"time"
@@ -116,17 +116,16 @@ func (c *Consolidator) gather(ctx context.Context) (*fleet, error) {
 		nodeOf[node.Name] = node
 	}
 	guards, now := disruption.ReadPodBudgets(budgets.Items), time.Now()
-	var parts []string
 	for _, claim := range claims {
 		n := &member{claim: claim, node: nodeOf[claim.Status.NodeName], pool: f.pools[claim.Labels[karpv1.NodePoolLabelKey]]}
 		if n.node == nil || n.pool == nil || !conditions.ClaimIs(claim, karpv1.ConditionTypeInitialized) || !c.config.Ours(claim) {
 			continue
 		}
-		part, err := c.examine(ctx, n, guards, now)
+		sum, err := c.examine(ctx, n, guards, now)
 		if err != nil {
 			return nil, err
 		}
-		parts = append(parts, part)
+		f.sum += sum
 		f.nodes = append(f.nodes, n)
 		f.byName[n.node.Name] = n
 		if n.blocked == "" {
@@ -134,25 +133,19 @@ func (c *Consolidator) gather(ctx context.Context) (*fleet, error) {
 		}
 	}
 	slices.SortFunc(f.nodes, func(a, b *member) int { return strings.Compare(a.node.Name, b.node.Name) })
-	slices.Sort(parts)
-	h := fnv.New64a()
-	for _, part := range parts {
-		_, _ = h.Write([]byte(part))
-	}
-	fmt.Fprintln(h, f.empty, f.underutilized)
-	f.sum = h.Sum64()
+	f.sum += maphash.String(c.seed, fmt.Sprint(f.empty, f.underutilized))
 	return f, nil
 }
 
-// examine sets whether the node may be removed. It returns one line with all that a decision about the node depends on.
-func (c *Consolidator) examine(ctx context.Context, n *member, guards []disruption.PodBudget, now time.Time) (string, error) {
+// examine sets whether the node may be removed. It returns a hash of all that a decision about the node depends on.
+func (c *Consolidator) examine(ctx context.Context, n *member, guards []disruption.PodBudget, now time.Time) (uint64, error) {
 	pods, err := c.config.Cache.Pods.On(ctx, n.node.Name)
 	if err != nil {
-		return "", err
+		return 0, err
 	}
-	podUIDs := make([]string, len(pods))
-	for i, pod := range pods {
-		podUIDs[i] = string(pod.UID)
+	var sum uint64 // The pods come in no order.
+	for _, pod := range pods {
+		sum += maphash.String(c.seed, string(pod.UID))
 	}
 	facts := disruption.ConsolidationFacts{
 		Candidate: disruption.Candidate{
@@ -164,7 +157,10 @@ func (c *Consolidator) examine(ctx context.Context, n *member, guards []disrupti
 	n.blocked, n.passing = disruption.BlocksConsolidation(facts)
 	n.soon = c.unrest.Soon(n.claim.UID, disruption.SoonConsolidated(facts), n.pool.Spec.Disruption.ConsolidateAfter.Duration, now)
 	n.pods = pods
-	slices.Sort(podUIDs)
-	open := n.blocked == ""
-	return fmt.Sprintln(n.node.Name, n.pool.Generation, open, n.soon, podUIDs), nil
+	return maphash.Comparable(c.seed, struct {
+		node       string
+		pool       int64
+		open, soon bool
+		pods       uint64
+	}{n.node.Name, n.pool.Generation, n.blocked == "", n.soon, sum}), nil
 }
