@@ -10,6 +10,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/internal/disruption"
+	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
 	"github.com/slipway-k8s/slipway/internal/workload"
 	"github.com/slipway-k8s/slipway/launcher/bill"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
@@ -49,7 +50,7 @@ type priced struct {
 	overlaid bool
 }
 
-// Look returns the observation of the objects: the nodes that EC2 has launched, at today's prices.
+// Look returns the observation of the objects: the nodes that EC2 has launched, at today's prices. The objects may be the cache's: they are not changed.
 func Look(in Objects) bill.Observation {
 	prices := map[place]priced{}
 	for list, types := range in.Types {
@@ -131,11 +132,10 @@ func (p priced) cost(claim *karpv1.NodeClaim, d catalog.Declared) (bill.Parts, c
 
 func nodeOf(claim *karpv1.NodeClaim, node *corev1.Node) bill.Node {
 	out := bill.Node{ID: string(claim.UID), NodePool: claim.Labels[karpv1.NodePoolLabelKey], Since: claim.CreationTimestamp.Time}
-	conditions := claim.StatusConditions()
-	if launched := conditions.Get(karpv1.ConditionTypeLaunched); launched.IsTrue() {
+	if launched := conditions.Claim(claim, karpv1.ConditionTypeLaunched); launched.IsTrue() {
 		out.Since = launched.LastTransitionTime.Time
 	}
-	if c := conditions.Get(karpv1.ConditionTypeDisruptionReason); claim.DeletionTimestamp != nil && c.IsTrue() && interrupted(c.Reason) {
+	if c := conditions.Claim(claim, karpv1.ConditionTypeDisruptionReason); claim.DeletionTimestamp != nil && c.IsTrue() && interrupted(c.Reason) {
 		out.Interrupted = c.LastTransitionTime.Time
 	}
 	out.Ended = ended(claim)
@@ -151,7 +151,7 @@ func nodeOf(claim *karpv1.NodeClaim, node *corev1.Node) bill.Node {
 
 // ended returns when the launcher let EC2 terminate a NodeClaim's instance; zero if it did not.
 func ended(claim *karpv1.NodeClaim) time.Time {
-	if c := claim.StatusConditions().Get(karpv1.ConditionTypeInstanceTerminating); c.IsTrue() {
+	if c := conditions.Claim(claim, karpv1.ConditionTypeInstanceTerminating); c.IsTrue() {
 		return c.LastTransitionTime.Time
 	}
 	return time.Time{}
@@ -159,7 +159,7 @@ func ended(claim *karpv1.NodeClaim) time.Time {
 
 // takenAway reports whether EC2 terminated a NodeClaim's instance before the launcher let it.
 func takenAway(claim *karpv1.NodeClaim) bool {
-	c := claim.StatusConditions().Get(karpv1.ConditionTypeInstanceTerminating)
+	c := conditions.Claim(claim, karpv1.ConditionTypeInstanceTerminating)
 	return c.IsTrue() && c.Reason == reasonTaken
 }
 

@@ -6,10 +6,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/bill"
+	"github.com/slipway-k8s/slipway/launcher/catalog/commitment"
 	"github.com/slipway-k8s/slipway/launcher/index"
 )
 
@@ -68,5 +70,18 @@ func TestPodsAreRemembered(t *testing.T) {
 	}
 	if out, err := memory.on(t.Context(), podsOn{}, nil); err != nil || len(out) != 0 || len(memory.of) != 0 {
 		t.Errorf("without NodeClaims: %v, %v remembered, error %v", out, memory.of, err)
+	}
+}
+
+// The NodeClaims of an observation are the cache's: one that has no conditions yet gets none.
+func TestLookChangesNothing(t *testing.T) {
+	claim, n := node("n", "spot", time.Now())
+	claim.Status.Conditions = nil
+	before := claim.DeepCopy()
+	Look(Objects{Now: time.Now(), Claims: []*karpv1.NodeClaim{claim}, Nodes: []*corev1.Node{n}, Types: instanceTypes(t.Context()), Commitments: []commitment.Commitment{
+		{ID: "sp", Kind: commitment.ComputeSavingsPlan, USDPerHour: 0.1, Discount: 0.25, Share: 1},
+	}})
+	if diff := cmp.Diff(before, claim); diff != "" {
+		t.Errorf("a NodeClaim was changed (-before +after):\n%s", diff)
 	}
 }

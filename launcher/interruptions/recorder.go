@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
 	"github.com/slipway-k8s/slipway/launcher/announce"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/catalog/interruption"
@@ -231,16 +232,16 @@ func (r *Recorder) observe(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// spotNodes returns the launched claims that EC2 may take back at short notice.
+// spotNodes returns the launched claims that EC2 may take back at short notice. They are the cache's, and only read.
 func spotNodes(claims []*karpv1.NodeClaim) []interruption.Node {
 	var out []interruption.Node
 	for _, c := range claims {
 		o := interruption.Offering{InstanceType: c.Labels[corev1.LabelInstanceTypeStable], Zone: c.Labels[corev1.LabelTopologyZone]}
-		launched := c.StatusConditions().Get(karpv1.ConditionTypeLaunched)
+		launched := conditions.Claim(c, karpv1.ConditionTypeLaunched)
 		if !catalog.CapacityTypeOf(c.Labels[karpv1.CapacityTypeLabelKey]).Interruptible || c.Status.ProviderID == "" || o.InstanceType == "" || o.Zone == "" || !launched.IsTrue() {
 			continue
 		}
-		why := c.StatusConditions().Get(karpv1.ConditionTypeDisruptionReason)
+		why := conditions.Claim(c, karpv1.ConditionTypeDisruptionReason)
 		out = append(out, interruption.Node{
 			ID: string(c.UID), Offering: o, Since: launched.LastTransitionTime.Time,
 			Interrupted: c.DeletionTimestamp != nil && why.IsTrue() && why.Reason == string(cloud.SpotInterrupted),

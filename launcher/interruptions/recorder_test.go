@@ -228,3 +228,11 @@ func TestPriors(t *testing.T) {
 		t.Errorf("loss %v after the priors changed, want %v", got, want)
 	}
 }
+
+// NodeClaims are the cache's: one that has no conditions yet gets none.
+func TestSpotNodesAreOnlyRead(t *testing.T) {
+	claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "new"}}
+	if nodes := spotNodes([]*karpv1.NodeClaim{claim}); len(nodes) != 0 || claim.Status.Conditions != nil {
+		t.Errorf("nodes %v, conditions %v", nodes, claim.Status.Conditions)
+	}
+}
