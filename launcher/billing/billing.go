@@ -162,7 +162,7 @@ func (r *Recorder) objects(ctx context.Context, now time.Time) (Objects, error) 
 	var pools karpv1.NodePoolList
 	gone := r.gone.take() // Before the others, which then have none of them.
 	claims, nodes, err := r.config.Cache.Fleet(ctx)
-	if err := errors.Join(err, r.config.Client.List(ctx, &pools, client.UnsafeDisableDeepCopy)); err != nil {
+	if err = errors.Join(err, r.config.Client.List(ctx, &pools, client.UnsafeDisableDeepCopy)); err != nil {
 		return Objects{}, fmt.Errorf("observing the cluster for the bill: %w", err)
 	}
 	all := append(claims, gone...)

@@ -132,11 +132,11 @@ type Consolidator struct {
 	config Config
 	// last is the fleet's sum at the last decision, and at the time of that decision. After again it is repeated although
 	// the sum is the same.
-	last uint64
-	// seed makes the sums of this process.
-	seed  maphash.Seed
+	last  uint64
 	at    time.Time
 	again time.Duration
+	// seed is that of the sums.
+	seed maphash.Seed
 	// took is how long the last look at the fleet took.
 	took time.Duration
 	// outlook is what was decided last, for others to read.

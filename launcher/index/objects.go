@@ -72,13 +72,9 @@ type shared[T client.Object] struct {
 
 // All implements Objects.
 func (s shared[T]) All(ctx context.Context) ([]T, error) {
-	have, err := s.indexed(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("reading all %T: %w", s.of, err)
-	}
-	out := typed[T](have.List())
+	out, err := all[T](ctx, s.store)
 	for i, object := range out {
 		out[i] = s.own(object)
 	}
-	return out, nil
+	return out, err
 }

@@ -92,11 +92,7 @@ type sharedPods struct{ *store }
 
 // All implements Pods.
 func (s sharedPods) All(ctx context.Context) ([]*corev1.Pod, error) {
-	indexed, err := s.indexed(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("reading all pods: %w", err)
-	}
-	return typed[*corev1.Pod](indexed.List()), nil
+	return all[*corev1.Pod](ctx, s.store)
 }
 
 // On implements Pods.

@@ -3,6 +3,7 @@ package index
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 
 	toolscache "k8s.io/client-go/tools/cache"
@@ -42,6 +43,15 @@ func (s *store) indexed(ctx context.Context) (toolscache.Indexer, error) {
 	}
 	s.have = shared.GetIndexer()
 	return s.have, nil
+}
+
+// all returns the objects of a store, in no order.
+func all[T client.Object](ctx context.Context, s *store) ([]T, error) {
+	have, err := s.indexed(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("reading all %T: %w", s.of, err)
+	}
+	return typed[T](have.List()), nil
 }
 
 // typed returns the objects of a store that are of a type: all of them in the store of its informer.

@@ -12,9 +12,9 @@ import (
 
 // Difference returns the patch from the Node as it was read to the wanted one, for this UID only. It has no status. While a node boots, others write to
 // its Node many times a second: the patch requires the version that was read only if taints differ, because they are a list that is replaced as
-// a whole.
+// a whole. have must not be changed before the patch is written.
 func Difference(have, want *corev1.Node) client.Patch {
-	from := withoutStatus(have).DeepCopy()
+	from := withoutStatus(have)
 	if !equality.Semantic.DeepEqual(have.Spec.Taints, want.Spec.Taints) {
 		return partial[*corev1.Node]{client.MergeFromWithOptions(from, client.MergeFromWithOptimisticLock{}), withoutStatus}
 	}

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -91,9 +90,6 @@ func (r *Reclaimer) saveStatus(ctx context.Context, v *view, d disruption.EmptyD
 		set.SetTrue(karpv1.ConditionTypeConsolidatable)
 	} else if err := set.Clear(karpv1.ConditionTypeConsolidatable); err != nil {
 		return err
-	}
-	if equality.Semantic.DeepEqual(before.Status, v.claim.Status) {
-		return nil
 	}
 	if err := r.config.Client.Status().Patch(ctx, v.claim, nodeobj.ClaimStatus(before)); err != nil {
 		return fmt.Errorf("writing status of NodeClaim %s: %w", v.claim.Name, err)

@@ -19,12 +19,9 @@ const (
 
 // recorded are the Events of one reason about one object.
 type recorded struct {
-	// at is when the first of texts was recorded, which are all of EventEvery.
-	at    time.Time
-	texts []string
-	// last is the message of the last Event, and said when that was recorded.
-	last string
-	said time.Time
+	// at is when the first of texts was recorded, which are all of EventEvery, and said when the last one was.
+	at, said time.Time
+	texts    []string
 }
 
 // Events are those that were recorded, by their reason and object.
@@ -35,7 +32,7 @@ type Events map[string]recorded
 func (e Events) IsNew(event, object, message string, now time.Time) bool {
 	key := event + "/" + object
 	r, known := e[key]
-	if known && message == r.last && now.Sub(r.said) < repeatEvery {
+	if known && message == r.texts[len(r.texts)-1] && now.Sub(r.said) < repeatEvery {
 		return false
 	}
 	if now.Sub(r.at) >= EventEvery {
@@ -44,8 +41,7 @@ func (e Events) IsNew(event, object, message string, now time.Time) bool {
 	if len(r.texts) >= eventTexts || slices.Contains(r.texts, message) {
 		return false
 	}
-	r.texts = append(r.texts, message)
-	r.last, r.said = message, now
+	r.texts, r.said = append(r.texts, message), now
 	e[key] = r
 	return true
 }
