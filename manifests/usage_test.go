@@ -45,7 +45,7 @@ func launcherNeeds() []need {
 		{"nodeoverlays/status", "patch", "launcher/nodeoverlay/controller.go", "Status().Patch(ctx, o, patch)"},
 		{"nodes", watched, "launcher/join/act.go", "corev1.Node"},
 		{"nodes", "create", "launcher/join/act.go", "Client.Create(ctx, want)"},
-		{"nodes", "patch", "launcher/join/act.go", "Client.Patch(ctx, want"},
+		{"nodes", "patch", "launcher/node/difference.go", "c.Patch(ctx, want"},
 		{"nodes", "delete", "launcher/terminate/claim.go", "Client.Delete(ctx, node"},
 		{"pods", watched, "launcher/terminate/drain.go", "corev1.Pod"},
 		{"pods", "delete", "launcher/terminate/drain.go", "Client.Delete(ctx, pod"},

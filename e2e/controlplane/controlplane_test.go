@@ -45,6 +45,7 @@ func TestControlPlane(t *testing.T) {
 		t.Run("nodes are confined", func(t *testing.T) { nodesAreConfined(t, cp) })
 		c := dynamicClient(t, cp)
 		t.Run("converted manifests are valid", func(t *testing.T) { convertedManifestsAreValid(t, c) })
+		t.Run("patches of Nodes are for what was read", func(t *testing.T) { patchesAreForWhatWasRead(t, c) })
 		t.Run("the chart is accepted", func(t *testing.T) { chartIsAccepted(t, c) })
 		t.Run("admission sends pods to slipway", func(t *testing.T) { admissionSendsPods(t, c) })
 		t.Run("the scheduler has its own identity", func(t *testing.T) { schedulerHasItsOwnIdentity(t, cp, c) })

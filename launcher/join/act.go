@@ -159,8 +159,8 @@ func (c *Controller) guarded(ctx context.Context, o Observed) {
 }
 
 func (c *Controller) patch(ctx context.Context, have, want *corev1.Node) error {
-	if err := c.config.Client.Patch(ctx, want, node.Difference(have, want)); err != nil {
-		return fmt.Errorf("patching Node %s: %w", have.Name, err)
+	if err := node.Patch(ctx, c.config.Client, have, want); err != nil {
+		return err
 	}
 	want.DeepCopyInto(have)
 	return nil

@@ -1,5 +1,5 @@
 // Package node builds the Node object that the launcher creates before the kubelet boots, and completes one that the kubelet created first.
-// It is pure.
+// All but Patch is pure.
 package node
 
 import (

@@ -196,8 +196,8 @@ func (c *Controller) write(ctx context.Context, have *corev1.Node, list List) er
 	}
 	want := have.DeepCopy()
 	metav1.SetMetaDataAnnotation(&want.ObjectMeta, catalog.PrefetchAnnotation, list.String())
-	if err := c.config.Client.Patch(ctx, want, nodeobj.Difference(have, want)); err != nil {
-		return fmt.Errorf("writing the list of images on Node %s: %w", have.Name, err)
+	if err := nodeobj.Patch(ctx, c.config.Client, have, want); err != nil {
+		return fmt.Errorf("writing the list of images: %w", err)
 	}
 	c.count(before, told, list)
 	return nil

@@ -158,8 +158,8 @@ func (c *Controller) removeNode(ctx context.Context, claim *karpv1.NodeClaim) er
 	if finalizer.Guarded(have) {
 		want := have.DeepCopy()
 		finalizer.Release(want)
-		if err := c.config.Client.Patch(ctx, want, node.Difference(have, want)); err != nil {
-			return fmt.Errorf("releasing Node %s of a stopped instance: %w", have.Name, err)
+		if err := node.Patch(ctx, c.config.Client, have, want); err != nil {
+			return fmt.Errorf("releasing the Node of a stopped instance: %w", err)
 		}
 	}
 	if err := c.config.Client.Delete(ctx, have, client.Preconditions{UID: &have.UID}); client.IgnoreNotFound(err) != nil {
