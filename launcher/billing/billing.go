@@ -63,7 +63,7 @@ type Recorder struct {
 	store   store
 	through prometheus.Gauge
 	gone    gone
-	pods    podMemory
+	pods    index.PerNode[[]bill.Pod]
 
 	// The following are of Run's goroutine alone. ledger is nil while the launcher does not lead, written is when it was written last.
 	ledger  *bill.Ledger
@@ -79,7 +79,7 @@ func New(c Config) (*Recorder, error) {
 	if c.Namespace == "" || c.Client == nil || !c.Cache.Complete() || c.Reader == nil || c.Informers == nil || c.Leading == nil || c.Types == nil || c.Commitments == nil || c.Registerer == nil {
 		return nil, errors.New("billing: Namespace, Client, Cache, Reader, Informers, Leading, Types, Commitments and Registerer are required")
 	}
-	out := &Recorder{config: c, pods: newPodMemory(), store: store{c.Client, c.Reader, c.Namespace}, through: prometheus.NewGauge(prometheus.GaugeOpts{
+	out := &Recorder{config: c, store: store{c.Client, c.Reader, c.Namespace}, through: prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "slipway_bill_recorded_timestamp_seconds", Help: "Until when the record of what nodes cost is written; 0 if this replica has not written it.",
 	})}
 	if err := c.Registerer.Register(out.through); err != nil {
@@ -166,7 +166,7 @@ func (r *Recorder) objects(ctx context.Context, now time.Time) (Objects, error) 
 		return Objects{}, fmt.Errorf("observing the cluster for the bill: %w", err)
 	}
 	all := append(claims, gone...)
-	pods, err := r.pods.on(ctx, r.config.Cache.Pods, all)
+	pods, err := podsOn(ctx, r.config.Cache.Pods, &r.pods, all)
 	if err != nil {
 		return Objects{}, err
 	}

@@ -15,61 +15,44 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/index"
 )
 
-// podsOn are pods by the names of their nodes; On fails for a node without any.
-type podsOn struct {
+// podsByNode are pods by the names of their nodes; On fails for a node without any.
+type podsByNode struct {
 	index.Pods
 	of map[string][]*corev1.Pod
 }
 
 // On implements index.Pods.
-func (p podsOn) On(_ context.Context, node string) ([]*corev1.Pod, error) {
+func (p podsByNode) On(_ context.Context, node string) ([]*corev1.Pod, error) {
 	if p.of[node] == nil {
 		return nil, errors.New("no such node")
 	}
 	return p.of[node], nil
 }
 
-// What the bill needs of a node's pods is computed again when one comes, goes or changes, and kept otherwise, whatever their order.
-func TestPodsAreRemembered(t *testing.T) {
-	now := time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)
-	versioned := func(name, version string) *corev1.Pod {
-		p := pod("a", name, "1Gi", now)
-		p.ResourceVersion = version
-		return p
-	}
-	a, b := versioned("a", "1"), versioned("b", "1")
-	a.UID, b.UID = "1", "2"
-	changed := b.DeepCopy()
-	changed.ResourceVersion = "2"
+// Changes implements index.Pods: the pods stay as they are.
+func (podsByNode) Changes(context.Context, string) (uint64, bool) { return 0, true }
+
+// The bill looks at the pods of Nodes that NodeClaims name, and at those of none that it no longer sees.
+func TestPodsOnNodes(t *testing.T) {
 	claim := &karpv1.NodeClaim{}
 	claim.Status.NodeName = "n"
-	memory := newPodMemory()
-	look := func(pods ...*corev1.Pod) []bill.Pod {
-		t.Helper()
-		out, err := memory.on(t.Context(), podsOn{of: map[string][]*corev1.Pod{"n": pods}}, []*karpv1.NodeClaim{claim, {}})
-		if err != nil || len(out) != 1 || len(out["n"]) != len(pods) {
+	var memory index.PerNode[[]bill.Pod]
+	from := podsByNode{of: map[string][]*corev1.Pod{"n": {pod("a", "a", "1Gi", time.Now())}}}
+	for range 2 {
+		out, err := podsOn(t.Context(), from, &memory, []*karpv1.NodeClaim{claim, {}})
+		if err != nil || len(out) != 1 || len(out["n"]) != 1 {
 			t.Fatalf("pods %v, error %v", out, err)
 		}
-		return out["n"]
+		from.of = map[string][]*corev1.Pod{} // They are not read again.
 	}
-	first := look(a, b)
-	if again := look(b, a); &again[0] != &first[0] {
-		t.Error("the same pods in another order are computed again")
+	if out, err := podsOn(t.Context(), from, &memory, nil); err != nil || len(out) != 0 {
+		t.Errorf("without NodeClaims: %v, error %v", out, err)
 	}
-	if next := look(a, changed); &next[0] == &first[0] {
-		t.Error("a pod that changed is not computed again")
+	if _, err := podsOn(t.Context(), from, &memory, nil); err != nil {
+		t.Error(err)
 	}
-	if fewer := look(a); fewer[0].UID != "1" {
-		t.Errorf("after one is gone: %+v", fewer)
-	}
-	if other := look(b); other[0].UID != "2" {
-		t.Errorf("after another took its place: %+v", other)
-	}
-	if _, err := memory.on(t.Context(), podsOn{}, []*karpv1.NodeClaim{claim}); err == nil {
+	if _, err := podsOn(t.Context(), from, &memory, []*karpv1.NodeClaim{claim}); err == nil {
 		t.Error("no error")
-	}
-	if out, err := memory.on(t.Context(), podsOn{}, nil); err != nil || len(out) != 0 || len(memory.of) != 0 {
-		t.Errorf("without NodeClaims: %v, %v remembered, error %v", out, memory.of, err)
 	}
 }
 

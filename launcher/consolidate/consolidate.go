@@ -137,6 +137,8 @@ type Consolidator struct {
 	again time.Duration
 	// seed is that of the sums.
 	seed maphash.Seed
+	// pods are those on each node.
+	pods index.PerNode[podsOnNode]
 	// took is how long the last look at the fleet took.
 	took time.Duration
 	// outlook is what was decided last, for others to read.

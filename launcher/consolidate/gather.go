@@ -36,10 +36,12 @@ type fleet struct {
 
 // member is a node of the fleet. Its objects belong to the cache and are read only.
 type member struct {
-	claim   *karpv1.NodeClaim
-	node    *corev1.Node
-	pool    *karpv1.NodePool
-	pods    []*corev1.Pod
+	claim *karpv1.NodeClaim
+	node  *corev1.Node
+	pool  *karpv1.NodePool
+	pods  []*corev1.Pod
+	// timed are those whose do-not-disrupt is a duration.
+	timed   []*corev1.Pod
 	blocked string
 	// passing is true where the reason in blocked ends by itself, with time.
 	passing bool
@@ -115,6 +117,7 @@ func (c *Consolidator) gather(ctx context.Context) (*fleet, error) {
 	for _, node := range nodes {
 		nodeOf[node.Name] = node
 	}
+	c.pods.Look()
 	guards, now := disruption.ReadPodBudgets(budgets.Items), time.Now()
 	for _, claim := range claims {
 		n := &member{claim: claim, node: nodeOf[claim.Status.NodeName], pool: f.pools[claim.Labels[karpv1.NodePoolLabelKey]]}
@@ -139,28 +142,42 @@ func (c *Consolidator) gather(ctx context.Context) (*fleet, error) {
 
 // examine sets whether the node may be removed. It returns a hash of all that a decision about the node depends on.
 func (c *Consolidator) examine(ctx context.Context, n *member, guards []disruption.PodBudget, now time.Time) (uint64, error) {
-	pods, err := c.config.Cache.Pods.On(ctx, n.node.Name)
+	pods, err := c.pods.On(ctx, c.config.Cache.Pods, n.node.Name, c.summed)
 	if err != nil {
 		return 0, err
 	}
-	var sum uint64 // The pods come in no order.
-	for _, pod := range pods {
-		sum += maphash.String(c.seed, string(pod.UID))
-	}
 	facts := disruption.ConsolidationFacts{
 		Candidate: disruption.Candidate{
-			Now: now, Claim: n.claim, Node: n.node, Pool: n.pool, Pods: pods, DisruptBare: c.config.Settings.DisruptBare,
+			Now: now, Claim: n.claim, Node: n.node, Pool: n.pool, Pods: pods.on, DisruptBare: c.config.Settings.DisruptBare,
 		},
 		Moving: c.config.Mover.Moving(n.claim.UID), Rest: c.config.Mover.NotBefore(n.claim.UID),
 		NodeAge: c.config.Settings.NodeAge, Budgets: guards,
 	}
 	n.blocked, n.passing = disruption.BlocksConsolidation(facts)
 	n.soon = c.unrest.Soon(n.claim.UID, disruption.SoonConsolidated(facts), n.pool.Spec.Disruption.ConsolidateAfter.Duration, now)
-	n.pods = pods
+	n.pods, n.timed = pods.on, pods.timed
 	return maphash.Comparable(c.seed, struct {
 		node       string
 		pool       int64
 		open, soon bool
 		pods       uint64
-	}{n.node.Name, n.pool.Generation, n.blocked == "", n.soon, sum}), nil
+	}{n.node.Name, n.pool.Generation, n.blocked == "", n.soon, pods.sum}), nil
+}
+
+// podsOnNode are the pods on a node, a hash of which they are, in any order, and those whose do-not-disrupt is a duration.
+type podsOnNode struct {
+	on    []*corev1.Pod
+	sum   uint64
+	timed []*corev1.Pod
+}
+
+func (c *Consolidator) summed(pods []*corev1.Pod) podsOnNode {
+	out := podsOnNode{on: pods}
+	for _, pod := range pods {
+		out.sum += maphash.String(c.seed, string(pod.UID))
+		if !disruption.ProtectionOf(pod, time.Time{}).Until.IsZero() {
+			out.timed = append(out.timed, pod)
+		}
+	}
+	return out
 }

@@ -19,13 +19,12 @@ const (
 // recordGracePeriods records when the do-not-disrupt of the node's pods ends, where it is a duration, and once that it has
 // ended.
 func (c *Consolidator) recordGracePeriods(n *member, now time.Time) {
-	for _, pod := range n.pods {
+	for _, pod := range n.timed {
 		if disruption.Terminal(pod) || pod.DeletionTimestamp != nil {
 			continue
 		}
 		p := disruption.ProtectionOf(pod, now)
 		switch {
-		case p.Until.IsZero():
 		case p.Active && c.recorded.IsNew(untilEvent, string(pod.UID), "", now):
 			c.config.Events.Eventf(pod, corev1.EventTypeNormal, untilEvent, "The %s grace period will elapse at %s",
 				karpv1.DoNotDisruptAnnotationKey, p.Until.UTC().Format(time.RFC3339))

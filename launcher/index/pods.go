@@ -3,6 +3,7 @@ package index
 import (
 	"context"
 	"fmt"
+	"hash/maphash"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -18,6 +19,9 @@ type Pods interface {
 	All(ctx context.Context) ([]*corev1.Pod, error)
 	// On returns the pods that are bound to a node.
 	On(ctx context.Context, node string) ([]*corev1.Pod, error)
+	// Changes returns a number that is another once a pod that is bound to a node has come, changed or gone, a moment after On has it; false if that is
+	// not known.
+	Changes(ctx context.Context, node string) (uint64, bool)
 	// Of returns the pod of a UID, nil if there is none.
 	Of(ctx context.Context, uid string) (*corev1.Pod, error)
 	// Controlled returns the pods of a namespace that name the controller as theirs.
@@ -43,6 +47,9 @@ func (l listedPods) On(ctx context.Context, node string) ([]*corev1.Pod, error) 
 	}
 	return pointers(list.Items), nil
 }
+
+// Changes implements Pods.
+func (listedPods) Changes(context.Context, string) (uint64, bool) { return 0, false }
 
 // Of implements Pods.
 func (l listedPods) Of(ctx context.Context, uid string) (*corev1.Pod, error) {
@@ -80,15 +87,20 @@ const (
 // SharedPods reads pods from the store of their informer, and copies none: with tens of thousands of pods, the copies of one look at the cluster are
 // the launcher's largest garbage. Its methods return an error if the informer has no store.
 func SharedPods(informers cache.Informers) Pods {
-	return sharedPods{&store{informers: informers, of: &corev1.Pod{}, indexers: toolscache.Indexers{
+	counts := &changeCounts{seed: maphash.MakeSeed()}
+	return sharedPods{&store{informers: informers, of: &corev1.Pod{}, handler: counts.handler(), indexers: toolscache.Indexers{
 		podsOnNode:       ofPod(func(pod *corev1.Pod) string { return pod.Spec.NodeName }),
 		podsOfController: ofPod(controllerOf),
 		podsByUID:        ofPod(func(pod *corev1.Pod) string { return prefixOf(string(pod.UID)) }),
-	}}}
+	}}, counts}
 }
 
 // sharedPods is the store of the informer of pods.
-type sharedPods struct{ *store }
+type sharedPods struct {
+	*store
+
+	counts *changeCounts
+}
 
 // All implements Pods.
 func (s sharedPods) All(ctx context.Context) ([]*corev1.Pod, error) {
@@ -102,6 +114,14 @@ func (s sharedPods) On(ctx context.Context, node string) ([]*corev1.Pod, error) 
 		return nil, fmt.Errorf("reading pods of Node %s: %w", node, err)
 	}
 	return typed[*corev1.Pod](found), nil
+}
+
+// Changes implements Pods.
+func (s sharedPods) Changes(ctx context.Context, node string) (uint64, bool) {
+	if _, err := s.indexed(ctx); err != nil {
+		return 0, false
+	}
+	return s.counts.of(node).Load(), true
 }
 
 // Of implements Pods.

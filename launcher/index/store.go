@@ -17,6 +17,8 @@ type store struct {
 	// of is an object of the informer's kind.
 	of       client.Object
 	indexers toolscache.Indexers
+	// handler is called with each change; nil for none.
+	handler toolscache.ResourceEventHandler
 
 	mu sync.Mutex
 	// have is the store with the indexes; nil before the first use.
@@ -40,6 +42,11 @@ func (s *store) indexed(ctx context.Context) (toolscache.Indexer, error) {
 	}
 	if err := shared.AddIndexers(s.indexers); err != nil {
 		return nil, err
+	}
+	if s.handler != nil {
+		if _, err := shared.AddEventHandler(s.handler); err != nil {
+			return nil, err
+		}
 	}
 	s.have = shared.GetIndexer()
 	return s.have, nil
