@@ -113,7 +113,7 @@ func (c *Controller) SetupWithManager(mgr manager.Manager) error {
 
 // claimsWithin is how long changes of NodeClaims are gathered: each look at a NodePool sums up all of its NodeClaims, and a node that starts changes
 // its NodeClaim a dozen times.
-const claimsWithin = time.Second
+const claimsWithin = 2 * time.Second
 
 // later has a pool reconciled once for all changes of its NodeClaims within claimsWithin.
 func later(poolOf handler.MapFunc) handler.EventHandler {
