@@ -38,11 +38,12 @@ func (s *shortage) ofSoldOut() []observe.Claim {
 	})
 }
 
-// retried says that each type has been tried again, and in vain, by NodeClaims that are not among the first.
+// retried says that each type has been tried again, and in vain, by NodeClaims that are not among the first: they are gone, or EC2 gave those of
+// the other namespace's pods an instance of another type.
 func (s *shortage) retried(first int) bool {
 	again := map[string]bool{}
 	for _, c := range s.ofSoldOut()[first:] {
-		if c.Deleted.Seen() {
+		if launched := c.Object.Labels[corev1.LabelInstanceTypeStable]; c.Deleted.Seen() || launched != "" && launched != c.Expected.InstanceType {
 			again[c.Expected.InstanceType] = true
 		}
 	}
