@@ -23,7 +23,7 @@ import (
 // the patch requires no version, but that the fields that it changes, and the UID, are as they were read. If one is not, the error is a conflict, as
 // for a version. want becomes the Node as it is then.
 func Patch(ctx context.Context, c client.Client, have, want *corev1.Node) error {
-	patch, err := Difference(have, want)
+	patch, err := difference(have, want)
 	if err != nil {
 		return fmt.Errorf("patching Node %s: %w", have.Name, err)
 	}
@@ -33,8 +33,8 @@ func Patch(ctx context.Context, c client.Client, have, want *corev1.Node) error 
 	return nil
 }
 
-// Difference returns the JSON patch (RFC 6902) that Patch sends.
-func Difference(have, want *corev1.Node) (client.Patch, error) {
+// difference returns the JSON patch (RFC 6902) that Patch sends.
+func difference(have, want *corev1.Node) (client.Patch, error) {
 	before, errBefore := fields(have)
 	after, errAfter := fields(want)
 	if err := errors.Join(errBefore, errAfter); err != nil {
@@ -65,19 +65,17 @@ type operation struct {
 
 // compare appends the operations that make one object of the other. Each change comes with the test that the field is as it was.
 func compare(to []operation, path string, have, want map[string]any) []operation {
-	keys := slices.Sorted(maps.Keys(have))
-	for _, key := range slices.Sorted(maps.Keys(want)) {
-		if _, both := have[key]; !both {
-			keys = append(keys, key)
-		}
-	}
-	for _, key := range keys {
+	both := maps.Clone(have)
+	maps.Copy(both, want)
+	for _, key := range slices.Sorted(maps.Keys(both)) {
 		at, before, after := path+"/"+inPath(key), have[key], want[key]
+		if reflect.DeepEqual(before, after) {
+			continue
+		}
 		inner, isObject := before.(map[string]any)
 		other, areObjects := after.(map[string]any)
 		gone := missing(before, after)
 		switch {
-		case reflect.DeepEqual(before, after):
 		case isObject && areObjects:
 			to = compare(to, at, inner, other)
 		case len(gone) > 0:

@@ -19,7 +19,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/node"
 )
 
-// TestDifference requires of what it changes that it is as it was read, and says no word about what others write.
+// TestDifference: a patch requires of what it changes that it is as it was read, and says no word about what others write.
 func TestDifference(t *testing.T) {
 	have := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "1", ResourceVersion: "7", Labels: map[string]string{"kept": "1", "x.io/old": "1", "tilde~": "1"}}, Spec: corev1.NodeSpec{Taints: []corev1.Taint{
 		{Key: "ours", Effect: corev1.TaintEffectNoExecute}, {Key: "theirs", Effect: corev1.TaintEffectNoSchedule},
@@ -43,12 +43,14 @@ func TestDifference(t *testing.T) {
 			`,{"op":"test","path":"/spec/taints/0","value":{"effect":"NoExecute","key":"ours"}},{"op":"remove","path":"/spec/taints/0","value":null}` +
 			`,{"op":"test","path":"/spec/unschedulable","value":null},{"op":"add","path":"/spec/unschedulable","value":true}`,
 	} {
-		patch, err := node.Difference(have, want)
-		if err != nil {
-			t.Fatal(err)
-		}
-		data, err := patch.Data(want)
-		if err != nil {
+		var data []byte
+		sent := fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
+			Patch: func(_ context.Context, _ client.WithWatch, obj client.Object, patch client.Patch, _ ...client.PatchOption) (err error) {
+				data, err = patch.Data(obj)
+				return err
+			},
+		}).Build()
+		if err := node.Patch(t.Context(), sent, have, want); err != nil {
 			t.Fatal(err)
 		}
 		if expected = `[{"op":"test","path":"/metadata/uid","value":"1"}` + expected + `]`; string(data) != expected {
