@@ -6,12 +6,14 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/finalizer"
 	"github.com/slipway-k8s/slipway/launcher/leadership"
+	nodeobj "github.com/slipway-k8s/slipway/launcher/node"
 )
 
 // CordonedByAnnotation on a Node records which component set the disruption taint, so that no other removes it.
@@ -83,22 +85,29 @@ func leaves(node *corev1.Node, claim *karpv1.NodeClaim) bool {
 	return same(before, node)
 }
 
-// patchNode changes a Node in its current version; a deleted Node needs no change.
+// patchNode changes a Node; a deleted Node needs no change. It reads the cache, and the API server where that shows nothing to change, or a Node that
+// has changed since.
 func (t *Terminator) patchNode(ctx context.Context, name string, change func(*corev1.Node)) error {
-	err := leadership.RetryOnConflict(func() error {
-		node := &corev1.Node{}
-		if err := t.config.Reader.Get(ctx, client.ObjectKey{Name: name}, node); err != nil {
-			return client.IgnoreNotFound(err)
+	changed := false
+	patch := func(from client.Reader) func() error {
+		return func() error {
+			have := &corev1.Node{}
+			if err := from.Get(ctx, client.ObjectKey{Name: name}, have); err != nil {
+				return client.IgnoreNotFound(err)
+			}
+			want := have.DeepCopy()
+			if change(want); same(have, want) {
+				return nil
+			}
+			changed = true
+			klog.FromContext(ctx).V(2).Info("Changing node that terminates", "node", klog.KObj(want), "cordoned", Cordoned(want))
+			return client.IgnoreNotFound(nodeobj.Patch(ctx, t.config.Client, have, want))
 		}
-		before := node.DeepCopy()
-		change(node)
-		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-		if same(before, node) {
-			return nil
-		}
-		klog.FromContext(ctx).V(2).Info("Changing node that terminates", "node", klog.KObj(node), "cordoned", Cordoned(node))
-		return client.IgnoreNotFound(t.config.Client.Patch(ctx, node, patch))
-	})
+	}
+	err := patch(t.config.Client)()
+	if apierrors.IsConflict(err) || err == nil && !changed {
+		err = leadership.RetryOnConflict(patch(t.config.Reader))
+	}
 	if err != nil {
 		return fmt.Errorf("change Node %s: %w", name, err)
 	}
