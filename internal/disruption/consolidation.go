@@ -25,58 +25,71 @@ type ConsolidationFacts struct {
 	Budgets []PodBudget
 }
 
-// BlocksConsolidation returns why the pods of the node may not be moved to save money; empty if they may. passing is true
-// where the reason ends by itself, with time, and needs no Event. The Candidate must have a NodePool.
-func BlocksConsolidation(f ConsolidationFacts) (why string, passing bool) {
-	if why, passing = f.keeps(conditions.ClaimIs(f.Claim, karpv1.ConditionTypeConsolidatable)); why != "" {
-		return why, passing
-	}
-	if why := cmp.Or(Terminating(f.Pods), starting(f.Pods, f.Now)); why != "" {
-		return why, true
-	}
-	return "", false
+// ConsolidationBlock is why the pods of a node may not be moved to save money; the zero value means that they may.
+type ConsolidationBlock struct {
+	// Why is for people.
+	Why string
+	// Passing is true where it ends by itself, with time, and needs no Event.
+	Passing bool
+	// Soon is true where nothing keeps the node but that pods came or left a short time ago, which ends within seconds.
+	Soon bool
+	// OfNodePool is true where the settings of the NodePool keep all of its nodes.
+	OfNodePool bool
 }
 
-// SoonConsolidated reports whether nothing keeps the node but that pods came or left a short time ago, which ends within seconds.
-func SoonConsolidated(f ConsolidationFacts) bool {
-	if why, _ := BlocksConsolidation(f); why == "" {
-		return false
+// BlocksConsolidation returns why the pods of the node may not be moved to save money. The Candidate must have a NodePool.
+func BlocksConsolidation(f ConsolidationFacts) ConsolidationBlock {
+	if block := f.excluded(); block.Why != "" {
+		return block
 	}
-	why, _ := f.keeps(true)
-	return why == "" && f.Pool.Spec.Disruption.ConsolidateAfter.Duration != nil && *f.Pool.Spec.Disruption.ConsolidateAfter.Duration <= soonAtMost
+	after := *f.Pool.Spec.Disruption.ConsolidateAfter.Duration
+	keeps := f.keeps()
+	settles := ConsolidationBlock{Passing: true, Soon: keeps.Why == "" && after <= soonAtMost}
+	if !conditions.ClaimIs(f.Claim, karpv1.ConditionTypeConsolidatable) {
+		settles.Why = fmt.Sprintf("a pod was added or removed less than %s ago (consolidateAfter)", after)
+		return settles
+	}
+	if keeps.Why != "" {
+		return keeps
+	}
+	if settles.Why = cmp.Or(Terminating(f.Pods), starting(f.Pods, f.Now)); settles.Why != "" {
+		return settles
+	}
+	return ConsolidationBlock{}
 }
 
 // soonAtMost is the longest consolidateAfter that ends soon.
 const soonAtMost = 2 * time.Minute
 
-// keeps returns why consolidation leaves the node alone, but for pods that end or start. Quiet means that consolidateAfter has passed.
-func (f *ConsolidationFacts) keeps(quiet bool) (why string, passing bool) {
-	after := f.Pool.Spec.Disruption.ConsolidateAfter.Duration
+// excluded returns why the node is none that consolidation looks at.
+func (f *ConsolidationFacts) excluded() ConsolidationBlock {
 	switch {
 	case f.Claim.DeletionTimestamp != nil || f.Node.DeletionTimestamp != nil || f.Moving || cordoned(f.Node):
-		return "the node is terminating already", true
-	case after == nil:
-		return fmt.Sprintf("NodePool %s consolidates nothing (consolidateAfter Never)", f.Pool.Name), false
+		return ConsolidationBlock{Why: "the node is terminating already", Passing: true}
+	case f.Pool.Spec.Disruption.ConsolidateAfter.Duration == nil:
+		return ConsolidationBlock{Why: fmt.Sprintf("NodePool %s consolidates nothing (consolidateAfter Never)", f.Pool.Name), OfNodePool: true}
 	case f.Pool.Spec.Replicas != nil:
-		return fmt.Sprintf("NodePool %s has a fixed number of nodes (spec.replicas)", f.Pool.Name), false
+		return ConsolidationBlock{Why: fmt.Sprintf("NodePool %s has a fixed number of nodes (spec.replicas)", f.Pool.Name), OfNodePool: true}
 	case !conditions.NodeReady(f.Node):
-		return "the node is not Ready", true
-	case !quiet:
-		return fmt.Sprintf("a pod was added or removed less than %s ago (consolidateAfter)", *after), true
+		return ConsolidationBlock{Why: "the node is not Ready", Passing: true}
 	}
+	return ConsolidationBlock{}
+}
+
+// keeps returns why consolidation leaves the node alone although no pod comes, ends or starts.
+func (f *ConsolidationFacts) keeps() ConsolidationBlock {
 	if least := f.nodeAge(); f.Now.Sub(f.Node.CreationTimestamp.Time) < least {
-		return fmt.Sprintf("the node is left alone until it is %s old, at %s", least, f.Node.CreationTimestamp.Add(least).UTC().Format(time.RFC3339)), true
+		until := f.Node.CreationTimestamp.Add(least).UTC().Format(time.RFC3339)
+		return ConsolidationBlock{Why: fmt.Sprintf("the node is left alone until it is %s old, at %s", least, until), Passing: true}
 	}
 	if f.Now.Before(replacementUntil(f.Claim)) {
-		return "the node was launched for the pods of other nodes, which may not be bound yet", true
+		return ConsolidationBlock{Why: "the node was launched for the pods of other nodes, which may not be bound yet", Passing: true}
 	}
 	if f.Now.Before(f.Rest) {
-		return fmt.Sprintf("a move of the node was called off, it is left alone until %s", f.Rest.UTC().Format(time.RFC3339)), true
+		until := f.Rest.UTC().Format(time.RFC3339)
+		return ConsolidationBlock{Why: "a move of the node was called off, it is left alone until " + until, Passing: true}
 	}
-	if why := BlockOf(f.Candidate, f.Budgets).Why; why != "" {
-		return why, false
-	}
-	return "", false
+	return ConsolidationBlock{Why: BlockOf(f.Candidate, f.Budgets).Why}
 }
 
 // startingGrace is for how long after its creation a pod that has not started keeps its node.

@@ -1,6 +1,7 @@
 package disruption_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -123,8 +124,12 @@ func TestBlocksConsolidation(t *testing.T) {
 	} {
 		f := facts(now)
 		c.change(&f)
-		if why, passing := disruption.BlocksConsolidation(f); why != c.want || passing != c.passing {
-			t.Errorf("%s: %q, passing %t; want %q, %t", name, why, passing, c.want, c.passing)
+		got := disruption.BlocksConsolidation(f)
+		if got.Why != c.want || got.Passing != c.passing {
+			t.Errorf("%s: %q, passing %t; want %q, %t", name, got.Why, got.Passing, c.want, c.passing)
+		}
+		if got.OfNodePool != strings.HasPrefix(c.want, "NodePool default") {
+			t.Errorf("%s: a reason of its NodePool: %t", name, got.OfNodePool)
 		}
 	}
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // Only a node that nothing but its pods' coming and going keeps is one that may be removed soon.
-func TestSoonConsolidated(t *testing.T) {
+func TestBlocksConsolidationSoon(t *testing.T) {
 	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	restless := func(f *disruption.ConsolidationFacts) { f.Claim.Status.Conditions = nil }
 	for name, c := range map[string]struct {
@@ -41,7 +41,7 @@ func TestSoonConsolidated(t *testing.T) {
 	} {
 		f := facts(now)
 		c.change(&f)
-		if got := disruption.SoonConsolidated(f); got != c.want {
+		if got := disruption.BlocksConsolidation(f).Soon; got != c.want {
 			t.Errorf("%s: %t", name, got)
 		}
 	}

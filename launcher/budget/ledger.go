@@ -180,9 +180,9 @@ func (l *Ledger) Held(claim types.UID) bool {
 	return l.held[claim] != ""
 }
 
-// Allowed returns how many more nodes of each NodePool may be disrupted now for a reason: an estimate for plans, until Reserve decides. It
+// Allowed returns how many more nodes of each NodePool may be disrupted now for each of the reasons: an estimate for plans, until Reserve decides. It
 // returns 0 for a NodePool with an invalid budget.
-func (l *Ledger) Allowed(ctx context.Context, reason karpv1.DisruptionReason) (map[string]int, error) {
+func (l *Ledger) Allowed(ctx context.Context, reasons ...karpv1.DisruptionReason) (map[karpv1.DisruptionReason]map[string]int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	view, err := l.look(ctx)
@@ -190,11 +190,15 @@ func (l *Ledger) Allowed(ctx context.Context, reason karpv1.DisruptionReason) (m
 		return nil, err
 	}
 	counts := disruption.CountNodes(view.Nodes, l.held)
-	out := make(map[string]int, len(view.Pools))
-	for name, pool := range view.Pools {
-		if out[name], err = disruption.DisruptionsLeft(pool, counts[name], reason, view.Now); err != nil {
-			out[name] = 0
+	out := make(map[karpv1.DisruptionReason]map[string]int, len(reasons))
+	for _, reason := range reasons {
+		left := make(map[string]int, len(view.Pools))
+		for name, pool := range view.Pools {
+			if left[name], err = disruption.DisruptionsLeft(pool, counts[name], reason, view.Now); err != nil {
+				left[name] = 0
+			}
 		}
+		out[reason] = left
 	}
 	return out, nil
 }

@@ -149,7 +149,8 @@ func TestPlacesOfOneMove(t *testing.T) {
 	if r := ask(0, 1, 2); r != nil {
 		t.Error(r)
 	}
-	left, err := l.Allowed(t.Context(), karpv1.DisruptionReasonUnderutilized)
+	allowed, err := l.Allowed(t.Context(), karpv1.DisruptionReasonUnderutilized, karpv1.DisruptionReasonEmpty)
+	left := allowed[karpv1.DisruptionReasonUnderutilized]
 	if err != nil || left["default"] != 0 || left["other"] != 0 {
 		t.Errorf("left: %v, %v", left, err)
 	}

@@ -3,9 +3,7 @@ package consolidate
 import (
 	"fmt"
 	"slices"
-	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/api"
@@ -36,8 +34,8 @@ func (c *Consolidator) approve(f *fleet, m *api.PlannedMove) {
 			score.GetValue(), score.GetThreshold(), karpv1.BalancedK, 100*score.GetSavings(), 100*score.GetDisruption())
 		if len(m.GetNodeNames()) == 1 {
 			c.record(f.byName[name], approvedEvent, message)
-		} else if c.recorded.IsNew(approvedEvent, pool.Name, message, time.Now()) {
-			c.config.Events.Eventf(pool, corev1.EventTypeNormal, approvedEvent, "%s", message)
+		} else {
+			c.recordOn(approvedEvent, message, pool)
 		}
 	}
 }

@@ -59,8 +59,8 @@ type Mover interface {
 
 // Ledger counts the disruption budgets; *budget.Ledger is one.
 type Ledger interface {
-	// Allowed returns how many more nodes of each NodePool may be disrupted now.
-	Allowed(ctx context.Context, reason karpv1.DisruptionReason) (map[string]int, error)
+	// Allowed returns how many more nodes of each NodePool may be disrupted now for each of the reasons.
+	Allowed(ctx context.Context, reasons ...karpv1.DisruptionReason) (map[karpv1.DisruptionReason]map[string]int, error)
 }
 
 // Metrics count decisions; *voluntary.Metrics is one.
@@ -139,8 +139,10 @@ type Consolidator struct {
 	seed maphash.Seed
 	// pods are those on each node.
 	pods index.PerNode[podsOnNode]
-	// took is how long the last look at the fleet took.
+	// seen is the fleet's sum at the last look, took how long that took, and busy whether the fleet had changed since the one before.
+	seen uint64
 	took time.Duration
+	busy bool
 	// outlook is what was decided last, for others to read.
 	outlook atomic.Pointer[view.Consolidation]
 	// recorded are the Events about nodes that stay, and about pods' grace periods.
@@ -190,16 +192,27 @@ func (c *Consolidator) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(max(c.config.Settings.Period, min(idle*c.took, longest))):
+		case <-time.After(c.pause()):
 		}
 	}
 }
 
-// idle is the least ratio of the pause between two looks at the fleet to what a look takes: in a cluster of thousands of nodes a look takes a second.
-const idle = 60
+const (
+	// changing and resting are the least ratios of the pause between two looks at the fleet to what a look takes, where the fleet changes, and where it does
+	// not: in a cluster of thousands of nodes a look takes a tenth of a second.
+	changing, resting = 60, 200
+	// longest is the longest such pause: every node is looked at within minutes.
+	longest = time.Minute
+)
 
-// longest is the longest such pause: every node is looked at within minutes.
-const longest = time.Minute
+// pause returns how long to wait until the next look at the fleet.
+func (c *Consolidator) pause() time.Duration {
+	ratio := time.Duration(resting)
+	if c.busy {
+		ratio = changing
+	}
+	return max(c.config.Settings.Period, min(ratio*c.took, longest))
+}
 
 // once makes one decision, unless nothing has changed since the last one.
 func (c *Consolidator) once(ctx context.Context) error {
@@ -212,6 +225,7 @@ func (c *Consolidator) once(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	c.seen, c.busy = f.sum, f.sum != c.seen
 	c.config.Metrics.Eligible(why, f.candidates)
 	now := time.Now()
 	c.look(f, nil, now)
@@ -219,6 +233,7 @@ func (c *Consolidator) once(ctx context.Context) error {
 	case f.candidates == 0:
 		c.recordReasons(ctx, f, nil)
 		c.show(outlookOf(f, nil, nil, now))
+		c.took = time.Since(began)
 		return nil
 	case f.sum == c.last && now.Sub(c.at) < c.again:
 		return nil
@@ -262,7 +277,7 @@ func (c *Consolidator) once(ctx context.Context) error {
 func (c *Consolidator) look(f *fleet, answer *api.ConsolidateAnswer, now time.Time) {
 	nodes := make(map[types.UID]bool, len(f.nodes))
 	for _, n := range f.nodes {
-		nodes[n.claim.UID] = n.blocked != "" && !n.waits
+		nodes[n.claim.UID] = n.blocked.Why != "" && !n.waits
 	}
 	note := func(name string) {
 		if n := f.byName[name]; n != nil && !n.waits {
@@ -292,7 +307,7 @@ func (c *Consolidator) question(f *fleet) *api.Consolidate {
 	costs := c.evicted.Costs(f.movable(), disruption.EvictionCost, time.Now())
 	for _, n := range f.nodes {
 		q.Nodes = append(q.Nodes, &api.FleetNode{
-			Name: n.node.Name, Policy: string(n.pool.Spec.Disruption.ConsolidationPolicy), Blocked: n.blocked, Soon: n.soon,
+			Name: n.node.Name, Policy: string(n.pool.Spec.Disruption.ConsolidationPolicy), Blocked: n.blocked.Why, Soon: n.blocked.Soon,
 			PodAge: catalog.AgeOf(n.pool.Annotations, catalog.PodAgeAnnotation, s.PodAge).Milliseconds(), EvictionCost: costs[n.pool.Name],
 		})
 	}
@@ -313,7 +328,7 @@ func (c *Consolidator) move(ctx context.Context, f *fleet, m *api.PlannedMove) o
 	move := disrupt.Move{Reason: reason, Why: why, Type: typeOf([]*api.PlannedMove{m}), MostPerHour: new(m.GetMostPerHour()), Avoid: m.GetAvoid(), Message: message(m)}
 	for _, name := range m.GetNodeNames() {
 		n := f.byName[name]
-		if n == nil || n.blocked != "" {
+		if n == nil || n.blocked.Why != "" {
 			return outcome{waits: "node " + name + " was removed or is blocked"}
 		}
 		move.Claims = append(move.Claims, n.claim)
@@ -372,29 +387,46 @@ func message(m *api.PlannedMove) string {
 	return fmt.Sprintf("%s, saves %.4f USD/h with %s", room, m.GetSaving(), catalog.CountText(int(m.GetEvictions()), "eviction"))
 }
 
-// recordReasons records on each node that stays why it stays.
+// unconsolidatable is the Event that states why a node stays.
+const unconsolidatable = "Unconsolidatable"
+
+// recordReasons records on each node that stays why it stays, and on its NodePool where the settings of that keep all of its nodes: thousands of nodes need
+// not say the same twice an hour.
 func (c *Consolidator) recordReasons(ctx context.Context, f *fleet, kept []*api.KeptNode) {
 	now := time.Now()
 	c.recorded.Forget(now)
 	for _, n := range f.nodes {
 		c.recordGracePeriods(n, now)
-		if n.blocked != "" && !n.passing {
-			c.record(n, "Unconsolidatable", n.blocked)
+		switch {
+		case n.blocked.OfNodePool:
+			c.recordOn(unconsolidatable, n.blocked.Why, n.pool)
+		case n.blocked.Why != "" && !n.blocked.Passing:
+			c.record(n, unconsolidatable, n.blocked.Why)
 		}
 	}
 	for _, k := range kept {
-		if n := f.byName[k.GetName()]; n != nil && n.blocked == "" {
-			c.record(n, "Unconsolidatable", k.GetReason())
+		switch n := f.byName[k.GetName()]; {
+		case n == nil || n.blocked.Why != "":
+		case n.pool.Spec.Disruption.ConsolidationPolicy == karpv1.ConsolidationPolicyWhenEmpty:
+			c.recordOn(unconsolidatable, k.GetReason(), n.pool) // The policy keeps nodes with pods, and the NodePool's budgets the others.
+		default:
+			c.record(n, unconsolidatable, k.GetReason())
 		}
 	}
 	klog.FromContext(ctx).V(4).Info("Reasons were recorded for nodes that stay", "nodes", len(kept))
 }
 
-// record writes an Event about a node and its claim, unless one that says the same was recorded recently, or several that say something else.
+// record writes an Event about a node and its claim.
 func (c *Consolidator) record(n *member, event, message string) {
-	if !c.recorded.IsNew(event, n.node.Name, message, time.Now()) {
+	c.recordOn(event, message, n.node, n.claim)
+}
+
+// recordOn writes an Event about objects, unless one that says the same of the first was recorded recently, or several that say something else.
+func (c *Consolidator) recordOn(event, message string, first client.Object, others ...client.Object) {
+	if !c.recorded.IsNew(event, fmt.Sprintf("%T/%s", first, first.GetName()), message, time.Now()) {
 		return
 	}
-	c.config.Events.Eventf(n.node, corev1.EventTypeNormal, event, "%s", message)
-	c.config.Events.Eventf(n.claim, corev1.EventTypeNormal, event, "%s", message)
+	for _, object := range append([]client.Object{first}, others...) {
+		c.config.Events.Eventf(object, corev1.EventTypeNormal, event, "%s", message)
+	}
 }

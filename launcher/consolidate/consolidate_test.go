@@ -162,6 +162,35 @@ func TestReasonsOfProtectedNodesAreRecorded(t *testing.T) {
 	})
 }
 
+// TestReasonsOfNodePoolsAreRecordedOnce checks that a NodePool whose settings keep all of its nodes has one Event, and its nodes have none.
+func TestReasonsOfNodePoolsAreRecordedOnce(t *testing.T) {
+	never, policy := "NodePool default consolidates nothing (consolidateAfter Never)", "NodePool default gives up empty nodes only (consolidationPolicy WhenEmpty)"
+	for want, set := range map[string]func(*karpv1.Disruption){
+		never:  func(d *karpv1.Disruption) { d.ConsolidateAfter = karpv1.MustParseNillableDuration("Never") },
+		policy: func(d *karpv1.Disruption) { d.ConsolidationPolicy = karpv1.ConsolidationPolicyWhenEmpty },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			pool := &karpv1.NodePool{}
+			if err := w.api.Get(t.Context(), client.ObjectKey{Name: "default"}, pool); err != nil {
+				t.Fatal(err)
+			}
+			set(&pool.Spec.Disruption)
+			if err := w.api.Update(t.Context(), pool); err != nil {
+				t.Fatal(err)
+			}
+			w.answer = &api.ConsolidateAnswer{Kept: []*api.KeptNode{{Name: "a", Reason: policy}, {Name: "b", Reason: policy}}}
+			w.run(5 * time.Minute)
+			if diff := cmp.Diff([]string{"NodePool default Unconsolidatable: " + want}, w.events); diff != "" {
+				t.Errorf("Events (-want +got):\n%s", diff)
+			}
+			if len(w.outlook.Stays) != 2 || w.outlook.Stays[0].Why != want {
+				t.Errorf("nodes stay, as it is shown, because of %+v", w.outlook.Stays)
+			}
+		})
+	}
+}
+
 // TestBudgetsRefuseMoves checks that a refusal by the budgets is recorded, and that the question is repeated when something
 // changes.
 func TestBudgetsRefuseMoves(t *testing.T) {

@@ -41,13 +41,10 @@ type member struct {
 	pool  *karpv1.NodePool
 	pods  []*corev1.Pod
 	// timed are those whose do-not-disrupt is a duration.
-	timed   []*corev1.Pod
-	blocked string
-	// passing is true where the reason in blocked ends by itself, with time.
-	passing bool
-	// soon is true where it ends within seconds.
-	soon bool
-	// waits is true where it is that the node waits for its turn to be looked at.
+	timed []*corev1.Pod
+	// blocked is why the node stays, and its place in a decision: Soon is false also where pods come and go without an end.
+	blocked disruption.ConsolidationBlock
+	// waits is true where the node waits for its turn to be looked at.
 	waits bool
 }
 
@@ -83,14 +80,14 @@ func (f *fleet) takeTurns(turn calm.Turn, looks calm.Looks) (asked, waiting int)
 	var open []types.UID
 	of := map[types.UID]*member{}
 	for _, n := range f.nodes {
-		if n.blocked == "" && n.movable() > 0 {
+		if n.blocked.Why == "" && n.movable() > 0 {
 			open, of[n.claim.UID] = append(open, n.claim.UID), n
 		}
-		n.soon = n.soon && turn == 0
+		n.blocked.Soon = n.blocked.Soon && turn == 0
 	}
 	wait := turn.Wait(looks, open)
 	for _, uid := range wait {
-		of[uid].blocked, of[uid].passing, of[uid].waits = waitsForTurn, true, true
+		of[uid].blocked, of[uid].waits = disruption.ConsolidationBlock{Why: waitsForTurn, Passing: true}, true
 	}
 	return len(open) - len(wait), len(wait)
 }
@@ -103,12 +100,11 @@ func (c *Consolidator) gather(ctx context.Context) (*fleet, error) {
 		return nil, fmt.Errorf("reading the fleet: %w", err)
 	}
 	f := &fleet{byName: map[string]*member{}}
-	if f.empty, err = c.config.Ledger.Allowed(ctx, karpv1.DisruptionReasonEmpty); err != nil {
+	allowed, err := c.config.Ledger.Allowed(ctx, karpv1.DisruptionReasonEmpty, reason)
+	if err != nil {
 		return nil, err
 	}
-	if f.underutilized, err = c.config.Ledger.Allowed(ctx, reason); err != nil {
-		return nil, err
-	}
+	f.empty, f.underutilized = allowed[karpv1.DisruptionReasonEmpty], allowed[reason]
 	f.pools = make(map[string]*karpv1.NodePool, len(pools.Items))
 	for i := range pools.Items {
 		f.pools[pools.Items[i].Name] = &pools.Items[i]
@@ -131,7 +127,7 @@ func (c *Consolidator) gather(ctx context.Context) (*fleet, error) {
 		f.sum += sum
 		f.nodes = append(f.nodes, n)
 		f.byName[n.node.Name] = n
-		if n.blocked == "" {
+		if n.blocked.Why == "" {
 			f.candidates++
 		}
 	}
@@ -153,15 +149,15 @@ func (c *Consolidator) examine(ctx context.Context, n *member, guards []disrupti
 		Moving: c.config.Mover.Moving(n.claim.UID), Rest: c.config.Mover.NotBefore(n.claim.UID),
 		NodeAge: c.config.Settings.NodeAge, Budgets: guards,
 	}
-	n.blocked, n.passing = disruption.BlocksConsolidation(facts)
-	n.soon = c.unrest.Soon(n.claim.UID, disruption.SoonConsolidated(facts), n.pool.Spec.Disruption.ConsolidateAfter.Duration, now)
+	n.blocked = disruption.BlocksConsolidation(facts)
+	n.blocked.Soon = c.unrest.Soon(n.claim.UID, n.blocked.Soon, n.pool.Spec.Disruption.ConsolidateAfter.Duration, now)
 	n.pods, n.timed = pods.on, pods.timed
 	return maphash.Comparable(c.seed, struct {
 		node       string
 		pool       int64
 		open, soon bool
 		pods       uint64
-	}{n.node.Name, n.pool.Generation, n.blocked == "", n.soon, pods.sum}), nil
+	}{n.node.Name, n.pool.Generation, n.blocked.Why == "", n.blocked.Soon, pods.sum}), nil
 }
 
 // podsOnNode are the pods on a node, a hash of which they are, in any order, and those whose do-not-disrupt is a duration.

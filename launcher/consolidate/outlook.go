@@ -46,9 +46,9 @@ func outlookOf(f *fleet, answer *api.ConsolidateAnswer, outcomes []outcome, at t
 		})
 	}
 	for _, n := range f.nodes {
-		if n.blocked != "" && !goes[n.node.Name] {
+		if n.blocked.Why != "" && !goes[n.node.Name] {
 			goes[n.node.Name] = true
-			out.Stays = append(out.Stays, view.Stay{Node: n.node.Name, Why: n.blocked})
+			out.Stays = append(out.Stays, view.Stay{Node: n.node.Name, Why: n.blocked.Why})
 		}
 	}
 	for _, k := range answer.GetKept() {

@@ -198,8 +198,12 @@ func (w *world) Settling() bool {
 }
 
 // Allowed implements the Ledger.
-func (w *world) Allowed(context.Context, karpv1.DisruptionReason) (map[string]int, error) {
-	return map[string]int{"default": 2}, nil
+func (w *world) Allowed(_ context.Context, reasons ...karpv1.DisruptionReason) (map[karpv1.DisruptionReason]map[string]int, error) {
+	out := map[karpv1.DisruptionReason]map[string]int{}
+	for _, reason := range reasons {
+		out[reason] = map[string]int{"default": 2}
+	}
+	return out, nil
 }
 
 // Eligible implements the Metrics.

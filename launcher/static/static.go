@@ -123,13 +123,13 @@ func (k *Keeper) Pass(ctx context.Context) error {
 	if len(fixed) == 0 {
 		return nil
 	}
-	drifts, err := k.config.Ledger.Allowed(ctx, karpv1.DisruptionReasonDrifted)
+	allowed, err := k.config.Ledger.Allowed(ctx, karpv1.DisruptionReasonDrifted)
 	if err != nil {
 		return err
 	}
 	var errs []error
 	for _, pool := range fixed {
-		if err := k.keep(ctx, pool, drifts[pool.Name]); err != nil {
+		if err := k.keep(ctx, pool, allowed[karpv1.DisruptionReasonDrifted][pool.Name]); err != nil {
 			errs = append(errs, fmt.Errorf("keeping %s of NodePool %s: %w", catalog.CountText(int(*pool.Spec.Replicas), "node"), pool.Name, err))
 		}
 	}

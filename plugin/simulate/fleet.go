@@ -77,8 +77,8 @@ func (o *observed) blocked(c disruption.Candidate, offer consolidate.Offer) stri
 		return "the node is not initialized yet"
 	}
 	c.DisruptBare = o.disruptBare
-	why, _ := disruption.BlocksConsolidation(disruption.ConsolidationFacts{Candidate: c, Budgets: o.podBudgets})
-	return cmp.Or(why, offer.Unpriced())
+	block := disruption.BlocksConsolidation(disruption.ConsolidationFacts{Candidate: c, Budgets: o.podBudgets})
+	return cmp.Or(block.Why, offer.Unpriced())
 }
 
 // emptyBlocked returns why an empty node is not removed; empty if it is. Its price does not matter: nothing is launched for it. A
