@@ -92,7 +92,11 @@ func (e *events) event(raw []byte) []byte {
 	if json.Unmarshal(raw, &event) != nil || !slices.Contains([]string{"ADDED", "MODIFIED", "DELETED"}, event.Type) {
 		return raw
 	}
-	event.Object = e.repair(event.Object)
+	repaired := e.repair(event.Object)
+	if bytes.Equal(repaired, event.Object) {
+		return raw
+	}
+	event.Object = repaired
 	return marshal(event, raw)
 }
 
