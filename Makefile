@@ -6,6 +6,12 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X k8s.io/component-base/version.gitVersion=v1.36.3+slipway.$(VERSION)
 GOLANGCI := go tool -modfile=go.tools.mod golangci-lint
 
+# grpc's pages about its calls use html/template, which calls methods by name: the linker then keeps each method of each type, most of the AWS SDK among them, and
+# the launcher is twice as large. What slipway is compared with is built as its own makers build it.
+USERS_GOFLAGS := $(filter-out -tags=grpcnotrace,$(GOFLAGS))
+COMPARED := GOFLAGS='$(USERS_GOFLAGS)'
+export GOFLAGS := $(strip $(USERS_GOFLAGS) -tags=grpcnotrace)
+
 # These link kube-apiserver, or run what does: the race detector would double a build of minutes for code that is not ours.
 APISERVER := ./e2e ./e2e/variants ./e2e/commands ./e2e/walk ./e2e/bench ./e2e/scale ./e2e/causes ./e2e/controlplane ./e2e/sandbox ./e2e/demo ./cmd/slipway-sandbox
 # Pure code, without a goroutine (a test holds this list against it): the race detector has nothing to find, and costs minutes.
@@ -130,8 +136,8 @@ bench-kubelet-table: ## Print the medians of what bench-kubelet has measured; CE
 
 .PHONY: karpenter
 karpenter: ## Build Karpenter's own controller and a stock kube-scheduler into bin/ (minutes, the first time)
-	go build -modfile=e2e/karpenter/karpenter.mod -o bin/karpenter github.com/aws/karpenter-provider-aws/cmd/controller
-	go build -o bin/kube-scheduler k8s.io/kubernetes/cmd/kube-scheduler
+	$(COMPARED) go build -modfile=e2e/karpenter/karpenter.mod -o bin/karpenter github.com/aws/karpenter-provider-aws/cmd/controller
+	$(COMPARED) go build -o bin/kube-scheduler k8s.io/kubernetes/cmd/kube-scheduler
 
 .PHONY: karpenter-on-sandbox
 karpenter-on-sandbox: build karpenter ## Run Karpenter's own controller, unchanged, on the sandbox's AWS: launches, an interruption, consolidation, and beside slipway, NodePools handed over (seven minutes); PODS=300 SPEED=4 (1 is EC2's)
