@@ -10,7 +10,6 @@ import (
 
 	"github.com/slipway-k8s/slipway/plugin/hooks"
 	"github.com/slipway-k8s/slipway/plugin/intake"
-	"github.com/slipway-k8s/slipway/plugin/plan"
 	"github.com/slipway-k8s/slipway/plugin/promise"
 )
 
@@ -23,6 +22,7 @@ type hookSide struct {
 	objects   *objects
 	profiles  *profiles
 	sleep     *sleepers
+	classes   classes
 	recorder  events.EventRecorderLogger
 	// lease is what Events about the hooks are on.
 	lease *corev1.ObjectReference
@@ -72,7 +72,7 @@ func (h *hookSide) Class(pod *corev1.Pod) (string, bool) {
 	if ns, err := h.objects.namespaces.Get(pod.Namespace); err == nil {
 		namespace = ns.ResourceVersion
 	}
-	return plan.ClassKey(pod) + "/" + namespace, true
+	return h.classes.of(pod) + "/" + namespace, true
 }
 
 // Repeats collects a pod that no PostFilter will see, unless PostFilter would not have.

@@ -85,7 +85,7 @@ its configuration file (manifests/scheduler has samples); slipway-launcher must 
 func run(opts *options.Options, others frameworkruntime.Registry) error {
 	verflag.PrintAndExitIfRequested()
 	// In a large cluster most of what lives is caches. Collections took 8% of the scheduler's CPU there with kube-scheduler's 100 as GOGC.
-	garbage.Keep(garbage.Limits{Bytes: 128 << 20, Least: 50, Most: 100})
+	garbage.Keep(garbage.Limits{Bytes: 64 << 20, Least: 50, Most: 100})
 	gates := opts.ComponentGlobalsRegistry.FeatureGateFor(basecompatibility.DefaultKubeComponent)
 	if err := logsapi.ValidateAndApply(opts.Logs, gates); err != nil {
 		return err
