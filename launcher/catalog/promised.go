@@ -50,7 +50,11 @@ func ParsePods(text string) ([]PodRef, error) {
 	if err := json.Unmarshal([]byte(text), &list); err != nil {
 		return nil, err
 	}
-	out := []PodRef{}
+	n := 0
+	for _, p := range list {
+		n += len(p.UIDs)
+	}
+	out := make([]PodRef, 0, n)
 	for _, p := range list {
 		for _, uid := range p.UIDs {
 			out = append(out, PodRef{UID: uid, SchedulerOnly: p.SchedulerOnly, Adopted: p.Adopted})

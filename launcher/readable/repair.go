@@ -12,8 +12,20 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
-// kind creates empty objects of one kind.
+// kind creates empty objects of one kind, of which only the spec is decoded: the API server checks metadata, and the launcher writes status.
 type kind struct{ object, list func() any }
+
+// kindWith returns the kind whose objects have such a spec.
+func kindWith[Spec any]() kind {
+	type object struct {
+		Spec Spec `json:"spec"`
+	}
+	return kind{object: func() any { return &object{} }, list: func() any {
+		return &struct {
+			Items []object `json:"items"`
+		}{}
+	}}
+}
 
 // answer returns a whole answer, an object or a list, without unreadable fields. A readable answer is returned unchanged.
 func (k kind) answer(body []byte) []byte {

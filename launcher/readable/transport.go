@@ -48,15 +48,15 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 func kindOf(path string) (kind, bool) {
 	switch {
 	case strings.Contains(path, "/apis/karpenter.sh/v1/nodepools"):
-		return kind{func() any { return &karpv1.NodePool{} }, func() any { return &karpv1.NodePoolList{} }}, true
+		return kindWith[karpv1.NodePoolSpec](), true
 	case strings.Contains(path, "/apis/karpenter.sh/v1/nodeclaims"):
-		return kind{func() any { return &karpv1.NodeClaim{} }, func() any { return &karpv1.NodeClaimList{} }}, true
+		return kindWith[karpv1.NodeClaimSpec](), true
 	case strings.Contains(path, "/apis/karpenter.k8s.aws/v1/ec2nodeclasses"):
-		return kind{func() any { return &awsv1.EC2NodeClass{} }, func() any { return &awsv1.EC2NodeClassList{} }}, true
+		return kindWith[awsv1.EC2NodeClassSpec](), true
 	case strings.Contains(path, "/apis/autoscaling.x-k8s.io/v1beta1/") && strings.Contains(path, "/capacitybuffers"):
-		return kind{func() any { return &autoscalingv1beta1.CapacityBuffer{} }, func() any { return &autoscalingv1beta1.CapacityBufferList{} }}, true
+		return kindWith[autoscalingv1beta1.CapacityBufferSpec](), true
 	case strings.Contains(path, "/apis/karpenter.sh/v1alpha1/nodeoverlays"):
-		return kind{func() any { return &v1alpha1.NodeOverlay{} }, func() any { return &v1alpha1.NodeOverlayList{} }}, true
+		return kindWith[v1alpha1.NodeOverlaySpec](), true
 	}
 	return kind{}, false
 }
