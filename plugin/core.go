@@ -9,10 +9,10 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"github.com/slipway-k8s/slipway/plugin/affinity"
 	"github.com/slipway-k8s/slipway/plugin/batch"
 	"github.com/slipway-k8s/slipway/plugin/buffers"
 	"github.com/slipway-k8s/slipway/plugin/catalogview"
+	"github.com/slipway-k8s/slipway/plugin/incremental"
 	"github.com/slipway-k8s/slipway/plugin/intake"
 	"github.com/slipway-k8s/slipway/plugin/link"
 	"github.com/slipway-k8s/slipway/plugin/pending"
@@ -58,7 +58,7 @@ func newCore(ctx context.Context, c coreConfig) (*core, error) {
 		return nil, err
 	}
 	filters := verify.Config{
-		Profiles: affinity.Stock(s.Profiles), Without: []string{NodeLaunchName, NodeReserveName}, OutOfTree: s.OutOfTree, Extenders: s.Extenders,
+		Profiles: incremental.Stock(s.Profiles), Without: []string{NodeLaunchName, NodeReserveName}, OutOfTree: s.OutOfTree, Extenders: s.Extenders,
 		Informers: s.Informers, Client: s.Client, DRA: c.handle.SharedDRAManager(), CSI: c.handle.SharedCSIManager(),
 	}
 	planning, err := newPlanning(ctx, c.args, filters)

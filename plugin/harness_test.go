@@ -30,7 +30,8 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/profile"
 
 	"github.com/slipway-k8s/slipway/plugin"
-	"github.com/slipway-k8s/slipway/plugin/affinity"
+	"github.com/slipway-k8s/slipway/plugin/incremental/affinity"
+	"github.com/slipway-k8s/slipway/plugin/incremental/spread"
 )
 
 func TestMain(m *testing.M) {
@@ -108,7 +109,7 @@ func start(tb testing.TB, o harnessOptions) *harness {
 	h.sched, err = scheduler.New(ctx, h.client, h.informer, nil, recorders,
 		scheduler.WithProfiles(profiles...), scheduler.WithPodInitialBackoffSeconds(1), scheduler.WithPodMaxBackoffSeconds(1),
 		scheduler.WithFrameworkOutOfTreeRegistry(frameworkruntime.Registry{
-			plugin.NodeLaunchName: h.plugin.NodeLaunch, plugin.NodeReserveName: h.plugin.NodeReserve, affinity.Name: affinity.New,
+			plugin.NodeLaunchName: h.plugin.NodeLaunch, plugin.NodeReserveName: h.plugin.NodeReserve, affinity.Name: affinity.New, spread.Name: spread.New,
 		}))
 	if err != nil {
 		tb.Fatal(err)

@@ -29,7 +29,8 @@ import (
 	"github.com/slipway-k8s/slipway/e2e/schedulerperf/cases"
 	"github.com/slipway-k8s/slipway/manifests"
 	"github.com/slipway-k8s/slipway/plugin"
-	"github.com/slipway-k8s/slipway/plugin/affinity"
+	"github.com/slipway-k8s/slipway/plugin/incremental/affinity"
+	"github.com/slipway-k8s/slipway/plugin/incremental/spread"
 )
 
 // BenchmarkPerfScheduling runs one workload on one side, in a process of its own. Kubernetes' files of pods and nodes are found from the
@@ -82,8 +83,11 @@ func (s *side) profile(b *testing.B, path string) {
     multiPoint:
       disabled:
       - name: InterPodAffinity
+      - name: PodTopologySpread
       enabled:
       - name: IncrementalPodAffinity
+        weight: 2
+      - name: IncrementalTopologySpread
         weight: 2
 `), 1)
 	}
@@ -110,7 +114,7 @@ func (s *side) register(b *testing.B) frameworkruntime.Registry {
 			s.handle = h
 			return s.slipway.NodeLaunch(ctx, args, h)
 		},
-		plugin.NodeReserveName: s.slipway.NodeReserve, affinity.Name: affinity.New,
+		plugin.NodeReserveName: s.slipway.NodeReserve, affinity.Name: affinity.New, spread.Name: spread.New,
 	}
 }
 

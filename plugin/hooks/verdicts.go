@@ -16,7 +16,8 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 
-	"github.com/slipway-k8s/slipway/plugin/affinity"
+	"github.com/slipway-k8s/slipway/plugin/incremental/affinity"
+	"github.com/slipway-k8s/slipway/plugin/incremental/spread"
 )
 
 const (
@@ -120,7 +121,7 @@ func judgesByClass(plugin string, pod *corev1.Pod) bool {
 	case names.InterPodAffinity, affinity.Name:
 		// Another pod may have anti-affinity to a label that differs between the pods of a class.
 		return !numbered(pod)
-	case names.PodTopologySpread:
+	case names.PodTopologySpread, spread.Name:
 		// For a pod without constraints, the profile's own ones count the pods of its services.
 		return len(pod.Spec.TopologySpreadConstraints) > 0
 	}

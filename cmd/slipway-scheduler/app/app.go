@@ -30,7 +30,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/internal/garbage"
 	"github.com/slipway-k8s/slipway/plugin"
-	"github.com/slipway-k8s/slipway/plugin/affinity"
+	"github.com/slipway-k8s/slipway/plugin/incremental"
 )
 
 // resignWithin is how long the launcher may take to stop acting before the Lease is released.
@@ -99,7 +99,9 @@ func run(opts *options.Options, others frameworkruntime.Registry) error {
 	}
 	plugins := []app.Option{
 		app.WithPlugin(plugin.NodeLaunchName, slipway.NodeLaunch), app.WithPlugin(plugin.NodeReserveName, slipway.NodeReserve),
-		app.WithPlugin(affinity.Name, affinity.New),
+	}
+	for name, factory := range incremental.Plugins() {
+		plugins = append(plugins, app.WithPlugin(name, factory))
 	}
 	for name, factory := range others {
 		plugins = append(plugins, app.WithPlugin(name, factory))

@@ -26,8 +26,8 @@ func (p *Plugin) PreScore(ctx context.Context, state fwk.CycleState, pod *corev1
 	if err != nil {
 		return fwk.AsStatus(err)
 	}
-	p.ledger.update(all)
-	changes, ok := p.ledger.since(of.scoreAt)
+	p.ledger.Update(all)
+	changes, ok := p.ledger.Since(of.scoreAt)
 	if !ok || of.score == nil {
 		of.score, changes = scores{}, nil
 		for _, node := range all {
@@ -42,12 +42,12 @@ func (p *Plugin) PreScore(ctx context.Context, state fwk.CycleState, pod *corev1
 	}
 	for _, c := range changes {
 		sign := int64(1)
-		if c.left {
+		if c.Left {
 			sign = -1
 		}
-		of.weigh(c.pod, c.node, sign)
+		of.weigh(c.Pod, c.Node, sign)
 	}
-	of.scoreAt = p.ledger.now()
+	of.scoreAt = p.ledger.Now()
 	if len(of.score) == 0 {
 		return fwk.NewStatus(fwk.Skip)
 	}
@@ -78,7 +78,7 @@ func (c *class) weigh(other fwk.PodInfo, on fwk.NodeInfo, sign int64) {
 	hard := other.GetRequiredAffinityTerms()
 	for i := range hard {
 		if hard[i].Matches(pod, c.labels) {
-			c.score.add(node, hard[i].TopologyKey, sign*hardWeight)
+			c.score.add(node, hard[i].TopologyKey, sign*HardWeight)
 		}
 	}
 	theirs(other.GetPreferredAffinityTerms(), sign)

@@ -14,8 +14,8 @@ import (
 )
 
 // The profile that docs/scheduler.md shows, read as a scheduler reads it, starts: pods with affinity to each other are bound on one node, and the
-// one for which it has no room is bound on no other.
-func TestIncrementalPodAffinity(t *testing.T) {
+// one for which it has no room is bound on no other; pods that spread are bound on both.
+func TestIncrementalPlugins(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../docs/scheduler.md")
 	if err != nil {
@@ -47,6 +47,15 @@ func TestIncrementalPodAffinity(t *testing.T) {
 		together(pod)
 		objects = append(objects, pod)
 	}
+	for i := range 4 {
+		pod := newPod(fmt.Sprintf("apart-%d", i), "50m", "16Mi")
+		pod.Labels = map[string]string{"app": "apart"}
+		ownedBy("apart")(pod)
+		pod.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
+			MaxSkew: 1, TopologyKey: "kubernetes.io/hostname", WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: &metav1.LabelSelector{MatchLabels: pod.Labels},
+		}}
+		objects = append(objects, pod)
+	}
 	h := start(t, harnessOptions{objects: objects, profile: func(p *config.KubeSchedulerProfile) {
 		p.Plugins.MultiPoint = read.Plugins.MultiPoint
 		launch := p.PluginConfig
@@ -57,12 +66,19 @@ func TestIncrementalPodAffinity(t *testing.T) {
 			}
 		}
 	}})
-	h.eventually("two of the pods to be bound", func() bool { return h.bound() == 2 })
+	h.eventually("two of the pods that go together, and all that spread, to be bound", func() bool { return h.bound() == 6 })
 	on := map[string]int{}
 	for i := range 3 {
 		on[h.get(fmt.Sprintf("web-%d", i)).Spec.NodeName]++
 	}
 	if on["one"] != 2 && on["two"] != 2 {
 		t.Errorf("pods by node: %v, want two on one", on)
+	}
+	apart := map[string]int{}
+	for i := range 4 {
+		apart[h.get(fmt.Sprintf("apart-%d", i)).Spec.NodeName]++
+	}
+	if apart["one"] != 2 || apart["two"] != 2 {
+		t.Errorf("pods that spread by node: %v, want two on each", apart)
 	}
 }

@@ -1,4 +1,6 @@
-package affinity
+// Package ledger records which pods came onto nodes and left them, from one snapshot of the scheduler to the next, so that what was computed of all pods
+// can be brought up to date.
+package ledger
 
 import (
 	"maps"
@@ -7,14 +9,17 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// maxChanges bounds what the ledger remembers. A class that was last asked for before that is computed from scratch.
+// maxChanges bounds what the ledger remembers. What was last brought up to date before that is computed from scratch.
 const maxChanges = 4096
 
-// change is a pod that came onto a node or left it. A pod that changes leaves as what it was and comes as what it is.
-type change struct {
-	pod  fwk.PodInfo
-	node fwk.NodeInfo
-	left bool
+// Change is a pod that came onto a node or left it. A pod that changes leaves as what it was and comes as what it is.
+type Change struct {
+	// Pod as it came or left.
+	Pod fwk.PodInfo
+	// Node has the labels that it had then.
+	Node fwk.NodeInfo
+	// Left is false for a pod that came.
+	Left bool
 }
 
 // seen is a node as it was when the ledger last looked.
@@ -25,19 +30,19 @@ type seen struct {
 	pods       []fwk.PodInfo
 }
 
-// ledger records which pods came onto nodes and left them, from one snapshot of the scheduler to the next. The snapshot replaces what it has of
-// a node and changes none of it, so that the pods of a node can be held against those of before.
-type ledger struct {
+// Ledger compares the pods of a node with those of before: a snapshot replaces what it has of a node and changes none of it. Its zero value is ready. It is
+// not safe for concurrent use.
+type Ledger struct {
 	nodes []seen
 	// epoch counts the times when all was forgotten: a node came, was removed, or has other labels.
 	epoch int
 	// changes have the numbers from first on.
-	changes []change
+	changes []Change
 	first   int
 }
 
-// update records what has changed.
-func (l *ledger) update(nodes []fwk.NodeInfo) {
+// Update records what has changed since the last time. The nodes are all those of the snapshot, in its order.
+func (l *Ledger) Update(nodes []fwk.NodeInfo) {
 	if len(nodes) != len(l.nodes) {
 		l.reset(nodes)
 		return
@@ -63,13 +68,13 @@ func (l *ledger) update(nodes []fwk.NodeInfo) {
 	}
 	if len(l.changes) > maxChanges {
 		drop := len(l.changes) - maxChanges/2
-		l.changes = append([]change(nil), l.changes[drop:]...)
+		l.changes = append([]Change(nil), l.changes[drop:]...)
 		l.first += drop
 	}
 }
 
 // compare records the pods that left the node, and those that came.
-func (l *ledger) compare(info fwk.NodeInfo, before, now []fwk.PodInfo) {
+func (l *Ledger) compare(info fwk.NodeInfo, before, now []fwk.PodInfo) {
 	stayed := make(map[fwk.PodInfo]bool, len(before))
 	for _, pod := range before {
 		stayed[pod] = false
@@ -79,17 +84,17 @@ func (l *ledger) compare(info fwk.NodeInfo, before, now []fwk.PodInfo) {
 			stayed[pod] = true
 			continue
 		}
-		l.changes = append(l.changes, change{pod: pod, node: info})
+		l.changes = append(l.changes, Change{Pod: pod, Node: info})
 	}
 	for _, pod := range before {
 		if !stayed[pod] {
-			l.changes = append(l.changes, change{pod: pod, node: info, left: true})
+			l.changes = append(l.changes, Change{Pod: pod, Node: info, Left: true})
 		}
 	}
 }
 
 // reset forgets all changes and takes the nodes as they are.
-func (l *ledger) reset(nodes []fwk.NodeInfo) {
+func (l *Ledger) reset(nodes []fwk.NodeInfo) {
 	l.epoch++
 	l.first += len(l.changes)
 	l.changes = nil
@@ -99,14 +104,14 @@ func (l *ledger) reset(nodes []fwk.NodeInfo) {
 	}
 }
 
-// mark is a state of the cluster for which something was computed.
-type mark struct{ epoch, next int }
+// Mark is a state of the cluster for which something was computed. Its zero value is before all others.
+type Mark struct{ epoch, next int }
 
-// now returns the mark of what the ledger saw last.
-func (l *ledger) now() mark { return mark{epoch: l.epoch, next: l.first + len(l.changes)} }
+// Now returns the mark of what the ledger saw last.
+func (l *Ledger) Now() Mark { return Mark{epoch: l.epoch, next: l.first + len(l.changes)} }
 
-// since returns the changes since the mark; ok is false if they are forgotten.
-func (l *ledger) since(m mark) (changes []change, ok bool) {
+// Since returns the changes since the mark; ok is false if they are forgotten, or a node came, was removed, or has other labels.
+func (l *Ledger) Since(m Mark) (changes []Change, ok bool) {
 	if m.epoch != l.epoch || m.next < l.first {
 		return nil, false
 	}

@@ -21,6 +21,8 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/feature"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/interpodaffinity"
+
+	"github.com/slipway-k8s/slipway/plugin/incremental/ledger"
 )
 
 const (
@@ -30,8 +32,8 @@ const (
 	counts fwk.StateKey = "PreFilter" + interpodaffinity.Name
 	// scored is where this plugin keeps in a cycle what it scores by.
 	scored fwk.StateKey = "PreScore" + Name
-	// hardWeight is what a required term of another pod adds to a score: InterPodAffinity's default.
-	hardWeight = 1
+	// HardWeight is what a required term of another pod adds to a score: InterPodAffinity's default.
+	HardWeight = 1
 	// maxClasses bounds the memory. When there are more, all are forgotten.
 	maxClasses = 64
 )
@@ -43,7 +45,7 @@ type Plugin struct {
 	namespaces corelisters.NamespaceLister
 
 	mu      sync.Mutex
-	ledger  ledger
+	ledger  ledger.Ledger
 	classes map[[sha256.Size]byte]*class
 }
 
@@ -54,10 +56,10 @@ type class struct {
 	labels labels.Set
 	// filter is InterPodAffinity's state, nil for none, and filterAt the state of the cluster that it counts.
 	filter   fwk.StateData
-	filterAt mark
+	filterAt ledger.Mark
 	// score is nil for none.
 	score   scores
-	scoreAt mark
+	scoreAt ledger.Mark
 }
 
 var (
@@ -73,7 +75,7 @@ func New(ctx context.Context, obj runtime.Object, h fwk.Handle) (fwk.Plugin, err
 	if obj != nil {
 		return nil, fmt.Errorf("profile %s: %s takes no args", h.ProfileName(), Name)
 	}
-	args := &config.InterPodAffinityArgs{HardPodAffinityWeight: hardWeight}
+	args := &config.InterPodAffinityArgs{HardPodAffinityWeight: HardWeight}
 	made, err := interpodaffinity.New(ctx, args, h, feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate))
 	if err != nil {
 		return nil, err
@@ -105,13 +107,13 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev
 	if of == nil || err != nil {
 		return p.InterPodAffinity.PreFilter(ctx, state, pod, nodes)
 	}
-	p.ledger.update(nodes)
-	changes, ok := p.ledger.since(of.filterAt)
+	p.ledger.Update(nodes)
+	changes, ok := p.ledger.Since(of.filterAt)
 	if !ok || of.filter == nil {
 		of.filter = nil
 		result, status := p.InterPodAffinity.PreFilter(ctx, state, pod, nodes)
 		if data, err := state.Read(counts); err == nil && status.IsSuccess() && result == nil {
-			of.filter, of.filterAt = data.Clone(), p.ledger.now()
+			of.filter, of.filterAt = data.Clone(), p.ledger.Now()
 		}
 		return result, status
 	}
@@ -119,15 +121,15 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev
 	remembered.Write(counts, of.filter)
 	for _, c := range changes {
 		apply := p.AddPod
-		if c.left {
+		if c.Left {
 			apply = p.RemovePod
 		}
-		if status := apply(ctx, remembered, pod, c.pod, c.node); !status.IsSuccess() {
+		if status := apply(ctx, remembered, pod, c.Pod, c.Node); !status.IsSuccess() {
 			of.filter = nil
 			return nil, status
 		}
 	}
-	of.filterAt = p.ledger.now()
+	of.filterAt = p.ledger.Now()
 	state.Write(counts, of.filter.Clone())
 	return nil, nil
 }

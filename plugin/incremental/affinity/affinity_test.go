@@ -1,0 +1,132 @@
+package affinity_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/feature"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/interpodaffinity"
+	st "k8s.io/kubernetes/pkg/scheduler/testing"
+
+	"github.com/slipway-k8s/slipway/plugin/incremental/affinity"
+	"github.com/slipway-k8s/slipway/plugin/incremental/incrementaltest"
+)
+
+// world has both plugins.
+type world struct {
+	*incrementaltest.World
+	stock, our incrementaltest.Plugin
+}
+
+func newWorld(tb testing.TB, seed uint64) *world {
+	tb.Helper()
+	w := &world{World: incrementaltest.New(tb, seed)}
+	w.Pod = w.pod
+	stock, err := interpodaffinity.New(tb.Context(), &config.InterPodAffinityArgs{HardPodAffinityWeight: 1}, w.Handle, feature.Features{EnableSchedulingQueueHint: true})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	our, err := affinity.New(tb.Context(), nil, w.Handle)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	w.stock, w.our = stock.(incrementaltest.Plugin), our.(incrementaltest.Plugin)
+	return w
+}
+
+// pod returns a pod of one of some classes.
+func (w *world) pod() *corev1.Pod {
+	name := w.Name("p")
+	pod := st.MakePod().Namespace([]string{"a", "b"}[w.Random.IntN(2)]).Name(name).UID(name).Label("app", []string{"x", "y"}[w.Random.IntN(2)])
+	selector := &metav1.LabelSelector{MatchLabels: map[string]string{"app": []string{"x", "y"}[w.Random.IntN(2)]}}
+	key := []string{corev1.LabelTopologyZone, corev1.LabelHostname}[w.Random.IntN(2)]
+	switch w.Random.IntN(7) {
+	case 0:
+		pod.PodAffinity(key, selector, st.PodAffinityWithRequiredReq)
+	case 1:
+		pod.PodAntiAffinity(key, selector, st.PodAntiAffinityWithRequiredReq)
+	case 2:
+		pod.PodAffinity(key, selector, st.PodAffinityWithPreferredReq)
+	case 3:
+		pod.PodAntiAffinity(key, selector, st.PodAntiAffinityWithRequiredPreferredReq)
+	case 4:
+		pod.PodAffinity(key, selector, st.PodAffinityWithRequiredPreferredReq)
+	case 5:
+		selects := &metav1.LabelSelector{MatchLabels: map[string]string{"team": "1"}}
+		out := pod.PodAntiAffinity(key, selector, st.PodAntiAffinityWithRequiredReq).Obj()
+		out.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution[0].NamespaceSelector = selects
+		return out
+	}
+	return pod.Obj()
+}
+
+// After any sequence of changes, each node is filtered and scored as InterPodAffinity does, for pods of classes that are remembered, of new
+// ones, and of those of which nothing can be.
+func TestAnswersAreInterPodAffinitys(t *testing.T) {
+	for seed := range uint64(12) {
+		w := newWorld(t, seed)
+		asked := map[string]int{}
+		for round := range 150 {
+			for range 1 + w.Random.IntN(4) {
+				w.Step()
+			}
+			pod := w.pod()
+			want, got := w.Answers(w.stock, pod), w.Answers(w.our, pod)
+			if !slices.Equal(want, got) {
+				t.Fatalf("seed %d, round %d, pod %+v of namespace %s:\ngot  %q\nwant %q", seed, round, pod.Spec.Affinity, pod.Namespace, got, want)
+			}
+			for _, line := range got {
+				asked[line]++
+			}
+		}
+		if len(asked) < 10 {
+			t.Errorf("seed %d: only %d different answers", seed, len(asked))
+		}
+	}
+}
+
+// With pods that are alike the plugin takes a fraction of InterPodAffinity's time: it looks at what has changed, and not at all pods.
+func TestEqualPodsAreCheap(t *testing.T) {
+	w := newWorld(t, 1)
+	like := func() *corev1.Pod {
+		name := w.Name("p")
+		selector := &metav1.LabelSelector{MatchLabels: map[string]string{"app": "x"}}
+		return st.MakePod().Namespace("a").Name(name).UID(name).Label("app", "x").PodAffinity(corev1.LabelTopologyZone, selector, st.PodAffinityWithRequiredReq).Obj()
+	}
+	var nodes []string
+	for range 1000 {
+		node := w.AddNode("z", "0").Name
+		nodes = append(nodes, node)
+		for range 5 {
+			w.AddPod(like(), node)
+		}
+	}
+	took := map[incrementaltest.Plugin][]time.Duration{}
+	for i := range 50 {
+		w.AddPod(like(), nodes[i])
+		nodes := w.Nodes()
+		for _, p := range []incrementaltest.Plugin{w.stock, w.our} {
+			state, asks, start := framework.NewCycleState(), like(), time.Now()
+			if _, status := p.PreFilter(t.Context(), state, asks, nodes); !status.IsSuccess() {
+				t.Fatal(status)
+			}
+			if status := p.PreScore(t.Context(), state, asks, nodes); !status.IsSuccess() {
+				t.Fatal(status)
+			}
+			took[p] = append(took[p], time.Since(start))
+		}
+	}
+	median := func(p incrementaltest.Plugin) time.Duration {
+		return slices.Sorted(slices.Values(took[p]))[len(took[p])/2]
+	}
+	ratio := float64(median(w.stock)) / float64(median(w.our))
+	t.Logf("InterPodAffinity takes %s, %s %s: %.0f times", median(w.stock), affinity.Name, median(w.our), ratio)
+	if ratio < 5 {
+		t.Errorf("%.1f times as fast as InterPodAffinity, want 5", ratio)
+	}
+}

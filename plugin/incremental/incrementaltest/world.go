@@ -1,0 +1,216 @@
+// Package incrementaltest holds plugins against those of Kubernetes whose answers they give, in a cluster that changes by chance. It is for tests.
+package incrementaltest
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	internalcache "k8s.io/kubernetes/pkg/scheduler/backend/cache"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+	"k8s.io/kubernetes/pkg/scheduler/metrics"
+	st "k8s.io/kubernetes/pkg/scheduler/testing"
+)
+
+// Plugin is what is compared.
+type Plugin interface {
+	fwk.PreFilterPlugin
+	fwk.FilterPlugin
+	fwk.PreScorePlugin
+	fwk.ScorePlugin
+}
+
+// T is a test or a benchmark.
+type T interface {
+	Context() context.Context
+	Helper()
+	Fatal(args ...any)
+}
+
+// World is a scheduler's cache that a test changes, with the handle for plugins over its snapshot.
+type World struct {
+	// Random decides what Step does.
+	Random *rand.Rand
+	// Informers have the namespaces a and b, and nothing else.
+	Informers informers.SharedInformerFactory
+	// Handle is for the factories of plugins.
+	Handle fwk.Handle
+	// Pod returns a pod of one of some classes, with a name of its own (Name).
+	Pod func() *corev1.Pod
+
+	t        T
+	cache    internalcache.Cache
+	snapshot *internalcache.Snapshot
+	nodes    []*corev1.Node
+	pods     []*corev1.Pod
+	made     int
+}
+
+// New returns a world without nodes.
+func New(t T, seed uint64) *World {
+	t.Helper()
+	metrics.Register()
+	w := &World{
+		t: t, cache: internalcache.New(t.Context(), nil, false), snapshot: internalcache.NewEmptySnapshot(),
+		Random: rand.New(rand.NewPCG(seed, 1)), Informers: informers.NewSharedInformerFactory(fake.NewClientset(), 0),
+	}
+	for _, name := range []string{"a", "b"} {
+		w.label(name, "1")
+	}
+	var err error
+	w.Handle, err = frameworkruntime.NewFramework(t.Context(), nil, nil, frameworkruntime.WithInformerFactory(w.Informers),
+		frameworkruntime.WithSnapshotSharedLister(w.snapshot))
+	w.check(err)
+	return w
+}
+
+func (w *World) check(err error) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// Name returns a name that nothing else has.
+func (w *World) Name(of string) string {
+	w.made++
+	return fmt.Sprint(of, w.made)
+}
+
+// label gives the namespace another label, and a version of its own.
+func (w *World) label(name, team string) {
+	w.t.Helper()
+	w.made++
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, ResourceVersion: fmt.Sprint(w.made), Labels: map[string]string{"team": team}}}
+	w.check(w.Informers.Core().V1().Namespaces().Informer().GetStore().Add(ns))
+}
+
+// AddNode adds a node with labels of its own; it has no zone where that is empty.
+func (w *World) AddNode(zone, pool string) *corev1.Node {
+	w.t.Helper()
+	name := w.Name("n")
+	made := st.MakeNode().Name(name).Label(corev1.LabelHostname, name).Label("pool", pool)
+	if zone != "" {
+		made = made.Label(corev1.LabelTopologyZone, zone)
+	}
+	w.nodes = append(w.nodes, made.Obj())
+	w.cache.AddNode(klog.Background(), made.Obj())
+	return made.Obj()
+}
+
+// AddPod puts a pod on a node.
+func (w *World) AddPod(pod *corev1.Pod, node string) {
+	w.t.Helper()
+	pod.Spec.NodeName = node
+	w.check(w.cache.AddPod(klog.Background(), pod))
+	w.pods = append(w.pods, pod)
+}
+
+func (w *World) zone() string { return []string{"1", "2", "3", "4", ""}[w.Random.IntN(5)] }
+
+// Step changes one thing: a node, a pod on one, or a namespace.
+func (w *World) Step() {
+	w.t.Helper()
+	log := klog.Background()
+	switch n := w.Random.IntN(24); {
+	case len(w.nodes) < 3 || n == 0:
+		w.AddNode(w.zone(), fmt.Sprint(w.Random.IntN(2)))
+	case n == 1:
+		i := w.Random.IntN(len(w.nodes))
+		changed := w.nodes[i].DeepCopy()
+		changed.Labels[corev1.LabelTopologyZone] = w.zone()
+		w.cache.UpdateNode(log, w.nodes[i], changed)
+		w.nodes[i] = changed
+	case n == 2:
+		w.label([]string{"a", "b"}[w.Random.IntN(2)], fmt.Sprint(w.Random.IntN(2)))
+	case n == 3 && len(w.nodes) > 5:
+		i := w.Random.IntN(len(w.nodes))
+		changed := w.nodes[i].DeepCopy()
+		changed.Spec.Taints = []corev1.Taint{{Key: "t", Effect: []corev1.TaintEffect{corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule}[w.Random.IntN(2)]}}
+		w.cache.UpdateNode(log, w.nodes[i], changed)
+		w.nodes[i] = changed
+	case n < 8 && len(w.pods) > 0:
+		i := w.Random.IntN(len(w.pods))
+		w.check(w.cache.RemovePod(log, w.pods[i]))
+		w.pods = slices.Delete(w.pods, i, i+1)
+	case n < 11 && len(w.pods) > 0:
+		i := w.Random.IntN(len(w.pods))
+		changed := w.pods[i].DeepCopy()
+		changed.Labels["app"] = []string{"x", "y"}[w.Random.IntN(2)]
+		if w.Random.IntN(3) == 0 {
+			changed.DeletionTimestamp = new(metav1.Now())
+		}
+		w.check(w.cache.UpdatePod(log, w.pods[i], changed))
+		w.pods[i] = changed
+	default:
+		w.AddPod(w.Pod(), w.nodes[w.Random.IntN(len(w.nodes))].Name)
+	}
+}
+
+// Nodes returns those of the cluster as it is now, as a scheduling cycle sees them.
+func (w *World) Nodes() []fwk.NodeInfo {
+	w.t.Helper()
+	w.check(w.cache.UpdateSnapshot(klog.Background(), w.snapshot))
+	nodes, err := w.snapshot.NodeInfos().List()
+	w.check(err)
+	return nodes
+}
+
+// Answers returns what a plugin has to say of each node, also if one pod more were on the node, and if one of its pods were not. Scores are those of every
+// second node, which stand for the nodes that pass the filters.
+func (w *World) Answers(p Plugin, pod *corev1.Pod) (out []string) {
+	w.t.Helper()
+	ctx, state, nodes := context.Background(), framework.NewCycleState(), w.Nodes()
+	_, status := p.PreFilter(ctx, state, pod, nodes)
+	out = append(out, status.Code().String())
+	if !status.IsSkip() {
+		for i, node := range nodes {
+			out = append(out, fmt.Sprint(node.Node().Name, " ", p.Filter(ctx, state, pod, node).Message()))
+			out = append(out, w.otherwise(p, state, pod, nodes, i)...)
+		}
+	}
+	var passed []fwk.NodeInfo
+	for i := 0; i < len(nodes); i += 2 {
+		passed = append(passed, nodes[i])
+	}
+	scores := make(fwk.NodeScoreList, len(passed))
+	skip := p.PreScore(ctx, state, pod, passed).IsSkip()
+	for i, node := range passed {
+		if scores[i].Name = node.Node().Name; !skip {
+			scores[i].Score, _ = p.Score(ctx, state, pod, node)
+		}
+	}
+	if !skip {
+		p.ScoreExtensions().NormalizeScore(ctx, state, pod, scores)
+	}
+	for _, s := range scores {
+		out = append(out, fmt.Sprint(s.Name, " ", s.Score))
+	}
+	return out
+}
+
+// otherwise returns what the plugin says of a node if there were a pod more on it, and if there were none.
+func (w *World) otherwise(p Plugin, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo, i int) []string {
+	ctx, node := context.Background(), nodes[i]
+	more, none := state.Clone(), state.Clone()
+	for range 2 {
+		like, err := framework.NewPodInfo(pod)
+		w.check(err)
+		p.PreFilterExtensions().AddPod(ctx, more, pod, like, node)
+	}
+	for _, other := range node.GetPods() {
+		p.PreFilterExtensions().RemovePod(ctx, none, pod, other, node)
+	}
+	again := none.Clone()
+	return []string{
+		"with two more " + p.Filter(ctx, more, pod, node).Message(), "without pods " + p.Filter(ctx, again, pod, node).Message(),
+	}
+}

@@ -1,0 +1,74 @@
+// Package incremental has kube-scheduler's plugins whose answers are computed of all pods of all nodes, with a memory: most pods are like the one before, and
+// between two of them few pods come onto nodes or leave them.
+package incremental
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+
+	"github.com/slipway-k8s/slipway/plugin/incremental/affinity"
+	"github.com/slipway-k8s/slipway/plugin/incremental/spread"
+)
+
+// Plugins returns the factories of the plugins by name.
+func Plugins() frameworkruntime.Registry {
+	return frameworkruntime.Registry{affinity.Name: affinity.New, spread.Name: spread.New}
+}
+
+// stock is the plugin of Kubernetes that gives the same answers as one of this package.
+type stock struct {
+	name string
+	// args are its defaults, which Kubernetes gives to plugins where a configuration is read that enables them.
+	args runtime.Object
+}
+
+// stocks are those by the names of the plugins of this package.
+func stocks() map[string]stock {
+	return map[string]stock{
+		affinity.Name: {names.InterPodAffinity, &config.InterPodAffinityArgs{HardPodAffinityWeight: affinity.HardWeight}},
+		spread.Name:   {names.PodTopologySpread, &config.PodTopologySpreadArgs{DefaultingType: config.SystemDefaulting}},
+	}
+}
+
+// Stock returns the profiles with Kubernetes' plugins where they have those of this package: what asks about nodes that do not exist yet counts pods by class
+// itself, and knows Kubernetes' plugins by their names.
+func Stock(profiles []config.KubeSchedulerProfile) []config.KubeSchedulerProfile {
+	out := make([]config.KubeSchedulerProfile, len(profiles))
+	for i := range profiles {
+		out[i] = *profiles[i].DeepCopy()
+		p := out[i].Plugins
+		if p == nil {
+			continue
+		}
+		for ours, theirs := range stocks() {
+			replaced := false
+			for _, set := range []*config.PluginSet{&p.MultiPoint, &p.PreFilter, &p.Filter, &p.PreScore, &p.Score} {
+				replaced = replace(set, ours, theirs.name) || replaced
+			}
+			if has := func(c config.PluginConfig) bool { return c.Name == theirs.name }; replaced && !slices.ContainsFunc(out[i].PluginConfig, has) {
+				out[i].PluginConfig = append(out[i].PluginConfig, config.PluginConfig{Name: theirs.name, Args: theirs.args})
+			}
+		}
+	}
+	return out
+}
+
+// replace puts one plugin where the other is, and reports whether that was there.
+func replace(set *config.PluginSet, ours, theirs string) bool {
+	at := slices.IndexFunc(set.Enabled, func(e config.Plugin) bool { return e.Name == ours })
+	if at < 0 {
+		return false
+	}
+	stock := func(e config.Plugin) bool { return e.Name == theirs }
+	set.Disabled = slices.DeleteFunc(set.Disabled, stock)
+	if slices.ContainsFunc(set.Enabled, stock) {
+		set.Enabled = slices.Delete(set.Enabled, at, at+1)
+		return true
+	}
+	set.Enabled[at].Name = theirs
+	return true
+}

@@ -1,0 +1,146 @@
+package spread
+
+import (
+	"context"
+	"math"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/sets"
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+// score is what a cycle scores by. Nothing changes it, nor the class, before the next one.
+type score struct {
+	*class
+	// weights are those of the constraints: how many topologies the nodes have of which one is chosen.
+	weights []float64
+	// ignored are the nodes that have not all of the topologies.
+	ignored sets.Set[string]
+}
+
+// Clone returns the same: nothing changes the score within a cycle.
+func (s *score) Clone() fwk.StateData { return s }
+
+// PreScore counts the pods of each topology of the constraints by which the pod scores.
+func (p *Plugin) PreScore(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) *fwk.Status {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	of, ok := p.soft(pod)
+	if !ok {
+		return p.PodTopologySpread.PreScore(ctx, state, pod, nodes)
+	}
+	all, err := p.lister.NodeInfos().List()
+	if err != nil {
+		return fwk.AsStatus(err)
+	}
+	if len(all) == 0 || len(of.constraints) == 0 {
+		return fwk.NewStatus(fwk.Skip)
+	}
+	c, err := p.class(pod, of, all)
+	if err != nil {
+		return fwk.AsStatus(err)
+	}
+	state.Write(scored, newScore(c, nodes))
+	return nil
+}
+
+// soft returns the pod's constraints that score; ok is false for a pod of which nothing is remembered.
+func (p *Plugin) soft(pod *corev1.Pod) (of needs, ok bool) {
+	if len(pod.Spec.TopologySpreadConstraints) == 0 {
+		return p.defaults.of(pod), p.remembers
+	}
+	of, err := needsOf(pod, corev1.ScheduleAnyway)
+	return of, err == nil && p.remembers && !of.taints
+}
+
+// newScore weighs the constraints of a class by the nodes that passed the filters (initPreScoreState in Kubernetes' podtopologyspread/scoring.go).
+func newScore(of *class, nodes []fwk.NodeInfo) *score {
+	s := &score{class: of, weights: make([]float64, len(of.constraints)), ignored: sets.New[string]()}
+	for _, info := range nodes {
+		if node := info.Node(); !of.considers(node) {
+			s.ignored.Insert(node.Name)
+		}
+	}
+	for i := range of.constraints {
+		key := of.constraints[i].key
+		topologies := len(nodes) - len(s.ignored)
+		if !of.constraints[i].later {
+			values := sets.New[string]()
+			for _, info := range nodes {
+				if node := info.Node(); !s.ignored.Has(node.Name) {
+					values.Insert(node.Labels[key])
+				}
+			}
+			topologies = len(values)
+		}
+		s.weights[i] = math.Log(float64(topologies + 2))
+	}
+	return s
+}
+
+// Score sums the pods of the node's topologies. It is normalized later.
+func (p *Plugin) Score(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, info fwk.NodeInfo) (int64, *fwk.Status) {
+	s, err := read[*score](state, scored)
+	if err != nil {
+		return p.PodTopologySpread.Score(ctx, state, pod, info)
+	}
+	node := info.Node()
+	if s.ignored.Has(node.Name) {
+		return 0, nil
+	}
+	var sum float64
+	for i := range s.constraints {
+		of := &s.constraints[i]
+		topology, ok := node.Labels[of.key]
+		if !ok {
+			continue
+		}
+		pods := s.counts[i].of[topology]
+		if of.later {
+			pods = s.on(info, of)
+		}
+		sum += float64(pods)*s.weights[i] + float64(of.maxSkew-1)
+	}
+	return int64(math.Round(sum)), nil
+}
+
+// on returns how many pods on a node the constraint counts, whether the node counts elsewhere or not.
+func (s *score) on(info fwk.NodeInfo, of *constraint) int {
+	if of.selector.Empty() {
+		return 0
+	}
+	n := 0
+	for _, other := range info.GetPods() {
+		pod := other.GetPod()
+		if pod.Namespace == s.namespace && pod.DeletionTimestamp == nil && of.selector.Matches(labels.Set(pod.Labels)) {
+			n++
+		}
+	}
+	return n
+}
+
+// NormalizeScore gives the node with the most pods the least score. Nodes that are ignored have none.
+func (p *Plugin) NormalizeScore(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, all fwk.NodeScoreList) *fwk.Status {
+	s, err := read[*score](state, scored)
+	if err != nil {
+		return p.PodTopologySpread.NormalizeScore(ctx, state, pod, all)
+	}
+	least, most := int64(math.MaxInt64), int64(0)
+	for _, of := range all {
+		if !s.ignored.Has(of.Name) {
+			least, most = min(least, of.Score), max(most, of.Score)
+		}
+	}
+	for i := range all {
+		switch {
+		case s.ignored.Has(all[i].Name):
+			all[i].Score = 0
+		case most == 0:
+			all[i].Score = fwk.MaxNodeScore
+		default:
+			all[i].Score = fwk.MaxNodeScore * (most + least - all[i].Score) / most
+		}
+	}
+	return nil
+}

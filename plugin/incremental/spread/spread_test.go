@@ -1,0 +1,168 @@
+package spread_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/feature"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/podtopologyspread"
+	st "k8s.io/kubernetes/pkg/scheduler/testing"
+
+	"github.com/slipway-k8s/slipway/plugin/incremental/incrementaltest"
+	"github.com/slipway-k8s/slipway/plugin/incremental/spread"
+)
+
+// world has both plugins.
+type world struct {
+	*incrementaltest.World
+	stock, our incrementaltest.Plugin
+}
+
+func newWorld(tb testing.TB, seed uint64) *world {
+	tb.Helper()
+	w := &world{World: incrementaltest.New(tb, seed)}
+	w.Pod = w.pod
+	args, features := &config.PodTopologySpreadArgs{DefaultingType: config.SystemDefaulting}, feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate)
+	stock, err := podtopologyspread.New(tb.Context(), args, w.Handle, features)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	our, err := spread.New(tb.Context(), nil, w.Handle)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	w.stock, w.our = stock.(incrementaltest.Plugin), our.(incrementaltest.Plugin)
+	// Pods with this label have constraints by default.
+	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "x"}, Spec: corev1.ServiceSpec{Selector: map[string]string{"app": "x"}}}
+	if err := w.Informers.Core().V1().Services().Informer().GetStore().Add(service); err != nil {
+		tb.Fatal(err)
+	}
+	return w
+}
+
+// pod returns a pod of one of some classes.
+func (w *world) pod() *corev1.Pod {
+	name := w.Name("p")
+	pod := st.MakePod().Namespace([]string{"a", "b"}[w.Random.IntN(2)]).Name(name).UID(name).Label("app", []string{"x", "y"}[w.Random.IntN(2)]).Label("version", []string{"1", "2"}[w.Random.IntN(2)]).Obj()
+	switch w.Random.IntN(4) {
+	case 0:
+		pod.Spec.NodeSelector = map[string]string{"pool": "1"}
+	case 1:
+		pod.Spec.Affinity = st.MakePod().NodeAffinityIn("pool", []string{"0", "none"}, st.NodeSelectorTypeMatchExpressions).Obj().Spec.Affinity
+	}
+	for range w.Random.IntN(4) {
+		pod.Spec.TopologySpreadConstraints = append(pod.Spec.TopologySpreadConstraints, w.constraint())
+	}
+	return pod
+}
+
+func (w *world) constraint() corev1.TopologySpreadConstraint {
+	out := corev1.TopologySpreadConstraint{
+		MaxSkew: int32(1 + w.Random.IntN(3)), TopologyKey: []string{corev1.LabelTopologyZone, corev1.LabelHostname, "pool"}[w.Random.IntN(3)],
+		WhenUnsatisfiable: []corev1.UnsatisfiableConstraintAction{corev1.DoNotSchedule, corev1.ScheduleAnyway}[w.Random.IntN(2)],
+		LabelSelector:     &metav1.LabelSelector{MatchLabels: map[string]string{"app": []string{"x", "y"}[w.Random.IntN(2)]}},
+	}
+	switch w.Random.IntN(8) {
+	case 0:
+		out.LabelSelector = &metav1.LabelSelector{}
+	case 1:
+		out.LabelSelector = nil
+	case 2:
+		out.MatchLabelKeys = []string{"version", "none"}
+	case 3:
+		if out.WhenUnsatisfiable == corev1.DoNotSchedule {
+			out.MinDomains = new(int32(1 + w.Random.IntN(5)))
+		}
+	case 4:
+		out.NodeAffinityPolicy = new(corev1.NodeInclusionPolicyIgnore)
+	case 5:
+		out.NodeTaintsPolicy = new(corev1.NodeInclusionPolicyHonor)
+	}
+	return out
+}
+
+// After any sequence of changes, each node is filtered and scored as PodTopologySpread does, for pods of classes that are remembered, of new ones, and of those
+// of which nothing can be, and also where pods are thought to come or to go.
+func TestAnswersAreTopologySpreads(t *testing.T) {
+	asked := map[string]int{}
+	for seed := range uint64(24) {
+		w := newWorld(t, seed)
+		var before []*corev1.Pod
+		for round := range 150 {
+			for range 1 + w.Random.IntN(4) {
+				w.Step()
+			}
+			pod := w.pod()
+			if len(before) > 5 && w.Random.IntN(2) == 0 {
+				pod = before[w.Random.IntN(len(before))] // Its class is remembered, with some changes since.
+			}
+			before = append(before, pod)
+			want, got := w.Answers(w.stock, pod), w.Answers(w.our, pod)
+			if !slices.Equal(want, got) {
+				t.Fatalf("seed %d, round %d, constraints %+v of namespace %s:\ngot  %q\nwant %q", seed, round, pod.Spec.TopologySpreadConstraints, pod.Namespace, got, want)
+			}
+			for _, line := range got {
+				_, answer, _ := strings.Cut(line, " ")
+				asked[answer]++
+			}
+		}
+	}
+	if len(asked) < 50 {
+		t.Errorf("only %d different answers", len(asked))
+	}
+}
+
+// like returns a pod of the class that the namespace's Service selects, with a hard constraint by zone or with none.
+func (w *world) like(hard bool) *corev1.Pod {
+	name := w.Name("p")
+	pod := st.MakePod().Namespace("a").Name(name).UID(name).Label("app", "x")
+	if hard {
+		pod = pod.SpreadConstraint(1, corev1.LabelTopologyZone, corev1.DoNotSchedule, &metav1.LabelSelector{MatchLabels: map[string]string{"app": "x"}}, nil, nil, nil, nil)
+	}
+	return pod.Obj()
+}
+
+// With pods that are alike the plugin takes a fraction of PodTopologySpread's time: it looks at what has changed, and not at all pods.
+func TestEqualPodsAreCheap(t *testing.T) {
+	for _, hard := range []bool{true, false} {
+		w := newWorld(t, 1)
+		var nodes []string
+		for i := range 1000 {
+			node := w.AddNode([]string{"1", "2", "3"}[i%3], "0").Name
+			nodes = append(nodes, node)
+			for range 5 {
+				w.AddPod(w.like(hard), node)
+			}
+		}
+		took := map[incrementaltest.Plugin][]time.Duration{}
+		for i := range 50 {
+			w.AddPod(w.like(hard), nodes[i])
+			nodes := w.Nodes()
+			for _, p := range []incrementaltest.Plugin{w.stock, w.our} {
+				state, asks, start := framework.NewCycleState(), w.like(hard), time.Now()
+				_, status := p.PreFilter(t.Context(), state, asks, nodes)
+				if !hard {
+					status = p.PreScore(t.Context(), state, asks, nodes[:50])
+				}
+				if took[p] = append(took[p], time.Since(start)); !status.IsSuccess() {
+					t.Fatal(status)
+				}
+			}
+		}
+		median := func(p incrementaltest.Plugin) time.Duration {
+			return slices.Sorted(slices.Values(took[p]))[len(took[p])/2]
+		}
+		ratio := float64(median(w.stock)) / float64(median(w.our))
+		t.Logf("hard constraints %t: PodTopologySpread takes %s, %s %s: %.0f times", hard, median(w.stock), spread.Name, median(w.our), ratio)
+		if ratio < 5 {
+			t.Errorf("hard constraints %t: %.1f times as fast as PodTopologySpread, want 5", hard, ratio)
+		}
+	}
+}
