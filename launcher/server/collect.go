@@ -25,9 +25,10 @@ import (
 type memory map[string]remembered
 
 type remembered struct {
-	// claim and node are the versions of the claim and of its Node, types that of the instance types. claim is empty if the cache does not
+	// claim and version are the claim's, node is the version of its Node, and types that of the instance types. version is empty if the cache does not
 	// show every promised pod.
-	claim       string
+	claim       types.UID
+	version     string
 	node, types uint64
 	message     *api.InFlightNode
 }
@@ -44,14 +45,14 @@ type look struct {
 // recall returns the stored description of a claim, or builds it again if any of its inputs has changed.
 func (l *look) recall(ctx context.Context, claim *karpv1.NodeClaim) *api.InFlightNode {
 	next := remembered{
-		claim: string(claim.UID) + "/" + claim.ResourceVersion, node: l.hub.versionOf(claim.Status.NodeName), types: l.types,
+		claim: claim.UID, version: claim.ResourceVersion, node: l.hub.versionOf(claim.Status.NodeName), types: l.types,
 	}
 	have, ok := l.before[claim.Name]
 	next.message = have.message
 	if !ok || have != next {
 		var complete bool
 		if next.message, complete = l.inFlightNode(ctx, claim, l.lists); !complete {
-			next.claim = ""
+			next.version = ""
 		}
 	}
 	l.after[claim.Name] = next
@@ -64,13 +65,13 @@ func (s *Server) collect(ctx context.Context, before memory) (sentState, memory,
 	if err := s.config.Client.List(ctx, &pools, client.UnsafeDisableDeepCopy); err != nil {
 		return sentState{}, nil, err
 	}
-	l := &look{Server: s, before: before, after: memory{}, types: s.types.version()}
+	l := &look{Server: s, before: before, after: make(memory, len(before)), types: s.types.version()}
 	l.lists = s.types.get()
 	claims, err := s.config.Claims.All(ctx)
 	if err != nil {
 		return sentState{}, nil, err
 	}
-	now := sentState{pools: map[string]*api.NodePool{}, types: map[string]*api.InstanceTypes{}, inFlight: map[string]*api.InFlightNode{}}
+	now := sentState{pools: map[string]*api.NodePool{}, types: map[string]*api.InstanceTypes{}, inFlight: make(map[string]*api.InFlightNode, len(before))}
 	foreign := map[string]string{}
 	for i := range pools.Items {
 		if ok, why := s.config.Manages(&pools.Items[i]); !ok {
