@@ -16,10 +16,10 @@ import (
 
 const (
 	// coalesce is how long a stream waits after a change for related ones, coalesceMost how long it waits at most.
-	coalesce, coalesceMost = 2 * time.Millisecond, 200 * time.Millisecond
-	// idle is the ratio of a stream's wait to its work, up to coalesceMost: a wave of thousands of changes then costs a tenth of a core. Of 5,000
+	coalesce, coalesceMost = 2 * time.Millisecond, 400 * time.Millisecond
+	// idle is the ratio of a stream's wait to its work, up to coalesceMost: a wave of thousands of changes then costs a twentieth of a core. Of 5,000
 	// NodeClaims, the work takes 20 ms.
-	idle = 10
+	idle = 20
 )
 
 // sentState is the state that a stream has sent to its client.
