@@ -30,8 +30,11 @@ type Plugin interface {
 
 // T is a test or a benchmark.
 type T interface {
+	// Context ends with the test.
 	Context() context.Context
+	// Helper marks the caller as none that a failure is about.
 	Helper()
+	// Fatal ends the test.
 	Fatal(args ...any)
 }
 

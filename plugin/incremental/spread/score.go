@@ -137,9 +137,9 @@ func (p *Plugin) NormalizeScore(ctx context.Context, state fwk.CycleState, pod *
 		case s.ignored.Has(all[i].Name):
 			all[i].Score = 0
 		case most == 0:
-			all[i].Score = fwk.MaxNodeScore
+			all[i].Score = fwk.MaxScore
 		default:
-			all[i].Score = fwk.MaxNodeScore * (most + least - all[i].Score) / most
+			all[i].Score = fwk.MaxScore * (most + least - all[i].Score) / most
 		}
 	}
 	return nil
