@@ -26,12 +26,10 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
-	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	"k8s.io/kubernetes/pkg/scheduler/profile"
 
 	"github.com/slipway-k8s/slipway/plugin"
-	"github.com/slipway-k8s/slipway/plugin/incremental/affinity"
-	"github.com/slipway-k8s/slipway/plugin/incremental/spread"
+	"github.com/slipway-k8s/slipway/plugin/incremental"
 )
 
 func TestMain(m *testing.M) {
@@ -105,12 +103,12 @@ func start(tb testing.TB, o harnessOptions) *harness {
 	if h.plugin, err = plugin.New(plugin.Options{Registerer: h.registry, Fault: o.fault}); err != nil {
 		tb.Fatal(err)
 	}
+	registry := incremental.Plugins()
+	registry[plugin.NodeLaunchName], registry[plugin.NodeReserveName] = h.plugin.NodeLaunch, h.plugin.NodeReserve
 	recorders := profile.RecorderFactory(func(string) events.EventRecorderLogger { return h.recorder })
 	h.sched, err = scheduler.New(ctx, h.client, h.informer, nil, recorders,
 		scheduler.WithProfiles(profiles...), scheduler.WithPodInitialBackoffSeconds(1), scheduler.WithPodMaxBackoffSeconds(1),
-		scheduler.WithFrameworkOutOfTreeRegistry(frameworkruntime.Registry{
-			plugin.NodeLaunchName: h.plugin.NodeLaunch, plugin.NodeReserveName: h.plugin.NodeReserve, affinity.Name: affinity.New, spread.Name: spread.New,
-		}))
+		scheduler.WithFrameworkOutOfTreeRegistry(registry))
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -29,8 +29,7 @@ import (
 	"github.com/slipway-k8s/slipway/e2e/schedulerperf/cases"
 	"github.com/slipway-k8s/slipway/manifests"
 	"github.com/slipway-k8s/slipway/plugin"
-	"github.com/slipway-k8s/slipway/plugin/incremental/affinity"
-	"github.com/slipway-k8s/slipway/plugin/incremental/spread"
+	"github.com/slipway-k8s/slipway/plugin/incremental"
 )
 
 // BenchmarkPerfScheduling runs one workload on one side, in a process of its own. Kubernetes' files of pods and nodes are found from the
@@ -109,13 +108,13 @@ func (s *side) register(b *testing.B) frameworkruntime.Registry {
 	if s.slipway, err = plugin.New(plugin.Options{Registerer: s.metrics}); err != nil {
 		b.Fatal(err)
 	}
-	return frameworkruntime.Registry{
-		plugin.NodeLaunchName: func(ctx context.Context, args runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
-			s.handle = h
-			return s.slipway.NodeLaunch(ctx, args, h)
-		},
-		plugin.NodeReserveName: s.slipway.NodeReserve, affinity.Name: affinity.New, spread.Name: spread.New,
+	registry := incremental.Plugins()
+	registry[plugin.NodeReserveName] = s.slipway.NodeReserve
+	registry[plugin.NodeLaunchName] = func(ctx context.Context, args runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
+		s.handle = h
+		return s.slipway.NodeLaunch(ctx, args, h)
 	}
+	return registry
 }
 
 // begin is called when the first nodes exist and no pod does. Kubernetes' framework builds and starts the scheduler in one function, so this

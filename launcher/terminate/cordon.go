@@ -89,24 +89,22 @@ func leaves(node *corev1.Node, claim *karpv1.NodeClaim) bool {
 // has changed since.
 func (t *Terminator) patchNode(ctx context.Context, name string, change func(*corev1.Node)) error {
 	changed := false
-	patch := func(from client.Reader) func() error {
-		return func() error {
-			have := &corev1.Node{}
-			if err := from.Get(ctx, client.ObjectKey{Name: name}, have); err != nil {
-				return client.IgnoreNotFound(err)
-			}
-			want := have.DeepCopy()
-			if change(want); same(have, want) {
-				return nil
-			}
-			changed = true
-			klog.FromContext(ctx).V(2).Info("Changing node that terminates", "node", klog.KObj(want), "cordoned", Cordoned(want))
-			return client.IgnoreNotFound(nodeobj.Patch(ctx, t.config.Client, have, want))
+	patch := func(from client.Reader) error {
+		have := &corev1.Node{}
+		if err := from.Get(ctx, client.ObjectKey{Name: name}, have); err != nil {
+			return client.IgnoreNotFound(err)
 		}
+		want := have.DeepCopy()
+		if change(want); same(have, want) {
+			return nil
+		}
+		changed = true
+		klog.FromContext(ctx).V(2).Info("Changing node that terminates", "node", klog.KObj(want), "cordoned", Cordoned(want))
+		return client.IgnoreNotFound(nodeobj.Patch(ctx, t.config.Client, have, want))
 	}
-	err := patch(t.config.Client)()
+	err := patch(t.config.Client)
 	if apierrors.IsConflict(err) || err == nil && !changed {
-		err = leadership.RetryOnConflict(patch(t.config.Reader))
+		err = leadership.RetryOnConflict(func() error { return patch(t.config.Reader) })
 	}
 	if err != nil {
 		return fmt.Errorf("change Node %s: %w", name, err)

@@ -69,15 +69,17 @@ func (c *class) recount(nodes []fwk.NodeInfo) {
 
 // count counts a pod on a node so many times more.
 func (c *class) count(info fwk.PodInfo, node *corev1.Node, times int) {
-	pod := info.GetPod()
-	if pod.Namespace != c.namespace || pod.DeletionTimestamp != nil {
-		return
-	}
 	for i := range c.constraints {
-		if of := &c.constraints[i]; !of.selector.Empty() && of.selector.Matches(labels.Set(pod.Labels)) && c.includes(of, node) {
+		if of := &c.constraints[i]; c.counted(info, of) && c.includes(of, node) {
 			c.counts[i].add(node.Labels[of.key], times)
 		}
 	}
+}
+
+// counted reports whether the constraint counts a pod: not one that terminates, and none where its selector is empty.
+func (c *class) counted(info fwk.PodInfo, of *constraint) bool {
+	pod := info.GetPod()
+	return pod.Namespace == c.namespace && pod.DeletionTimestamp == nil && !of.selector.Empty() && of.selector.Matches(labels.Set(pod.Labels))
 }
 
 // considers reports whether the pods of a node count for any constraint.

@@ -35,13 +35,9 @@ type needs struct {
 }
 
 // needsOf returns the pod's own constraints of one kind.
-func needsOf(pod *corev1.Pod, kind corev1.UnsatisfiableConstraintAction) (needs, error) {
-	return needsFrom(pod.Spec.TopologySpreadConstraints, pod.Labels, kind)
-}
-
-func needsFrom(all []corev1.TopologySpreadConstraint, of map[string]string, kind corev1.UnsatisfiableConstraintAction) (out needs, err error) {
-	for i := range all {
-		c := &all[i]
+func needsOf(pod *corev1.Pod, kind corev1.UnsatisfiableConstraintAction) (out needs, err error) {
+	for i := range pod.Spec.TopologySpreadConstraints {
+		c := &pod.Spec.TopologySpreadConstraints[i]
 		if c.WhenUnsatisfiable != kind {
 			continue
 		}
@@ -50,7 +46,7 @@ func needsFrom(all []corev1.TopologySpreadConstraint, of map[string]string, kind
 			affinity: ptr.Deref(c.NodeAffinityPolicy, corev1.NodeInclusionPolicyHonor) == corev1.NodeInclusionPolicyHonor,
 			later:    kind == corev1.ScheduleAnyway && c.TopologyKey == corev1.LabelHostname,
 		}
-		if next.selector, err = selectorOf(c, of); err != nil {
+		if next.selector, err = selectorOf(c, pod.Labels); err != nil {
 			return needs{}, err
 		}
 		out.constraints = append(out.constraints, next)

@@ -5,7 +5,6 @@ import (
 	"math"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 )
@@ -107,13 +106,9 @@ func (p *Plugin) Score(ctx context.Context, state fwk.CycleState, pod *corev1.Po
 
 // on returns how many pods on a node the constraint counts, whether the node counts elsewhere or not.
 func (s *score) on(info fwk.NodeInfo, of *constraint) int {
-	if of.selector.Empty() {
-		return 0
-	}
 	n := 0
-	for _, other := range info.GetPods() {
-		pod := other.GetPod()
-		if pod.Namespace == s.namespace && pod.DeletionTimestamp == nil && of.selector.Matches(labels.Set(pod.Labels)) {
+	for _, pod := range info.GetPods() {
+		if s.counted(pod, of) {
 			n++
 		}
 	}

@@ -167,16 +167,16 @@ func read[T fwk.StateData](state fwk.CycleState, key fwk.StateKey) (T, error) {
 type filter struct {
 	*class
 	counts []*counts
-	// counted is true for the constraints whose selector matches the pod itself.
-	counted []bool
+	// itself is true for the constraints whose selector matches the pod.
+	itself []bool
 	// own is true once the counts are its own.
 	own bool
 }
 
 func newFilter(of *class, pod *corev1.Pod) *filter {
-	f := &filter{class: of, counts: of.counts, counted: make([]bool, len(of.constraints))}
+	f := &filter{class: of, counts: of.counts, itself: make([]bool, len(of.constraints))}
 	for i := range of.constraints {
-		f.counted[i] = of.constraints[i].selector.Matches(labels.Set(pod.Labels))
+		f.itself[i] = of.constraints[i].selector.Matches(labels.Set(pod.Labels))
 	}
 	return f
 }
@@ -199,7 +199,7 @@ func (f *filter) judge(node *corev1.Node) *fwk.Status {
 			return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, podtopologyspread.ErrReasonNodeLabelNotMatch)
 		}
 		with := f.counts[i].of[value]
-		if f.counted[i] {
+		if f.itself[i] {
 			with++
 		}
 		if with-f.counts[i].leastOf(int(of.minDomains)) > int(of.maxSkew) {
