@@ -94,7 +94,7 @@ func (s *launchSender) launch(ctx context.Context, w *work) planned {
 		s.beside(ctx, func() { resp, err = send(ctx, s.link, req) })
 		if err != nil {
 			s.unsent(ctx, w, err)
-			return planned{}
+			return planned{unrecorded: w.unrecorded(func(node string) string { return explain.Unanswered(node).Text() })}
 		}
 		refused = refusals(resp)
 		// A full state of a stream that was opened before this answer may lack what the launcher has just recorded.
@@ -111,7 +111,12 @@ func (s *launchSender) launch(ctx context.Context, w *work) planned {
 	if w.pending() {
 		return planned{claims: names}
 	}
-	return planned{claims: names, unplaced: w.result.Plan.Unplaced}
+	return planned{claims: names, unplaced: w.result.Plan.Unplaced, unrecorded: w.unrecorded(func(node string) string {
+		if r := refused[node]; r != nil {
+			return explain.Refused(node, r.GetReason(), r.GetMessage()).Text()
+		}
+		return ""
+	})}
 }
 
 // sayMistakes sends an Event about each mistake in an annotation of a planned pod.

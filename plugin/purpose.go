@@ -85,11 +85,43 @@ type planned struct {
 	claims []string
 	// unplaced are the pods of nodes that terminate for which no room was found.
 	unplaced []plan.Unplaced
+	// unrecorded are the nodes on which room was planned in vain.
+	unrecorded []unrecordedNode
+}
+
+// unrecordedNode is a node on which room was planned that the launcher has not recorded.
+type unrecordedNode struct {
+	nodeClaim string
+	members   []plan.Member
+	// why it is not recorded, for a human.
+	why string
+}
+
+// unrecorded returns the nodes of the plan for which there is a reason that the launcher has not recorded them.
+func (w *work) unrecorded(why func(nodeClaim string) string) []unrecordedNode {
+	var out []unrecordedNode
+	add := func(node string, members []plan.Member) {
+		if text := why(node); text != "" {
+			out = append(out, unrecordedNode{node, members, text})
+		}
+	}
+	for _, c := range w.result.Plan.Claims {
+		add(c.Name, c.Members)
+	}
+	for _, pl := range w.result.Plan.Placements {
+		if pl.InFlight {
+			add(pl.Node, pl.Members)
+		}
+	}
+	return out
 }
 
 // with returns the two outcomes as one.
 func (p planned) with(other planned) planned {
-	return planned{claims: append(p.claims, other.claims...), unplaced: append(p.unplaced, other.unplaced...)}
+	return planned{
+		claims: append(p.claims, other.claims...), unplaced: append(p.unplaced, other.unplaced...),
+		unrecorded: append(p.unrecorded, other.unrecorded...),
+	}
 }
 
 // setOf returns the set of the names.

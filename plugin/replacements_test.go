@@ -155,6 +155,34 @@ func TestGoingPlansForThosePodsThatLostTheirRoom(t *testing.T) {
 	}
 }
 
+// A launcher that refuses a NodeClaim knows of a change that the plan did not. The answer names the claim, which does not exist: the launcher asks again,
+// and evicts nothing meanwhile.
+func TestRefusedRoomIsAskedForAgain(t *testing.T) {
+	t.Parallel()
+	h := start(t, harnessOptions{
+		objects: []runtime.Object{newNode("going", "4", nil), newNode("full", "100m", nil), replicaSet("web", 1)},
+		prepare: func(l *testLauncher) {
+			l.refuse = func(c *api.Claim) *api.Result {
+				return &api.Result{Name: c.GetName(), Reason: "NodePoolNotFound", Message: "NodePool general is being deleted"}
+			}
+		},
+	})
+	h.on("going", "a")
+	h.known("going", 1)
+	answer := h.going("going")
+	names := answer.GetNodeClaims()
+	if len(names) != 1 || !strings.Contains(answer.GetNoRoom(), names[0]) || !strings.Contains(answer.GetNoRoom(), "is being deleted") {
+		t.Fatalf("answer %v, want the NodeClaim that was refused, and why", answer)
+	}
+	h.launcher.mu.Lock()
+	h.launcher.refuse = nil
+	h.launcher.mu.Unlock()
+	again := h.going("going")
+	if got := again.GetNodeClaims(); len(got) != 1 || got[0] == names[0] || again.GetNoRoom() != "" {
+		t.Errorf("answer %v, want another NodeClaim than %s", again, names[0])
+	}
+}
+
 func milli(n int64) *resource.Quantity { return resource.NewMilliQuantity(n, resource.DecimalSI) }
 
 // A pod that its controller made instead of one that ends in a moment gets that one's room: the node is full until then, and none is

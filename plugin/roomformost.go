@@ -45,17 +45,29 @@ func (d *displacer) roomForMost(ctx context.Context, requests []*roomRequest, no
 	for _, uid := range slices.Sorted(maps.Keys(entries)) {
 		ordered = append(ordered, entries[uid])
 	}
-	unplaced := d.provisioner.plan(ctx, ordered, of).unplaced
+	got := d.provisioner.plan(ctx, ordered, of)
 	for i, r := range requests {
-		r.answer.NoRoom = strings.Join(append(problems[i], r.reasons(unplaced)...), "; ")
+		why := append(problems[i], r.reasons(got.unplaced)...)
+		for _, n := range got.unrecorded {
+			if slices.ContainsFunc(n.members, func(m plan.Member) bool { return r.names(m.Pods) }) {
+				// The launcher knows of a change that the plan did not: it takes the name for that of a NodeClaim that has failed, and asks again.
+				r.answer.NodeClaims, why = append(r.answer.NodeClaims, n.nodeClaim), append(why, n.why)
+			}
+		}
+		r.answer.NoRoom = strings.Join(why, "; ")
 	}
+}
+
+// names reports whether the request names one of the pods.
+func (r *roomRequest) names(pods []catalog.PodRef) bool {
+	return slices.ContainsFunc(pods, func(ref catalog.PodRef) bool { return r.pods[types.UID(ref.UID)] })
 }
 
 // reasons returns why pods of the request are not placed.
 func (r *roomRequest) reasons(unplaced []plan.Unplaced) []string {
 	var out []string
 	for _, u := range unplaced {
-		if slices.ContainsFunc(u.Pods, func(ref catalog.PodRef) bool { return r.pods[types.UID(ref.UID)] }) {
+		if r.names(u.Pods) {
 			out = append(out, explain.Unplaced(u, "").Text())
 		}
 	}

@@ -3455,7 +3455,8 @@ func (x *BufferPlaces) GetNoRoomReason() string {
 
 type MakeRoomAnswer struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Names of the NodeClaims launched for pods of the nodes, those of earlier questions included; empty where the pods fit elsewhere.
+	// Names of the NodeClaims launched for pods of the nodes, those of earlier questions included; empty where the pods fit elsewhere. The plan
+	// of a termination also names those that the launcher refused: they do not exist, and the launcher asks again as for others that failed.
 	NodeClaims []string `protobuf:"bytes,1,rep,name=node_claims,json=nodeClaims,proto3" json:"node_claims,omitempty"`
 	// Which pods have no room, or none within the bound, and why, for a human. Empty where every pod has its room. For a move that has
 	// no room, nothing is launched, unless the launcher recorded only a part of it.

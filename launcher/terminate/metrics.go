@@ -50,7 +50,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		Namespace: "slipway", Name: "replacements_total",
 		Help: "Nodes whose pods may be evicted, by the state of the pods' room at that time.",
 	}, []string{"outcome"})
-	for _, outcome := range []string{aheadUnneeded, aheadRoom, aheadReady, aheadLaunched, aheadLaunching, aheadUnanswered} {
+	for _, outcome := range []string{aheadUnneeded, aheadRoom, aheadNone, aheadReady, aheadLaunched, aheadLaunching, aheadUnanswered} {
 		m.ahead.WithLabelValues(outcome)
 	}
 	for _, code := range []string{"201", "404", "409", "429", "500"} {

@@ -39,6 +39,7 @@ const (
 const (
 	aheadUnneeded   = "unneeded"
 	aheadRoom       = "room"
+	aheadNone       = "none"
 	aheadReady      = "ready"
 	aheadLaunched   = "launched"
 	aheadLaunching  = "launching"
@@ -55,8 +56,10 @@ type replacements struct {
 type replacement struct {
 	since    time.Time
 	answered bool
-	claims   []string
-	over     bool
+	// noRoom means that the answer names pods that have none.
+	noRoom bool
+	claims []string
+	over   bool
 }
 
 func (r *replacements) of(claim types.UID, now time.Time) replacement {
@@ -122,6 +125,8 @@ func outcomeOf(have replacement, facts drain.Replacement) string {
 		return aheadUnanswered
 	case facts.Launching+facts.Failed > 0:
 		return aheadLaunching
+	case len(have.claims) == 0 && have.noRoom:
+		return aheadNone
 	case len(have.claims) == 0:
 		return aheadRoom
 	case facts.Booting > 0:
@@ -186,14 +191,14 @@ func (t *Terminator) askFor(ctx context.Context, s *scope, have replacement, mov
 	answer, err := t.config.Asker.MakeRoom(ctx, q)
 	if err != nil {
 		logger.V(2).Info("No room was planned for the pods yet", "err", err)
-		have.answered, have.claims = false, nil
+		have.answered, have.noRoom, have.claims = false, false, nil
 		t.ahead.set(s.claim.UID, have)
 		return
 	}
 	if why := answer.GetNoRoom(); why != "" {
 		logger.Info("Pods of a node that terminates have no room", "message", why)
 	}
-	have.answered, have.claims = true, answer.GetNodeClaims()
+	have.answered, have.noRoom, have.claims = true, answer.GetNoRoom() != "", answer.GetNodeClaims()
 	t.ahead.set(s.claim.UID, have)
 }
 

@@ -39,7 +39,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 //	strip                                            somebody removes our finalizer from the NodeClaim
 //	pod NAME [daemonset] [critical] [tolerates] [protected[=VALUE]] [owned] [pending] [exit=DURATION] [refuse=N] [ending] [ready] [grace=DURATION] [sole] [set] [elsewhere] [foreign]
 //	set ready NAME                                   a pod becomes Ready
-//	scheduler silent | scheduler NODECLAIM...         what it launches when it is asked for room; without this: nothing
+//	scheduler silent | full | NODECLAIM...           what it launches when it is asked for room; without this: nothing; full: there is no room
 //	replacement NODECLAIM launching|launched|ready|gone    how far such a NodeClaim is
 //	set releases | set ready | set gone              what the ReplicaSet controller does about the pod that is sole
 //	volume NAME pod=POD detach=SECONDS [shared]      a VolumeAttachment of the pod's volume; shared: many nodes may mount it
@@ -48,7 +48,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 //	instance kill | instance refuse=N                EC2 takes the instance; it refuses to end it N times
 //	begin REASON | begin-now REASON                  Begin or BeginNow is called
 //	crash + lines                                    the process dies once per line, instead of doing what begins so
-//	run DURATION [writes]                            time goes by; writes: how often the status of the NodeClaim was written
+//	run DURATION [writes] [outcomes]                 time goes by; writes: how often the status of the NodeClaim was written; outcomes: how
+//	                                                many drains began with which state of the room
 func TestScenarios(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		t.Helper()
@@ -114,9 +115,9 @@ func (w *world) instance(d *datadriven.TestData) {
 
 // scheduler sets the answers from now on.
 func (w *world) scheduler(d *datadriven.TestData) {
-	w.silent, w.planned = d.HasArg("silent"), nil
+	w.silent, w.full, w.planned = d.HasArg("silent"), d.HasArg("full"), nil
 	for _, a := range d.CmdArgs {
-		if !w.silent {
+		if !w.silent && !w.full {
 			w.planned = append(w.planned, a.Key)
 		}
 	}
@@ -174,6 +175,9 @@ func (w *world) run(ctx context.Context, d *datadriven.TestData) {
 	w.writes.Store(0)
 	if d.HasArg("writes") {
 		defer func() { w.log("status of the claim written %d times", w.writes.Load()) }()
+	}
+	if d.HasArg("outcomes") {
+		defer w.outcomes()
 	}
 	duration := w.duration(d.CmdArgs[0].Key)
 	ctx, cancel := context.WithCancel(ctx)

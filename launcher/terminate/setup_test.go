@@ -43,3 +43,18 @@ func TestNewNeedsItsDependencies(t *testing.T) {
 		t.Error("no error without any dependency")
 	}
 }
+
+// outcomes prints how many drains began with which state of the room.
+func (w *world) outcomes() {
+	families, err := w.metrics.Gather()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			if f.GetName() == "slipway_replacements_total" && m.GetCounter().GetValue() > 0 {
+				w.log("%s %g", m.GetLabel()[0].GetValue(), m.GetCounter().GetValue())
+			}
+		}
+	}
+}

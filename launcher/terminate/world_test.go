@@ -61,9 +61,11 @@ type world struct {
 	exit    map[string]time.Duration
 	detach  map[string]int
 	claimed string
-	// planned is the scheduler's answer: names of claims; nil with silent set means no answer.
-	planned []string
-	silent  bool
+	// planned is the scheduler's answer: names of claims; nil with silent set means no answer, with full set that the pods have no room.
+	planned      []string
+	silent, full bool
+	// metrics are those of the Terminator.
+	metrics *prometheus.Registry
 }
 
 func newWorld(t *testing.T) *world {
@@ -82,8 +84,9 @@ func newWorld(t *testing.T) *world {
 
 // restart replaces the Terminator by one without state.
 func (w *world) restart() {
+	w.metrics = prometheus.NewRegistry()
 	subject, err := terminate.New(terminate.Config{
-		Client: w.api, Pods: index.ListPods(w.api), Reader: w.api, Cloud: tracedCloud{w}, Asker: w, Guard: leadershiptest.Always{}, Events: w, Registerer: prometheus.NewRegistry(),
+		Client: w.api, Pods: index.ListPods(w.api), Reader: w.api, Cloud: tracedCloud{w}, Asker: w, Guard: leadershiptest.Always{}, Events: w, Registerer: w.metrics,
 	})
 	if err != nil {
 		w.t.Fatal(err)
@@ -143,6 +146,9 @@ func (w *world) MakeRoom(_ context.Context, q *api.MakeRoom) (*api.MakeRoomAnswe
 		w.log("scheduler: no termination: %v", q)
 	}
 	w.log("scheduler: %s goes, %s, with %s: launches %v", strings.Join(q.GetNodeNames(), " "), q.GetReason(), strings.Join(q.GetPods(), " "), w.planned)
+	if w.full {
+		return &api.MakeRoomAnswer{NoRoom: "no instance type has room"}, nil
+	}
 	return &api.MakeRoomAnswer{NodeClaims: w.planned}, nil
 }
 
