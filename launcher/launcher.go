@@ -18,8 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/internal/announce"
 	"github.com/slipway-k8s/slipway/internal/intern"
-	"github.com/slipway-k8s/slipway/launcher/announce"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/catalog/overlay"
 	"github.com/slipway-k8s/slipway/launcher/cloud"

@@ -23,6 +23,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/tools/record"
 	"k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
@@ -50,7 +51,7 @@ type harness struct {
 	plugin   *plugin.Plugin
 	launcher *testLauncher
 	registry *prometheus.Registry
-	recorder *events.FakeRecorder
+	recorder *record.FakeRecorder
 	informer informers.SharedInformerFactory
 }
 
@@ -74,7 +75,7 @@ type harnessOptions struct {
 func start(tb testing.TB, o harnessOptions) *harness {
 	tb.Helper()
 	ctx, cancel := context.WithCancel(tb.Context())
-	h := &harness{t: tb, ctx: ctx, launcher: newTestLauncher(tb), registry: prometheus.NewRegistry(), recorder: events.NewFakeRecorder(10000)}
+	h := &harness{t: tb, ctx: ctx, launcher: newTestLauncher(tb), registry: prometheus.NewRegistry(), recorder: record.NewFakeRecorder(10000)}
 	if o.prepare != nil {
 		o.prepare(h.launcher)
 	}
@@ -105,7 +106,8 @@ func start(tb testing.TB, o harnessOptions) *harness {
 	}
 	registry := incremental.Plugins()
 	registry[plugin.NodeLaunchName], registry[plugin.NodeReserveName] = h.plugin.NodeLaunch, h.plugin.NodeReserve
-	recorders := profile.RecorderFactory(func(string) events.EventRecorderLogger { return h.recorder })
+	recorder := events.NewFakeRecorder(10000)
+	recorders := profile.RecorderFactory(func(string) events.EventRecorderLogger { return recorder })
 	h.sched, err = scheduler.New(ctx, h.client, h.informer, nil, recorders,
 		scheduler.WithProfiles(profiles...), scheduler.WithPodInitialBackoffSeconds(1), scheduler.WithPodMaxBackoffSeconds(1),
 		scheduler.WithFrameworkOutOfTreeRegistry(registry))

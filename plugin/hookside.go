@@ -6,8 +6,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/events"
 
+	"github.com/slipway-k8s/slipway/internal/announce"
 	"github.com/slipway-k8s/slipway/plugin/hooks"
 	"github.com/slipway-k8s/slipway/plugin/intake"
 	"github.com/slipway-k8s/slipway/plugin/promise"
@@ -23,7 +23,7 @@ type hookSide struct {
 	profiles  *profiles
 	sleep     *sleepers
 	classes   classes
-	recorder  events.EventRecorderLogger
+	recorder  announce.EventRecorder
 	// lease is what Events about the hooks are on.
 	lease *corev1.ObjectReference
 }
@@ -106,6 +106,6 @@ func (h *hookSide) Serves(profile string) bool { return h.profiles.serves(profil
 // Tripped counts and reports a hook that is switched off.
 func (h *hookSide) Tripped(hook string, cause any) {
 	h.guard.metrics.trips.WithLabelValues(hook).Inc()
-	h.recorder.Eventf(h.lease, nil, corev1.EventTypeWarning, "HookTripped", "Scheduling",
+	h.recorder.Eventf(h.lease, corev1.EventTypeWarning, "HookTripped",
 		"slipway's hook on %s panicked (%v) and is off for ten minutes; scheduling goes on", hook, cause)
 }

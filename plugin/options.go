@@ -5,10 +5,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/informers"
 	clientset "k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/events"
 	"k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+
+	"github.com/slipway-k8s/slipway/internal/announce"
 )
 
 // Options of a Plugin.
@@ -30,10 +31,10 @@ type Scheduler struct {
 	Informers informers.SharedInformerFactory
 	// Client it was built with. Required.
 	Client clientset.Interface
-	// Recorder of events, in slipway's name. Required.
-	Recorder events.EventRecorderLogger
+	// Recorder of Events, in slipway's name. Required.
+	Recorder announce.EventRecorder
 	// Karpenter is the recorder of Events that Karpenter writes too, in its name; nil for Recorder.
-	Karpenter events.EventRecorderLogger
+	Karpenter announce.EventRecorder
 	// Extenders it was built with; nil for none.
 	Extenders []config.Extender
 	// OutOfTree are the plugins that it was built with besides slipway's; nil for none.

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/tools/record"
 	"k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
@@ -132,7 +133,7 @@ func benchPlannerOf(tb testing.TB, objects []runtime.Object) *planner {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	if err := p.Install(ctx, Scheduler{Scheduler: sched, Profiles: profiles, Informers: factory, Client: client, Recorder: recorder}); err != nil {
+	if err := p.Install(ctx, Scheduler{Scheduler: sched, Profiles: profiles, Informers: factory, Client: client, Recorder: record.NewFakeRecorder(10)}); err != nil {
 		tb.Fatal(err)
 	}
 	factory.Start(ctx.Done())

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/tools/record"
 	"k8s.io/kubernetes/pkg/scheduler"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
@@ -80,7 +81,7 @@ func TestPreferLaunchNeedsItsOrder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = p.Install(t.Context(), plugin.Scheduler{Scheduler: sched, Profiles: profiles, Informers: factory, Client: client, Recorder: recorder})
+	err = p.Install(t.Context(), plugin.Scheduler{Scheduler: sched, Profiles: profiles, Informers: factory, Client: client, Recorder: record.NewFakeRecorder(10)})
 	if want := "args.preferLaunch: plugins.postFilter has DefaultPreemption before NodeLaunch"; err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("error %v, want %s", err, want)
 	}

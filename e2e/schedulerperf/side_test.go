@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -16,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	clientscheme "k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/tools/events"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/features"
 	"k8s.io/kubernetes/pkg/scheduler"
@@ -27,6 +28,7 @@ import (
 	"k8s.io/kubernetes/test/utils/ktesting"
 
 	"github.com/slipway-k8s/slipway/e2e/schedulerperf/cases"
+	"github.com/slipway-k8s/slipway/internal/announce"
 	"github.com/slipway-k8s/slipway/manifests"
 	"github.com/slipway-k8s/slipway/plugin"
 	"github.com/slipway-k8s/slipway/plugin/incremental"
@@ -149,27 +151,31 @@ func (s *side) begin(tCtx ktesting.TContext, sched *scheduler.Scheduler, _ *perf
 // install connects slipway with the scheduler and waits until it knows what can be launched, as a scheduler that has been running does.
 func (s *side) install(tCtx ktesting.TContext, sched *scheduler.Scheduler) (stop func(), err error) {
 	ctx, cancel := context.WithCancel(tCtx)
-	broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: tCtx.Client().EventsV1()})
-	broadcaster.StartRecordingToSink(ctx.Done())
+	announcer, err := announce.New(announce.Config{
+		Sink: &typedcorev1.EventSinkImpl{Interface: tCtx.Client().CoreV1().Events("")}, Scheme: clientscheme.Scheme, Registerer: s.metrics,
+	})
+	if err != nil {
+		cancel()
+		return nil, err
+	}
 	informers := s.handle.SharedInformerFactory()
 	if err := s.slipway.Install(ctx, plugin.Scheduler{
-		Scheduler: sched, Profiles: s.profiles, Informers: informers, Client: tCtx.Client(), Recorder: broadcaster.NewRecorder(clientscheme.Scheme, "slipway"),
+		Scheduler: sched, Profiles: s.profiles, Informers: informers, Client: tCtx.Client(), Recorder: announcer.Recorder("slipway"),
 		Identity: "scheduler-perf", LeaseNamespace: "kube-system", LeaseName: "slipway-scheduler",
 	}); err != nil {
 		cancel()
-		broadcaster.Shutdown()
 		// The framework waits ten minutes for what may be left of it before it reports the error.
 		fmt.Fprintln(os.Stderr, "installing slipway:", err)
 		return nil, err
 	}
 	informers.Start(tCtx.Done())
 	informers.WaitForCacheSync(tCtx.Done())
-	done := make(chan struct{})
-	go func() { defer close(done); s.slipway.Run(ctx) }()
+	var running sync.WaitGroup
+	running.Go(func() { s.slipway.Run(ctx) })
+	running.Go(func() { _ = announcer.Run(ctx) }) // It has no error to return.
 	stop = func() {
 		cancel()
-		<-done
-		broadcaster.Shutdown()
+		running.Wait()
 	}
 	for deadline := time.Now().Add(time.Minute); s.metric("slipway_launcher_connected") != 1; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {

@@ -18,8 +18,8 @@ import (
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/slipway-k8s/slipway/internal/announce"
 	"github.com/slipway-k8s/slipway/internal/disruption"
-	"github.com/slipway-k8s/slipway/launcher/announce"
 )
 
 // Config holds the dependencies of a Surger. Every field is required.

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/internal/announce"
 	"github.com/slipway-k8s/slipway/internal/disruption"
-	"github.com/slipway-k8s/slipway/launcher/announce"
 )
 
 // named is the maximum number of pods in an Event.

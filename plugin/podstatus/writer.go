@@ -17,9 +17,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	clientset "k8s.io/client-go/kubernetes"
 	corelisters "k8s.io/client-go/listers/core/v1"
-	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
 
+	"github.com/slipway-k8s/slipway/internal/announce"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/explain"
 )
@@ -70,13 +70,13 @@ type Config struct {
 	// Pods are the pods as an informer shows them.
 	Pods corelisters.PodLister
 	// Recorder sends the Events that slipway alone writes, and Karpenter those that Karpenter writes too.
-	Recorder, Karpenter events.EventRecorderLogger
+	Recorder, Karpenter announce.EventRecorder
 	// Adopts reports whether pods of the named scheduler are adopted: that scheduler writes their condition itself.
 	Adopts func(scheduler string) bool
 }
 
 // recorder returns what sends Events of the reason. Tools that look for Karpenter's Events ask for its source as well.
-func (c Config) recorder(reason string) events.EventRecorderLogger {
+func (c Config) recorder(reason string) announce.EventRecorder {
 	if reason == "Nominated" || reason == "FailedScheduling" {
 		return c.Karpenter
 	}
@@ -331,12 +331,12 @@ func (w *Writer) event(pod *corev1.Pod, n Note, now time.Time) {
 	if n.Warning {
 		kind = corev1.EventTypeWarning
 	}
-	w.recorder(n.EventReason).Eventf(pod, nil, kind, n.EventReason, "Scheduling", "%s", clipped(n.Message.String()))
+	w.recorder(n.EventReason).Eventf(pod, kind, n.EventReason, "%s", clipped(n.Message.String()))
 }
 
 // Warn sends a warning about the pod at once. The caller bounds how many there are.
 func (w *Writer) Warn(pod *corev1.Pod, reason, text string) {
-	w.Recorder.Eventf(pod, nil, corev1.EventTypeWarning, reason, "Scheduling", "%s", clipped(text))
+	w.Recorder.Eventf(pod, corev1.EventTypeWarning, reason, "%s", clipped(text))
 }
 
 // again queues the note unless there is a newer one.

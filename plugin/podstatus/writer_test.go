@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
-	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/tools/record"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/explain"
@@ -28,14 +28,14 @@ type reporter struct {
 	t        *testing.T
 	client   *fake.Clientset
 	informer informers.SharedInformerFactory
-	recorder *events.FakeRecorder
+	recorder *record.FakeRecorder
 	pod      *corev1.Pod
 }
 
 func newReporter(t *testing.T, pod *corev1.Pod, others ...runtime.Object) *reporter {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	w := &reporter{t: t, client: fake.NewClientset(append(others, pod)...), recorder: events.NewFakeRecorder(100 + len(others)), pod: pod}
+	w := &reporter{t: t, client: fake.NewClientset(append(others, pod)...), recorder: record.NewFakeRecorder(100 + len(others)), pod: pod}
 	w.informer = informers.NewSharedInformerFactory(w.client, 0)
 	w.Writer = New(Config{
 		Client: w.client, Pods: w.informer.Core().V1().Pods().Lister(), Recorder: w.recorder, Karpenter: w.recorder,

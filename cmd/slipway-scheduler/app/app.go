@@ -4,6 +4,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -11,6 +12,10 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	clientset "k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
 	cliflag "k8s.io/component-base/cli/flag"
 	"k8s.io/component-base/cli/globalflag"
 	basecompatibility "k8s.io/component-base/compatibility"
@@ -28,6 +33,7 @@ import (
 	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
+	"github.com/slipway-k8s/slipway/internal/announce"
 	"github.com/slipway-k8s/slipway/internal/garbage"
 	"github.com/slipway-k8s/slipway/plugin"
 	"github.com/slipway-k8s/slipway/plugin/incremental"
@@ -35,6 +41,9 @@ import (
 
 // resignWithin is how long the launcher may take to stop acting before the Lease is released.
 const resignWithin = 2 * time.Second
+
+// eventsRemembered is how many Events each writer of them counts together with later ones. The plugin does not repeat a pod's last Event.
+const eventsRemembered = 128
 
 // Option adds something to the scheduler.
 type Option func(frameworkruntime.Registry) error
@@ -110,8 +119,14 @@ func run(opts *options.Options, others frameworkruntime.Registry) error {
 	if err != nil {
 		return err
 	}
+	announcer, err := newAnnouncer(cc)
+	if err != nil {
+		return err
+	}
 	renounce := inherit(cc, slipway.IdentityPath())
-	if err := slipway.Install(ctx, parts(cc, plugin.Scheduler{Scheduler: sched, OutOfTree: others})); err != nil {
+	if err := slipway.Install(ctx, parts(cc, plugin.Scheduler{
+		Scheduler: sched, OutOfTree: others, Recorder: announcer.Recorder("slipway"), Karpenter: announcer.Recorder("karpenter"),
+	})); err != nil {
 		return err
 	}
 	if mutable, ok := gates.(featuregate.MutableFeatureGate); ok {
@@ -120,14 +135,30 @@ func run(opts *options.Options, others frameworkruntime.Registry) error {
 	opts.ComponentGlobalsRegistry.AddMetrics()
 	go slipway.Run(ctx)
 	go stopOnSignal(slipway, renounce, cancel)
-	return app.Run(ctx, cc, sched)
+	announced := make(chan error, 1)
+	go func() { announced <- announcer.Run(ctx) }()
+	err = app.Run(ctx, cc, sched)
+	cancel()
+	return errors.Join(err, <-announced)
+}
+
+// newAnnouncer returns what writes slipway's Events. kube-scheduler's broadcaster, for its own ones, remembers each of 15,000 pods' for six minutes and drops what
+// comes while a thousand wait.
+func newAnnouncer(cc *schedulerconfig.CompletedConfig) (*announce.Announcer, error) {
+	client, err := clientset.NewForConfig(rest.AddUserAgent(cc.KubeConfig, "slipway-scheduler-events"))
+	if err != nil {
+		return nil, fmt.Errorf("a client for Events: %w", err)
+	}
+	return announce.New(announce.Config{
+		Sink: &typedcorev1.EventSinkImpl{Interface: client.CoreV1().Events("")}, Scheme: scheme.Scheme, Registerer: legacyregistry.Registerer(),
+		Remembered: eventsRemembered,
+	})
 }
 
 func parts(cc *schedulerconfig.CompletedConfig, s plugin.Scheduler) plugin.Scheduler {
 	s.Profiles, s.Extenders = cc.ComponentConfig.Profiles, cc.ComponentConfig.Extenders
 	s.Informers = cc.InformerFactory
 	s.Client = cc.Client
-	s.Recorder, s.Karpenter = cc.EventBroadcaster.NewRecorder("slipway"), cc.EventBroadcaster.NewRecorder("karpenter")
 	if cc.LeaderElection != nil {
 		s.Identity = cc.LeaderElection.Lock.Identity()
 		s.LeaseNamespace = cc.ComponentConfig.LeaderElection.ResourceNamespace

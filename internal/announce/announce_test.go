@@ -19,7 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/scheme"
 
-	"github.com/slipway-k8s/slipway/launcher/announce"
+	"github.com/slipway-k8s/slipway/internal/announce"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -64,9 +64,15 @@ type world struct {
 
 func newWorld(t *testing.T, refuse ...error) *world {
 	t.Helper()
+	return newWorldOf(t, 0, refuse...)
+}
+
+// newWorldOf has writers that know of so many Events each.
+func newWorldOf(t *testing.T, remembered int, refuse ...error) *world {
+	t.Helper()
 	w := &world{apiServer: &apiServer{counts: map[string]int32{}, refuse: refuse}, metrics: prometheus.NewRegistry()}
 	var err error
-	w.Announcer, err = announce.New(announce.Config{Sink: w.apiServer, Scheme: scheme.Scheme, Registerer: w.metrics})
+	w.Announcer, err = announce.New(announce.Config{Sink: w.apiServer, Scheme: scheme.Scheme, Registerer: w.metrics, Remembered: remembered})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,5 +178,24 @@ func TestLastWords(t *testing.T) {
 func TestNewNamesWhatIsMissing(t *testing.T) {
 	if _, err := announce.New(announce.Config{}); err == nil {
 		t.Error("no error")
+	}
+}
+
+// An Event that comes again is counted together with the first one while that is remembered, and is a new one after that.
+func TestEventsAreForgotten(t *testing.T) {
+	for remembered, want := range map[int]int32{0: 2, 10: 1} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorldOf(t, remembered)
+			recorder := w.Recorder("slipway")
+			for n := range 1000 {
+				recorder.Eventf(pod(n), corev1.EventTypeNormal, "PreBound", "Bound to node %s", "n")
+			}
+			recorder.Eventf(pod(0), corev1.EventTypeNormal, "PreBound", "Bound to node %s", "n")
+			time.Sleep(time.Minute)
+			w.stop()
+			if got := w.counts["slipway pod-0 PreBound"]; got != want {
+				t.Errorf("the Event is counted %d times by writers that remember %d, want %d", got, remembered, want)
+			}
+		})
 	}
 }

@@ -31,7 +31,7 @@ const (
 	flushTimeout = 3 * time.Second
 )
 
-// Config holds the dependencies of an Announcer. Every field is required.
+// Config holds the dependencies of an Announcer. Every field is required unless its comment says otherwise.
 type Config struct {
 	// Sink takes the Events.
 	Sink record.EventSink
@@ -39,6 +39,9 @@ type Config struct {
 	Scheme *runtime.Scheme
 	// Registerer registers the metrics.
 	Registerer prometheus.Registerer
+	// Remembered is how many Events each of the eight writers knows of, to count those that come again together; zero for client-go's 4,096. Not
+	// required.
+	Remembered int
 }
 
 // Announcer writes Events in the background.
@@ -69,7 +72,7 @@ func New(c Config) (*Announcer, error) {
 	a := &Announcer{config: c, metrics: m}
 	for i := range a.shards {
 		a.shards[i].wake = make(chan struct{}, 1)
-		a.shards[i].correlator = record.NewEventCorrelatorWithOptions(record.CorrelatorOptions{})
+		a.shards[i].correlator = record.NewEventCorrelatorWithOptions(record.CorrelatorOptions{LRUCacheSize: c.Remembered})
 	}
 	return a, nil
 }
