@@ -15,7 +15,7 @@ import (
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/slipway-k8s/slipway/launcher/announce"
+	"github.com/slipway-k8s/slipway/internal/announce"
 )
 
 // parallel is the maximum number of concurrent bindings: an API server answers hundreds per second, and a node that becomes Ready should not

@@ -1,8 +1,8 @@
 package bind
 
 import (
+	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -119,8 +119,13 @@ func driven(pod *corev1.Pod) string {
 
 // extended returns an extended resource that the pod requests.
 func extended(pod *corev1.Pod) string {
-	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
-		for name, q := range c.Resources.Requests {
+	// Concatenated lists would be copies of all containers, for each pod of each look.
+	return cmp.Or(extendedOf(pod.Spec.InitContainers), extendedOf(pod.Spec.Containers))
+}
+
+func extendedOf(containers []corev1.Container) string {
+	for i := range containers {
+		for name, q := range containers[i].Resources.Requests {
 			if isExtended(string(name)) && !q.IsZero() {
 				return string(name)
 			}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -72,6 +73,43 @@ func TestRun(t *testing.T) {
 			t.Error("a claim whose Node is Ready was ended because EC2 did not show its instance")
 		}
 	})
+}
+
+// asked counts the questions about all instances. All are too young to be garbage.
+type asked struct {
+	*memory.Cloud
+	instances int
+	times     atomic.Int32
+}
+
+// Instances counts.
+func (a *asked) Instances(context.Context, cloud.Selector) ([]cloud.Instance, error) {
+	a.times.Add(1)
+	return slices.Repeat([]cloud.Instance{{ID: "i-1", LaunchTime: time.Now()}}, a.instances), nil
+}
+
+// EC2 is asked about a few instances every two minutes, and about thousands every five.
+func TestRoundsAreRarerWithManyInstances(t *testing.T) {
+	for instances, want := range map[int]int{10: 29, 10_000: 12} {
+		synctest.Test(t, func(t *testing.T) {
+			ec2 := &asked{Cloud: memory.New(memory.Config{}), instances: instances}
+			api := fake.NewClientBuilder().WithScheme(scheme.Scheme).Build()
+			subject, err := collect.New(collect.Config{Reader: api, Cache: api, Cloud: ec2, Guard: leadershiptest.Always{}, Ender: &ender{}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			go func() { _ = subject.Run(ctx) }()
+			time.Sleep(10 * time.Minute)
+			before := ec2.times.Load()
+			time.Sleep(time.Hour)
+			cancel()
+			synctest.Wait()
+			if got := int(ec2.times.Load() - before); got < want || got > want+1 {
+				t.Errorf("EC2 was asked %d times in an hour about %d instances, want %d", got, instances, want)
+			}
+		})
+	}
 }
 
 // reads counts the lists of a client.
