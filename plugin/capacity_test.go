@@ -68,3 +68,21 @@ func TestCapacityFailuresAreTheOfferings(t *testing.T) {
 		t.Errorf("%s says of a NodePool that is ready: %s", named[i], h.message(named[i]))
 	}
 }
+
+// A launch that fails before the launcher has shown its node counts against its offerings like any other, and its pods are planned again at once.
+func TestCapacityFailureOfANodeThatWasNeverShown(t *testing.T) {
+	t.Parallel()
+	h := start(t, harnessOptions{objects: []runtime.Object{newNode("full", "100m", nil)}, prepare: func(l *testLauncher) { l.silent = true }})
+	h.pod("named", func(p *corev1.Pod) {
+		p.Spec.NodeSelector = map[string]string{
+			"node.kubernetes.io/instance-type": "m7g.large", "karpenter.sh/capacity-type": "on-demand", "topology.kubernetes.io/zone": "us-east-1a",
+		}
+	})
+	h.eventually("a node for the pod", func() bool { return len(h.launcher.requests()) == 1 })
+	h.launcher.end(h.launcher.requests()[0].GetClaims()[0].GetName(), "", api.Outcome_OUTCOME_FAILED)
+	h.launcher.end("default-of-another", "", api.Outcome_OUTCOME_FAILED)
+	h.eventually("the pod's condition", func() bool { return strings.Contains(h.message("named"), "EC2 has no capacity") })
+	if n := h.metric("slipway_offerings_on_probation", ""); n != 1 {
+		t.Errorf("%v offerings are on probation, want 1", n)
+	}
+}

@@ -212,6 +212,15 @@ func (c *catalogUpdates) onInFlight(before, after catalog.InFlightNode, now time
 func (c *catalogUpdates) onEnded(ctx context.Context, e link.End, now time.Time) {
 	logger := klog.FromContext(ctx)
 	name := e.Node.NodeClaim
+	if e.Unshown {
+		node, sent := c.view.Sent(name)
+		if !sent && len(c.promises.OfClaim(name)) == 0 {
+			return // It is none that this scheduler waits for.
+		}
+		if sent {
+			node.NodeName, e.Node = e.Node.NodeName, node
+		}
+	}
 	lacked := e.Outcome == api.Outcome_OUTCOME_FAILED && ec2error.OfferingsFailed(e.Reason)
 	// Without the role of EC2 Spot no spot offering of the account works: the launcher offers none until it tries again.
 	c.view.Ended(e.Node, lacked && e.Reason != ec2error.ReasonSpotRole, now)

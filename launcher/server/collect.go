@@ -106,12 +106,6 @@ func (s *Server) collect(ctx context.Context, before memory) (sentState, memory,
 	return now, l.after, nil
 }
 
-// inFlight reports whether a claim's node is in flight: not initialized, and not terminating. It is called for every claim in the cache at
-// each change, and changes none.
-func inFlight(claim *karpv1.NodeClaim) bool {
-	return claim.DeletionTimestamp.IsZero() && !conditions.ClaimIs(claim, karpv1.ConditionTypeInitialized)
-}
-
 // inFlightNode describes a claim's node to the scheduler, with the promised pods that the cache shows; complete means that it shows all.
 func (s *Server) inFlightNode(ctx context.Context, claim *karpv1.NodeClaim, lists lists) (out *api.InFlightNode, complete bool) {
 	expected := view.ParseExpected(claim.Annotations[catalog.ExpectedAnnotation])
@@ -215,10 +209,14 @@ func readyStatus(node *corev1.Node) corev1.ConditionStatus {
 	return ""
 }
 
-// explainEnd describes how an in-flight node ended, and which of its pods are not bound.
+// explainEnd describes how an in-flight node ended, and which of its pods are not bound. known is the node as it was last sent, nil if it never was.
 func (s *Server) explainEnd(ctx context.Context, e *api.InFlightEnd, known *api.InFlightNode) {
 	claim := &karpv1.NodeClaim{}
 	found := s.config.Client.Get(ctx, types.NamespacedName{Name: e.GetNodeClaim()}, claim, client.UnsafeDisableDeepCopy) == nil
+	if known == nil && found {
+		known, _ = s.inFlightNode(ctx, claim, s.types.get())
+		e.NodeName = known.GetNodeName()
+	}
 	switch {
 	case found && conditions.ClaimIs(claim, karpv1.ConditionTypeInitialized):
 		e.Outcome, e.Reason, e.Message = api.Outcome_OUTCOME_INITIALIZED, "Initialized", "the node is an ordinary one by now"

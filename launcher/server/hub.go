@@ -19,6 +19,8 @@ type hub struct {
 	// nodes maps each Node to the number of its last change, changes is the number of the last change of any.
 	nodes   map[string]uint64
 	changes uint64
+	// ends are those that the cache showed.
+	ends shownEnds
 }
 
 func newHub() *hub { return &hub{changed: make(chan struct{}), nodes: map[string]uint64{}} }
@@ -84,6 +86,7 @@ func (s *Server) watch(ctx context.Context) error {
 					if node, ok := after.(*corev1.Node); ok {
 						s.hub.touch(node.Name)
 					}
+					s.hub.ends.changed(before, after)
 					notify(object(before), object(after))
 				}
 			},
@@ -94,6 +97,7 @@ func (s *Server) watch(ctx context.Context) error {
 				if node, ok := deleted.(*corev1.Node); ok {
 					s.hub.gone(node.Name)
 				}
+				s.hub.ends.changed(deleted, nil)
 				notify(nil, object(deleted))
 			},
 		})

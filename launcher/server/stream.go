@@ -63,6 +63,7 @@ func (s *Server) WatchCatalog(in *api.WatchCatalogRequest, stream api.Launcher_W
 		return err
 	}
 	known, generation, remembered := sentState{}, uint64(0), memory{}
+	ends := newEnds(&s.hub.ends)
 	for {
 		changed, began := s.hub.next(), time.Now()
 		now, next, err := s.collect(ctx, remembered)
@@ -72,6 +73,7 @@ func (s *Server) WatchCatalog(in *api.WatchCatalogRequest, stream api.Launcher_W
 		now.commit(known, s.config.Commitments())
 		remembered = next
 		update := diff(known, now)
+		update.Ended = ends.with(update.GetEnded(), func(name string) bool { return known.inFlight[name] != nil || now.inFlight[name] != nil })
 		if generation == 0 {
 			update.Full, update.Version = true, api.OwnVersion()
 		}

@@ -133,6 +133,12 @@ func (v *View) Knows(nodeClaim string) bool {
 	return shown || settling
 }
 
+// Sent returns a node that the launcher has recorded and the catalog does not have yet.
+func (v *View) Sent(nodeClaim string) (catalog.InFlightNode, bool) {
+	s, ok := v.sent[nodeClaim]
+	return s.node, ok
+}
+
 // Shown records a new or changed node in flight.
 func (v *View) Shown(n catalog.InFlightNode) {
 	delete(v.sent, n.NodeClaim)

@@ -16,8 +16,10 @@ import (
 
 // End describes an in-flight node that ended.
 type End struct {
-	// Node is the node as it was last received; only its NodeClaim and NodeName if it never was.
+	// Node is the node as it was last received; only its NodeClaim and NodeName if it is Unshown.
 	Node catalog.InFlightNode
+	// Unshown means that the node was never received: it came and went between two messages.
+	Unshown bool
 	// Outcome is how it ended.
 	Outcome api.Outcome
 	// Reason is one CamelCase word, Message a sentence.
@@ -87,14 +89,14 @@ func apply(before catalog.State, msg *api.CatalogUpdate) Update {
 }
 
 func end(known map[string]catalog.InFlightNode, e *api.InFlightEnd) End {
-	node, ok := known[e.GetNodeClaim()]
-	if !ok {
+	node, shown := known[e.GetNodeClaim()]
+	if !shown {
 		node = catalog.InFlightNode{NodeClaim: e.GetNodeClaim()}
 	}
 	if e.GetNodeName() != "" {
 		node.NodeName = e.GetNodeName()
 	}
-	return End{Node: node, Outcome: e.GetOutcome(), Reason: e.GetReason(), Message: e.GetMessage(), Unbound: e.GetUnboundPods()}
+	return End{Node: node, Unshown: !shown, Outcome: e.GetOutcome(), Reason: e.GetReason(), Message: e.GetMessage(), Unbound: e.GetUnboundPods()}
 }
 
 func nodePool(p *api.NodePool) catalog.NodePool {
