@@ -71,7 +71,7 @@ func (s *Server) collect(ctx context.Context, before memory) (sentState, memory,
 	if err != nil {
 		return sentState{}, nil, err
 	}
-	now := sentState{pools: map[string]*api.NodePool{}, types: map[string]*api.InstanceTypes{}, inFlight: make(map[string]*api.InFlightNode, len(before))}
+	now := sentState{pools: map[string]*api.NodePool{}, types: map[string]*api.InstanceTypes{}, inFlight: make(map[string]*api.InFlightNode, len(before)), claims: len(claims)}
 	foreign := map[string]string{}
 	for i := range pools.Items {
 		if ok, why := s.config.Manages(&pools.Items[i]); !ok {

@@ -53,3 +53,12 @@ func TestNotReadyOnlyReads(t *testing.T) {
 		t.Errorf("a NodePool that is Ready: %q", why)
 	}
 }
+
+// A stream's pause depends on the size of the cluster alone.
+func TestPause(t *testing.T) {
+	for claims, want := range map[int]time.Duration{0: coalesce, 100: 10 * time.Millisecond, 2_500: 202 * time.Millisecond, 100_000: coalesceMost} {
+		if got := pause(claims); got != want {
+			t.Errorf("%d NodeClaims: a pause of %s, want %s", claims, got, want)
+		}
+	}
+}

@@ -15,18 +15,26 @@ import (
 )
 
 const (
-	// coalesce is how long a stream waits after a change for related ones, coalesceMost how long it waits at most.
-	coalesce, coalesceMost = 2 * time.Millisecond, 400 * time.Millisecond
-	// idle is the ratio of a stream's wait to its work, up to coalesceMost: a wave of thousands of changes then costs a twentieth of a core. Of 5,000
-	// NodeClaims, the work takes 20 ms.
-	idle = 20
+	// coalesce is how long a stream waits after a change for related ones, coalescePerClaim how much longer for each NodeClaim of the cluster: twenty times
+	// what a look at one takes, 4 µs, so that a wave of thousands of changes costs a twentieth of a core. It does not depend on how long looks take, as what
+	// the scheduler does not know yet must not depend on how busy the machine is.
+	coalesce, coalescePerClaim = 2 * time.Millisecond, 80 * time.Microsecond
+	// coalesceMost is how long a stream waits at most.
+	coalesceMost = 400 * time.Millisecond
 )
+
+// pause returns how long a stream waits after a change in a cluster of so many NodeClaims.
+func pause(claims int) time.Duration {
+	return min(coalesce+time.Duration(claims)*coalescePerClaim, coalesceMost)
+}
 
 // sentState is the state that a stream has sent to its client.
 type sentState struct {
 	pools    map[string]*api.NodePool
 	types    map[string]*api.InstanceTypes
 	inFlight map[string]*api.InFlightNode
+	// claims is how many NodeClaims were looked at.
+	claims int
 	// committed are the commitments, commitments the message of them.
 	committed   []commitment.Commitment
 	commitments *api.Commitments
@@ -65,7 +73,7 @@ func (s *Server) WatchCatalog(in *api.WatchCatalogRequest, stream api.Launcher_W
 	known, generation, remembered := sentState{}, uint64(0), memory{}
 	ends := newEnds(&s.hub.ends)
 	for {
-		changed, began := s.hub.next(), time.Now()
+		changed := s.hub.next()
 		now, next, err := s.collect(ctx, remembered)
 		if err != nil {
 			return err
@@ -86,7 +94,6 @@ func (s *Server) WatchCatalog(in *api.WatchCatalogRequest, stream api.Launcher_W
 			}
 			known = now
 		}
-		pause := min(max(coalesce, idle*time.Since(began)), coalesceMost)
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -95,7 +102,7 @@ func (s *Server) WatchCatalog(in *api.WatchCatalogRequest, stream api.Launcher_W
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(pause):
+		case <-time.After(pause(now.claims)):
 		}
 	}
 }
