@@ -8,9 +8,7 @@ import (
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
-	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/component-base/version"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -138,13 +136,7 @@ func (l *Launcher) registerMetrics() error {
 }
 
 func newRecorders(config *rest.Config, registerer prometheus.Registerer) (recorders, error) {
-	clients, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return recorders{}, err
-	}
-	announcer, err := announce.New(announce.Config{
-		Sink: &typedcorev1.EventSinkImpl{Interface: clients.CoreV1().Events("")}, Scheme: scheme.Scheme, Registerer: registerer,
-	})
+	announcer, err := announce.NewFor(config, registerer, 0)
 	if err != nil {
 		return recorders{}, err
 	}

@@ -6,8 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"k8s.io/client-go/kubernetes/scheme"
-	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
 
 	"github.com/slipway-k8s/slipway/internal/announce"
 	"github.com/slipway-k8s/slipway/internal/described"
@@ -21,7 +20,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The program's Events are written by what it gives the plugin.
-	if _, err := announce.New(announce.Config{Sink: &typedcorev1.EventSinkImpl{}, Scheme: scheme.Scheme, Registerer: registered}); err != nil {
+	if _, err := announce.NewFor(&rest.Config{}, registered, 0); err != nil {
 		t.Fatal(err)
 	}
 	page, err := os.ReadFile("../docs/metrics.md")

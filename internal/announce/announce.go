@@ -13,6 +13,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/client-go/tools/reference"
 	"k8s.io/klog/v2"
@@ -75,6 +79,17 @@ func New(c Config) (*Announcer, error) {
 		a.shards[i].correlator = record.NewEventCorrelatorWithOptions(record.CorrelatorOptions{LRUCacheSize: c.Remembered})
 	}
 	return a, nil
+}
+
+// NewFor returns an Announcer of the API server of a configuration, for objects of the kinds that client-go's scheme has. remembered is Config.Remembered.
+func NewFor(config *rest.Config, registerer prometheus.Registerer, remembered int) (*Announcer, error) {
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("announce: a client for Events: %w", err)
+	}
+	return New(Config{
+		Sink: &typedcorev1.EventSinkImpl{Interface: client.CoreV1().Events("")}, Scheme: scheme.Scheme, Registerer: registerer, Remembered: remembered,
+	})
 }
 
 // EventRecorder writes Events about objects. *Recorder is one, and so is record.EventRecorder of client-go. The source component of

@@ -12,9 +12,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	clientset "k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/kubernetes/scheme"
-	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 	cliflag "k8s.io/component-base/cli/flag"
 	"k8s.io/component-base/cli/globalflag"
@@ -120,7 +117,8 @@ func run(opts *options.Options, others frameworkruntime.Registry) error {
 	if err != nil {
 		return err
 	}
-	announcer, err := newAnnouncer(cc)
+	// kube-scheduler's broadcaster, for its own Events, remembers each of 15,000 pods' for six minutes and drops what comes while a thousand wait.
+	announcer, err := announce.NewFor(rest.AddUserAgent(rest.CopyConfig(cc.KubeConfig), "slipway-scheduler-events"), legacyregistry.Registerer(), eventsRemembered)
 	if err != nil {
 		return err
 	}
@@ -141,19 +139,6 @@ func run(opts *options.Options, others frameworkruntime.Registry) error {
 	err = app.Run(ctx, cc, sched)
 	cancel()
 	return errors.Join(err, <-announced)
-}
-
-// newAnnouncer returns what writes slipway's Events. kube-scheduler's broadcaster, for its own ones, remembers each of 15,000 pods' for six minutes and drops what
-// comes while a thousand wait.
-func newAnnouncer(cc *schedulerconfig.CompletedConfig) (*announce.Announcer, error) {
-	client, err := clientset.NewForConfig(rest.AddUserAgent(cc.KubeConfig, "slipway-scheduler-events"))
-	if err != nil {
-		return nil, fmt.Errorf("a client for Events: %w", err)
-	}
-	return announce.New(announce.Config{
-		Sink: &typedcorev1.EventSinkImpl{Interface: client.CoreV1().Events("")}, Scheme: scheme.Scheme, Registerer: legacyregistry.Registerer(),
-		Remembered: eventsRemembered,
-	})
 }
 
 func parts(cc *schedulerconfig.CompletedConfig, s plugin.Scheduler) plugin.Scheduler {
