@@ -133,6 +133,7 @@ func TestInterruptionsAreLearnedAlone(t *testing.T) {
 		}
 	})
 	w.restartWith(launcherSettings(featureGates))
+	w.kill(sandbox.Scheduler) // For ten minutes it remembers a launch that was refused, should it have planned one before it knew of the interruption.
 	w.forgets()
 	last := w.only("a spot node in the quieter zone", func(c observe.Claim) bool { return spot(c) && c.Object.UID != third.Object.UID })
 	cost, ok := catalog.ParseCost(last.Object.Annotations[catalog.CostAnnotation])
