@@ -93,6 +93,8 @@ type cluster struct {
 	costs bool
 	// steps are how many steps of the clock are a minute.
 	steps int
+	// scheduler binds pods that have come to nodes that have room, where a day is replayed.
+	scheduler *kubeScheduler
 }
 
 func newCluster(ctx context.Context, m *market.Market, commitments []commitment.Commitment) *cluster {
@@ -272,10 +274,19 @@ func (c *cluster) ask(ctx context.Context, gone, avoid []string) (consolidate.An
 }
 
 func names(members []plan.Member) []string {
+	out := podNames(members)
+	for i := range out {
+		out[i] = metav1.NamespaceDefault + "/" + out[i]
+	}
+	return out
+}
+
+// podNames are the members' pods by name: all are in one namespace.
+func podNames(members []plan.Member) []string {
 	var out []string
 	for _, m := range members {
 		for _, ref := range m.Pods {
-			out = append(out, ref.Namespace+"/"+ref.Name)
+			out = append(out, ref.Name)
 		}
 	}
 	return out
@@ -302,26 +313,24 @@ func (c *cluster) settle(made *plan.Plan) {
 		if c.books != nil {
 			c.books.launch(object, offer{claim.Expected.InstanceType, claim.Expected.Zone, claim.Expected.CapacityType == karpv1.CapacityTypeSpot}, c.clock())
 		}
-		c.put(claim.Members, name)
+		c.put(name, podNames(claim.Members)...)
 		if c.costs {
 			setCosts(c.pods, claim.Members, object)
 		}
 	}
 	for _, p := range made.Placements {
-		c.put(p.Members, p.Node)
+		c.put(p.Node, podNames(p.Members)...)
 	}
 }
 
-// put gives pods their place. The first one ends their wait, when its node is ready.
-func (c *cluster) put(members []plan.Member, on string) {
-	for _, m := range members {
-		for _, ref := range m.Pods {
-			p := c.pods[ref.Name]
-			p.node, p.cost, p.object.Status.StartTime = on, "", new(metav1.NewTime(c.clock()))
-			if !p.waited {
-				p.waited = true
-				c.bill.Pending += 60 * float64(max(c.nodes[on].ready, c.now)-p.born) / float64(c.steps)
-			}
+// put gives pods their place on a node. The first one ends their wait, when the node is ready.
+func (c *cluster) put(on string, podNames ...string) {
+	for _, name := range podNames {
+		p := c.pods[name]
+		p.node, p.cost, p.object.Status.StartTime = on, "", new(metav1.NewTime(c.clock()))
+		if !p.waited {
+			p.waited = true
+			c.bill.Pending += 60 * float64(max(c.nodes[on].ready, c.now)-p.born) / float64(c.steps)
 		}
 	}
 }

@@ -12,22 +12,16 @@ import (
 	"text/tabwriter"
 	"time"
 
-	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/billing"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/catalog/commitment"
 	"github.com/slipway-k8s/slipway/plugin/expect"
-	"github.com/slipway-k8s/slipway/plugin/simulate"
-	"github.com/slipway-k8s/slipway/plugin/simulate/input"
 )
 
-const (
-	// interruptedEvery is how long a spot instance lives on average.
-	interruptedEvery = 60 * time.Hour
-	// boundEvery is how many minutes lie between two lower bounds.
-	boundEvery = 30
-)
+// interruptedEvery is how long a spot instance lives on average.
+const interruptedEvery = 60 * time.Hour
 
 // Config of a day.
 type Config struct {
@@ -82,9 +76,14 @@ func Replay(ctx context.Context, cfg Config, p Policy) (Bill, error) {
 	}
 	c := newCluster(ctx, m, cfg.Commitments)
 	c.bill.Policy, c.from = p, cfg.From
-	c.ordered, c.costs = p == Ordered, p == On
-	if p == On || p == Ordered || p == Alike {
+	c.ordered, c.costs = p == Ordered, p == On || p == Packed
+	if p == On || p == Ordered || p == Alike || p == Packed {
 		c.growth = &expect.Growth{}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if c.scheduler, err = newKubeScheduler(ctx, p == Packed); err != nil {
+		return Bill{}, err
 	}
 	if c.books, err = newBooks(int64(cfg.Seed), c.clock(), cfg.Commitments); err != nil {
 		return Bill{}, err
@@ -140,6 +139,14 @@ func (c *cluster) minute(ctx context.Context, cfg Config, p Policy, ch change) e
 	c.apply(ch)
 	c.bill.Pods += len(ch.come)
 	count(c)
+	nodes, pods := running(c)
+	bound, err := c.scheduler.bind(ctx, ch.come, nodes, pods)
+	if err != nil {
+		return err
+	}
+	for pod, node := range bound {
+		c.put(node, pod)
+	}
 	// 2. EC2 takes spot nodes.
 	taken := c.interruptions(perHour(interruptedEvery), func(name string, minute int) float64 {
 		hash := sha256.Sum256(fmt.Appendf(nil, "%d/%s/%d", cfg.Seed, name, minute))
@@ -176,6 +183,22 @@ func (c *cluster) minute(ctx context.Context, cfg Config, p Policy, ch change) e
 	note(c)
 	c.pay()
 	return nil
+}
+
+// running are the nodes that are ready and stay, and the pods on them.
+func running(c *cluster) (nodes []*corev1.Node, pods []*corev1.Pod) {
+	on := podsOn(c)
+	for _, name := range slices.Sorted(maps.Keys(c.nodes)) {
+		n := c.nodes[name]
+		if n.gone != 0 || n.ready > c.now {
+			continue
+		}
+		nodes = append(nodes, n.object)
+		for _, p := range on[name] {
+			pods = append(pods, boundTo(p, name))
+		}
+	}
+	return nodes, pods
 }
 
 // movedOnce counts the pods of nodes that are given up, each one once.
@@ -228,100 +251,6 @@ func (c *cluster) payCommitments() {
 	}
 }
 
-// Lower is what no policy can beat, in USD.
-type Lower struct {
-	// USD of all hours.
-	USD float64
-	// Hours are the parts of it.
-	Hours [24]float64
-}
-
-func (l *Lower) add(usd float64, minute int) {
-	l.USD += usd
-	l.Hours[minute/60%24] += usd
-}
-
-// Bound is what no policy can beat: the planner's lower bound for the pods that are there and the prices of the hour, over time.
-func Bound(ctx context.Context, cfg Config) (Lower, error) {
-	var out Lower
-	last, since := 0.0, 0
-	err := cfg.looks(ctx, func(c *cluster) error {
-		now, err := c.bound(ctx, cfg.Commitments)
-		out.add(float64(c.now-since)/60*(last+now)/2, cfg.From+since) // As if it changed evenly in between.
-		last, since = now, c.now
-		return err
-	})
-	out.add(last/60, cfg.From+since) // The last minute is paid as well.
-	return out, err
-}
-
-// looks shows the pods and prices every boundEvery minutes, and in the last minute.
-func (cfg Config) looks(ctx context.Context, look func(*cluster) error) error {
-	prices := rand.New(rand.NewPCG(cfg.Seed, 2))
-	m, err := newMarket(prices)
-	if err != nil {
-		return err
-	}
-	c, all := newCluster(ctx, m, nil), cfg.changes()
-	for minute, change := range all {
-		c.now = minute
-		if minute%priceStep == priceStep-1 {
-			drift(m, prices)
-		}
-		c.apply(change)
-		if minute%boundEvery == 0 || minute == len(all)-1 {
-			if err := look(c); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// bound is the sum over the NodePools, which share no pods.
-func (c *cluster) bound(ctx context.Context, list []commitment.Commitment) (float64, error) {
-	if len(list) > 0 {
-		d, err := c.demand(ctx)
-		return d.with(list), err
-	}
-	sum := 0.0
-	for _, pool := range c.pools {
-		one, err := c.boundOf(ctx, pool)
-		if err != nil {
-			return 0, err
-		}
-		sum += one
-	}
-	return sum, nil
-}
-
-// boundOf is that of the pods of one NodePool.
-func (c *cluster) boundOf(ctx context.Context, pool *karpv1.NodePool) (float64, error) {
-	own := *c.objects(nil)
-	own.NodePools = []*karpv1.NodePool{pool}
-	own.Pods = slices.DeleteFunc(slices.Clone(own.Pods), func(p input.Pod) bool { return p.Spec.NodeSelector[karpv1.NodePoolLabelKey] != pool.Name })
-	placed, err := simulate.Run(ctx, &own, c.market, simulate.Options{PreferenceShare: 0.1})
-	if err != nil {
-		return 0, err
-	}
-	return placed.LowerBound(ctx), nil
-}
-
-// demand returns that of the pods there are.
-func (c *cluster) demand(ctx context.Context) (demand, error) {
-	out := demand{}
-	for _, one := range []struct {
-		usd        *float64
-		pool, kind string
-	}{{&out.steady, "steady", karpv1.CapacityTypeOnDemand}, {&out.spot, "flexible", karpv1.CapacityTypeSpot}, {&out.onDemand, "flexible", karpv1.CapacityTypeOnDemand}} {
-		var err error
-		if *one.usd, err = c.boundOf(ctx, nodePool(one.pool, one.kind)); err != nil {
-			return out, err
-		}
-	}
-	return out, nil
-}
-
 // Commit returns a Compute Savings Plan that pays for a share of the least that the day's pods cost on demand at any time.
 func Commit(ctx context.Context, cfg Config, share, discount float64) ([]commitment.Commitment, error) {
 	least, err := cfg.leastOnDemand(ctx)
@@ -346,19 +275,6 @@ func CommitFamilies(ctx context.Context, cfg Config, share, discount float64) ([
 		{ID: "family", Kind: commitment.EC2InstanceSavingsPlan, Family: "m7i", USDPerHour: third * (1 - discount), Discount: discount, Share: 1},
 		{ID: "reserved", Kind: commitment.ReservedInstances, InstanceType: reserved, Count: int(third / usd), USDPerHour: usd * (1 - discount), Discount: discount, Share: 1},
 	}, nil
-}
-
-// leastOnDemand returns the least that the day's pods cost on demand at any time, in USD per hour.
-func (cfg Config) leastOnDemand(ctx context.Context) (float64, error) {
-	least := 0.0
-	err := cfg.looks(ctx, func(c *cluster) error {
-		d, err := c.demand(ctx)
-		if sum := d.steady + d.onDemand; least == 0 || sum < least {
-			least = sum
-		}
-		return err
-	})
-	return least, err
 }
 
 // Write prints the bills as a table.

@@ -37,10 +37,15 @@ const (
 	Ordered Policy = "ordered"
 	// Alike is On in which pods have no deletion cost: a Deployment that shrinks ends pods on all nodes alike.
 	Alike Policy = "alike"
+	// Packed is On in a cluster whose scheduler prefers the fullest nodes, by kube-scheduler's scoring strategy MostAllocated. By default, as in all other
+	// policies, it prefers the emptiest ones.
+	Packed Policy = "packed"
 )
 
 // strained reports whether evictions cost the policy more the more there were.
-func (p Policy) strained() bool { return p == On || p == Alone || p == Ordered || p == Alike }
+func (p Policy) strained() bool {
+	return p == On || p == Alone || p == Ordered || p == Alike || p == Packed
+}
 
 const (
 	// decide is how often a policy decides, in minutes: as often as a greedy one can that waits for its last node to be gone.
