@@ -324,8 +324,8 @@ func (c *cluster) settle(made *plan.Plan) {
 }
 
 // put gives pods their place on a node. The first one ends their wait, when the node is ready.
-func (c *cluster) put(on string, podNames ...string) {
-	for _, name := range podNames {
+func (c *cluster) put(on string, pods ...string) {
+	for _, name := range pods {
 		p := c.pods[name]
 		p.node, p.cost, p.object.Status.StartTime = on, "", new(metav1.NewTime(c.clock()))
 		if !p.waited {

@@ -77,7 +77,7 @@ func Replay(ctx context.Context, cfg Config, p Policy) (Bill, error) {
 	c := newCluster(ctx, m, cfg.Commitments)
 	c.bill.Policy, c.from = p, cfg.From
 	c.ordered, c.costs = p == Ordered, p == On || p == Packed
-	if p == On || p == Ordered || p == Alike || p == Packed {
+	if p.expects() {
 		c.growth = &expect.Growth{}
 	}
 	ctx, cancel := context.WithCancel(ctx)

@@ -14,7 +14,6 @@ import (
 	"k8s.io/client-go/informers"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
-	"k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
 	"k8s.io/kubernetes/pkg/scheduler/backend/cache"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	frameworkplugins "k8s.io/kubernetes/pkg/scheduler/framework/plugins"
@@ -23,8 +22,9 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/metrics"
 
 	"github.com/slipway-k8s/slipway/manifests"
-	"github.com/slipway-k8s/slipway/plugin"
+	"github.com/slipway-k8s/slipway/plugin/simulate"
 	"github.com/slipway-k8s/slipway/plugin/simulate/apiserver"
+	"github.com/slipway-k8s/slipway/plugin/verify"
 )
 
 // kubeScheduler binds pods to nodes that have room, by the filters and scores of a profile.
@@ -37,19 +37,15 @@ type kubeScheduler struct {
 type swapped struct{ fwk.SharedLister }
 
 // newKubeScheduler returns one with the profile of slipway's sample configuration. Slipway's plugins score none of the pods that are bound here, and no pod has
-// devices or volumes: these plugins are left out. packed means that it prefers the fullest nodes.
+// devices: these plugins are left out. packed means that it prefers the fullest nodes.
 func newKubeScheduler(ctx context.Context, packed bool) (*kubeScheduler, error) {
 	documents, err := manifests.Documents("scheduler/replace.yaml")
 	if err != nil {
 		return nil, err
 	}
-	object, _, err := scheme.Codecs.UniversalDecoder().Decode(documents[0], nil, nil)
+	read, err := simulate.ReadScheduler(documents[0])
 	if err != nil {
-		return nil, fmt.Errorf("scheduler configuration: %w", err)
-	}
-	read, ok := object.(*config.KubeSchedulerConfiguration)
-	if !ok || len(read.Profiles) == 0 {
-		return nil, fmt.Errorf("scheduler configuration: a KubeSchedulerConfiguration with a profile is expected, got %T", object)
+		return nil, err
 	}
 	sets, err := replicaSets()
 	if err != nil {
@@ -62,7 +58,7 @@ func newKubeScheduler(ctx context.Context, packed bool) (*kubeScheduler, error) 
 	metrics.Register()
 	factory := informers.NewSharedInformerFactory(client, 0)
 	s := &kubeScheduler{seen: &swapped{cache.NewEmptySnapshot()}}
-	s.framework, err = frameworkruntime.NewFramework(ctx, frameworkplugins.NewInTreeRegistry(), scoring(read.Profiles[0], packed),
+	s.framework, err = frameworkruntime.NewFramework(ctx, frameworkplugins.NewInTreeRegistry(), scoring(&read.Profiles()[0], packed),
 		frameworkruntime.WithSnapshotSharedLister(s.seen), frameworkruntime.WithInformerFactory(factory), frameworkruntime.WithClientSet(client),
 		frameworkruntime.WithWaitingPods(frameworkruntime.NewWaitingPodsMap()), frameworkruntime.WithPodsInPreBind(frameworkruntime.NewPodsInPreBindMap()),
 		frameworkruntime.WithParallelism(1))
@@ -74,17 +70,9 @@ func newKubeScheduler(ctx context.Context, packed bool) (*kubeScheduler, error) 
 	return s, nil
 }
 
-// scoring leaves of a profile the plugins of Kubernetes that filter and score pods of the day.
-func scoring(of config.KubeSchedulerProfile, packed bool) *config.KubeSchedulerProfile {
-	ours := func(name string) bool { return name == plugin.NodeLaunchName || name == plugin.NodeReserveName }
-	out := of.DeepCopy()
-	out.Plugins = &config.Plugins{MultiPoint: of.Plugins.MultiPoint, Score: of.Plugins.Score}
-	for _, set := range []*config.PluginSet{&out.Plugins.MultiPoint, &out.Plugins.Score} {
-		set.Enabled = slices.DeleteFunc(slices.Clone(set.Enabled), func(p config.Plugin) bool {
-			return ours(p.Name) || p.Name == pluginnames.DynamicResources || p.Name == pluginnames.DefaultPreemption
-		})
-	}
-	out.PluginConfig = slices.DeleteFunc(out.PluginConfig, func(c config.PluginConfig) bool { return ours(c.Name) })
+// scoring leaves of a profile the plugins that filter and score pods of the day.
+func scoring(of *config.KubeSchedulerProfile, packed bool) *config.KubeSchedulerProfile {
+	out := verify.Stripped(of, func(name string) bool { return name == pluginnames.DynamicResources })
 	for i := range out.PluginConfig {
 		if fit, ok := out.PluginConfig[i].Args.(*config.NodeResourcesFitArgs); ok && packed {
 			fit.ScoringStrategy.Type = config.MostAllocated

@@ -42,10 +42,11 @@ const (
 	Packed Policy = "packed"
 )
 
+// expects reports whether pods are expected: so it is with On and its variants but Alone.
+func (p Policy) expects() bool { return p == On || p == Ordered || p == Alike || p == Packed }
+
 // strained reports whether evictions cost the policy more the more there were.
-func (p Policy) strained() bool {
-	return p == On || p == Alone || p == Ordered || p == Alike || p == Packed
-}
+func (p Policy) strained() bool { return p.expects() || p == Alone }
 
 const (
 	// decide is how often a policy decides, in minutes: as often as a greedy one can that waits for its last node to be gone.

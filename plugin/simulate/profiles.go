@@ -76,6 +76,9 @@ func (s *Scheduler) add(of *config.KubeSchedulerProfile) {
 // ours reports whether the plugin is one of slipway's.
 func ours(name string) bool { return name == "NodeLaunch" || name == "NodeReserve" }
 
+// Profiles returns the profiles, at least one. They are only read.
+func (s *Scheduler) Profiles() []config.KubeSchedulerProfile { return s.profiles }
+
 // profilesOf returns the scheduler's profiles, or kube-scheduler's default one if there are none. It adds a copy of the first for
 // each other scheduler that a pod names.
 func (s *Scheduler) profilesOf(pods []input.Pod) ([]config.KubeSchedulerProfile, error) {

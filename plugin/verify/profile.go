@@ -32,7 +32,7 @@ func newProfile(build func(*config.KubeSchedulerProfile) (framework.Framework, e
 	if err == nil {
 		return p, nil
 	}
-	own, err := build(stripped(of, dropping(leave)))
+	own, err := build(Stripped(of, dropping(leave)))
 	return profile{own: own}, err
 }
 
@@ -42,7 +42,7 @@ func divided(build func(*config.KubeSchedulerProfile) (framework.Framework, erro
 	apart := []allNodes{{name: names.PodTopologySpread, key: spreadKey}, {name: names.InterPodAffinity, key: affinityKey}}
 	for _, x := range apart {
 		keep := []string{x.name, names.PrioritySort, names.DefaultBinder}
-		fw, err := build(stripped(of, func(name string) bool { return !slices.Contains(keep, name) }))
+		fw, err := build(Stripped(of, func(name string) bool { return !slices.Contains(keep, name) }))
 		if err != nil {
 			return profile{}, err
 		}
@@ -50,7 +50,7 @@ func divided(build func(*config.KubeSchedulerProfile) (framework.Framework, erro
 		p.among = append(p.among, x)
 		leave = append(leave, x.name)
 	}
-	own, err := build(stripped(of, dropping(leave)))
+	own, err := build(Stripped(of, dropping(leave)))
 	p.own = own
 	return p, err
 }
@@ -71,8 +71,8 @@ func dropping(list []string) func(string) bool {
 	return func(name string) bool { return slices.Contains(list, name) }
 }
 
-// stripped returns the profile without PostFilter and without the plugins to drop.
-func stripped(profile *config.KubeSchedulerProfile, drop func(string) bool) *config.KubeSchedulerProfile {
+// Stripped returns a copy of the profile without PostFilter and without the plugins to drop.
+func Stripped(profile *config.KubeSchedulerProfile, drop func(string) bool) *config.KubeSchedulerProfile {
 	out := profile.DeepCopy()
 	if out.Plugins != nil {
 		p := out.Plugins
