@@ -248,7 +248,7 @@ func (c *Cloud) terminate(ctx context.Context, ids []string, failed map[string]e
 	case len(ids) == 1 && c.isUnknown(ctx, ids[0], err):
 	default:
 		for _, id := range ids {
-			failed[id] = fmt.Errorf("terminating instance %s: %w", id, err)
+			failed[id] = &cloud.TerminationError{InstanceID: id, Err: err}
 		}
 	}
 }

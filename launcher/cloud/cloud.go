@@ -49,7 +49,8 @@ type Cloud interface {
 	// Tag writes tags on one instance. Errors: NotFoundError.
 	Tag(ctx context.Context, instanceID string, tags map[string]string) error
 
-	// Terminate terminates instances; IDs that do not exist are ignored.
+	// Terminate terminates instances; IDs that do not exist are ignored. Errors: a TerminationError for each instance that EC2 refuses to
+	// terminate, joined, while all others are terminated; and others, which are about the whole call.
 	Terminate(ctx context.Context, instanceIDs []string) error
 
 	// Impaired lists the account's running instances whose status checks fail or for which EC2 has scheduled an event, including those of
@@ -266,6 +267,11 @@ const (
 	InstanceTerminated      MessageKind = "instance_terminated"
 	NoOp                    MessageKind = "no_op"
 )
+
+// EndsInstance reports whether EC2 takes the instance away, whatever its pods need.
+func (k MessageKind) EndsInstance() bool {
+	return k == SpotInterrupted || k == CapacityReservation || k == InstanceStopped || k == InstanceTerminated
+}
 
 // Message is one message of the interruption queue.
 type Message struct {

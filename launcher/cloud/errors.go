@@ -105,3 +105,44 @@ func IsNotFound(err error) bool {
 	var e *NotFoundError
 	return errors.As(err, &e)
 }
+
+// TerminationError is one instance that EC2 does not terminate. The others of the call are terminated.
+type TerminationError struct {
+	// InstanceID is the instance.
+	InstanceID string
+	// Err is AWS's error.
+	Err error
+}
+
+// Error returns the instance's ID and AWS's error.
+func (e *TerminationError) Error() string {
+	return "terminating instance " + e.InstanceID + ": " + e.Err.Error()
+}
+
+// Unwrap returns AWS's error.
+func (e *TerminationError) Unwrap() error { return e.Err }
+
+// NotTerminated returns the errors of the instances that a call of Cloud.Terminate did not terminate, by their IDs. An error that is no
+// TerminationError is one of all instances of the call.
+func NotTerminated(err error, instanceIDs []string) map[string]error {
+	out := map[string]error{}
+	if err == nil {
+		return out
+	}
+	each := []error{err}
+	var joined interface{ Unwrap() []error }
+	if errors.As(err, &joined) {
+		each = joined.Unwrap()
+	}
+	for _, one := range each {
+		if e, ok := errors.AsType[*TerminationError](one); ok {
+			out[e.InstanceID] = e
+			continue
+		}
+		for _, id := range instanceIDs {
+			out[id] = err
+		}
+		return out
+	}
+	return out
+}

@@ -2,6 +2,7 @@ package terminate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -152,20 +153,22 @@ func (e *ends) step(ctx context.Context) error {
 		return nil
 	}
 	defer cancel()
+	var refused error
 	if len(due) > 0 {
 		klog.FromContext(ctx).V(2).Info("Terminating instances", "instanceIDs", due)
 		err := e.cloud.Terminate(ctx, due)
-		e.asked(due, time.Now(), err)
+		e.asked(due, cloud.NotTerminated(err, due), time.Now())
 		if err != nil {
-			return fmt.Errorf("terminating %s: %w", catalog.CountText(len(due), "instance"), err)
+			refused = fmt.Errorf("terminating %s: %w", catalog.CountText(len(due), "instance"), err)
 		}
 	}
+	// Instances that EC2 refuses to terminate hold up no others.
 	instances, err := e.cloud.Instances(ctx, cloud.Selector{IDs: open})
 	if err != nil {
-		return fmt.Errorf("describing %s: %w", catalog.CountText(len(open), "instance"), err)
+		return errors.Join(refused, fmt.Errorf("describing %s: %w", catalog.CountText(len(open), "instance"), err))
 	}
 	e.observe(open, instances, time.Now())
-	return nil
+	return refused
 }
 
 func (e *ends) due(now time.Time) (due, open []string) {
@@ -184,19 +187,22 @@ func (e *ends) due(now time.Time) (due, open []string) {
 	return due, open
 }
 
-func (e *ends) asked(ids []string, now time.Time, err error) {
+// asked notes the outcome of a call for instances: failed has the errors of those that EC2 does not terminate.
+func (e *ends) asked(ids []string, failed map[string]error, now time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, id := range ids {
-		if w := e.wanted[id]; w != nil {
-			if err != nil {
-				w.failures, w.failure = w.failures+1, err.Error()
-				continue
-			}
-			w.asked, w.failures, w.failure = now, 0, ""
-			if w.first.IsZero() {
-				w.first = now
-			}
+		w := e.wanted[id]
+		if w == nil {
+			continue
+		}
+		if err := failed[id]; err != nil {
+			w.failures, w.failure = w.failures+1, err.Error()
+			continue
+		}
+		w.asked, w.failures, w.failure = now, 0, ""
+		if w.first.IsZero() {
+			w.first = now
 		}
 	}
 }

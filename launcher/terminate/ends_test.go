@@ -1,0 +1,72 @@
+package terminate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/slipway-k8s/slipway/launcher/cloud"
+	"github.com/slipway-k8s/slipway/launcher/cloud/memory"
+	"github.com/slipway-k8s/slipway/launcher/leadership/leadershiptest"
+)
+
+// guarding is a cloud that does not terminate one of its instances.
+type guarding struct {
+	*memory.Cloud
+	protected string
+	calls     [][]string
+}
+
+// Terminate implements Instances.
+func (g *guarding) Terminate(ctx context.Context, ids []string) error {
+	g.calls = append(g.calls, ids)
+	var errs []error
+	var rest []string
+	for _, id := range ids {
+		if id == g.protected {
+			errs = append(errs, &cloud.TerminationError{InstanceID: id, Err: errors.New("OperationNotPermitted: the instance may not be terminated")})
+			continue
+		}
+		rest = append(rest, id)
+	}
+	return errors.Join(append(errs, g.Cloud.Terminate(ctx, rest))...)
+}
+
+// An instance that EC2 refuses to terminate holds up no others: these are terminated with one call, seen as terminated, and have no failure.
+func TestRefusedInstanceHoldsUpNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ec2 := &guarding{Cloud: memory.New(memory.Config{TerminatedAfter: 10 * time.Second})}
+		var ids []string
+		for range 3 {
+			ids = append(ids, ec2.Put(cloud.Instance{Zone: "us-east-1a"}))
+		}
+		ec2.protected = ids[1]
+		e := newEnds(ec2, leadershiptest.Always{})
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() { _ = e.run(ctx) }()
+		born := time.Now()
+		for i, id := range ids {
+			e.end(id, fmt.Sprint("claim-", i), born)
+		}
+		time.Sleep(30 * time.Second)
+		synctest.Wait()
+		for i, id := range ids {
+			why := e.failed(id)
+			if gone := e.end(id, fmt.Sprint("claim-", i), born); gone == (id == ec2.protected) || (why != "") != (id == ec2.protected) {
+				t.Errorf("instance %d: terminated %v, failure %q", i, gone, why)
+			}
+			if id == ec2.protected && !strings.Contains(why, "OperationNotPermitted") {
+				t.Errorf("the failure does not say why: %s", why)
+			}
+		}
+		if first, last := ec2.calls[0], ec2.calls[len(ec2.calls)-1]; len(first) != 3 || len(last) != 1 {
+			t.Errorf("the first call is for %v, the last one for %v: want all, and then the refused one alone", first, last)
+		}
+		cancel()
+		synctest.Wait()
+	})
+}
