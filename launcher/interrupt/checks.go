@@ -7,7 +7,9 @@ import (
 	"time"
 
 	"k8s.io/klog/v2"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/internal/disruption"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 	"github.com/slipway-k8s/slipway/launcher/leadership"
 )
@@ -46,11 +48,15 @@ func (i *Interruptions) check(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// endImpaired terminates the claim of an instance, if this launcher manages it and it is not being terminated yet.
+// endImpaired terminates the claim of an instance, if this launcher manages it. A drain of a machine that does not work protects nothing: one that
+// has begun waits no longer.
 func (i *Interruptions) endImpaired(ctx context.Context, id string, v Judgment) error {
 	claim, err := i.claimOf(ctx, id)
-	if err != nil || claim == nil || claim.DeletionTimestamp != nil || !i.config.Ours(claim) {
+	if err != nil || claim == nil || !i.config.Ours(claim) {
 		return err
+	}
+	if claim.DeletionTimestamp != nil && (!v.Now || disruption.GraceIsOver(claim, time.Now()) || claim.StatusConditions().IsTrue(karpv1.ConditionTypeInstanceTerminating)) {
+		return nil
 	}
 	node, err := i.nodeOf(ctx, claim)
 	if err != nil {

@@ -20,6 +20,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/index"
 	"github.com/slipway-k8s/slipway/launcher/leadership"
 	"github.com/slipway-k8s/slipway/launcher/record"
+	"github.com/slipway-k8s/slipway/launcher/terminate"
 )
 
 const (
@@ -48,7 +49,7 @@ type Ender interface {
 	Cordon(ctx context.Context, node, by string) error
 	// Begin starts the termination of a NodeClaim.
 	Begin(ctx context.Context, claim *karpv1.NodeClaim, reason string) error
-	// BeginNow starts a termination without waiting for pods.
+	// BeginNow starts a termination without waiting for pods, or has one that has begun wait no longer.
 	BeginNow(ctx context.Context, claim *karpv1.NodeClaim, reason string) error
 }
 
@@ -226,7 +227,9 @@ func (i *Interruptions) apply(ctx context.Context, m cloud.Message, instanceID s
 		// The instance belongs to another cluster, or to a launch that is being recorded: then the message must be delivered again.
 		return !unsure, nil
 	}
-	if claim.DeletionTimestamp != nil || m.Kind == cloud.InstanceStopped && stoppedByUs(claim, m.Time) {
+	// What EC2 does to an instance whose node drains anyway matters if it does not wait for the drain.
+	begun := claim.DeletionTimestamp != nil && !terminate.Overtakes(claim, string(m.Kind))
+	if begun || m.Kind == cloud.InstanceStopped && stoppedByUs(claim, m.Time) {
 		return true, nil
 	}
 	if !i.config.Ours(claim) {

@@ -114,12 +114,14 @@ func (s *scene) Begin(ctx context.Context, claim *karpv1.NodeClaim, reason strin
 		return errors.New("conflict")
 	}
 	s.log("begin %s %s", claim.Name, reason)
-	return s.api.Delete(ctx, claim)
+	claim.StatusConditions().SetTrueWithReason(karpv1.ConditionTypeDisruptionReason, reason, reason)
+	return errors.Join(s.api.Update(ctx, claim), client.IgnoreNotFound(s.api.Delete(ctx, claim)))
 }
 
 // BeginNow implements interrupt.Ender.
 func (s *scene) BeginNow(ctx context.Context, claim *karpv1.NodeClaim, reason string) error {
 	s.log("end %s at once", claim.Name)
+	claim.Annotations = map[string]string{karpv1.NodeClaimTerminationTimestampAnnotationKey: time.Now().UTC().Format(time.RFC3339)}
 	return s.Begin(ctx, claim, reason)
 }
 
@@ -210,6 +212,12 @@ func (s *scene) addClaim(name string, args map[string]string) {
 		}
 		return
 	}
+	if reason := args["draining"]; reason != "" {
+		claim.StatusConditions().SetTrueWithReason(karpv1.ConditionTypeDisruptionReason, reason, reason)
+	}
+	if _, ok := args["terminating"]; ok {
+		claim.StatusConditions().SetTrue(karpv1.ConditionTypeInstanceTerminating)
+	}
 	objects := []client.Object{claim}
 	if node := args["node"]; node != "" {
 		objects = append(
@@ -219,6 +227,11 @@ func (s *scene) addClaim(name string, args map[string]string) {
 	}
 	for _, o := range objects {
 		if err := s.api.Create(s.t.Context(), o); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	if _, ok := args["draining"]; ok {
+		if err := s.api.Delete(s.t.Context(), claim); err != nil {
 			s.t.Fatal(err)
 		}
 	}

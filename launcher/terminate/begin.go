@@ -12,14 +12,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/internal/disruption"
 	"github.com/slipway-k8s/slipway/launcher/index"
 	"github.com/slipway-k8s/slipway/launcher/leadership"
 	nodeobj "github.com/slipway-k8s/slipway/launcher/node"
 )
 
 // Begin starts the termination of a NodeClaim: its Nodes are cordoned, its condition DisruptionReason records the reason, and it is deleted.
-// The reconciler does the rest. Begin does nothing for a claim that is deleted, is being deleted, or was created again under the same name.
-// Reasons are Karpenter's label values, such as empty or spot_interrupted. ctx is an effect's.
+// The reconciler does the rest. For a claim that is being deleted Begin records a reason that overtakes the one that it has (Overtakes), and
+// does nothing else. It does nothing for a claim that is deleted, or was created again under the same name. Reasons are Karpenter's label
+// values, such as empty or spot_interrupted. ctx is an effect's.
 func (t *Terminator) Begin(ctx context.Context, claim *karpv1.NodeClaim, reason string) error {
 	nodes, err := t.nodesOf(ctx, claim)
 	if err != nil {
@@ -42,15 +44,22 @@ func (t *Terminator) Begin(ctx context.Context, claim *karpv1.NodeClaim, reason 
 	return nil
 }
 
-// BeginNow starts the termination of a NodeClaim without waiting for pods: its termination grace period has already ended, so that its pods
-// get one second, whatever budgets and do-not-disrupt say. It is for instances that do not work. ctx is an effect's.
+// Overtakes reports whether a reason replaces that of a termination which has begun: EC2 takes the instance of a node that drains for another
+// reason, so that its pods no longer wait for what that one lets them wait for.
+func Overtakes(claim *karpv1.NodeClaim, reason string) bool {
+	return instanceEnds(reason) && !instanceEnds(reasonOf(claim)) && !claim.StatusConditions().IsTrue(karpv1.ConditionTypeInstanceTerminating)
+}
+
+// BeginNow starts the termination of a NodeClaim without waiting for pods, or has one that has begun wait no longer: its termination grace
+// period has already ended, so that its pods get one second, whatever budgets and do-not-disrupt say. It is for instances that do not work.
+// ctx is an effect's.
 func (t *Terminator) BeginNow(ctx context.Context, claim *karpv1.NodeClaim, reason string) error {
 	err := leadership.RetryOnConflict(func() error {
 		current := &karpv1.NodeClaim{}
 		if err := t.config.Reader.Get(ctx, client.ObjectKeyFromObject(claim), current); err != nil {
 			return client.IgnoreNotFound(err)
 		}
-		if current.UID != claim.UID || current.DeletionTimestamp != nil {
+		if current.UID != claim.UID || disruption.GraceIsOver(current, time.Now()) {
 			return nil
 		}
 		before := current.DeepCopy()
@@ -66,7 +75,7 @@ func (t *Terminator) BeginNow(ctx context.Context, claim *karpv1.NodeClaim, reas
 	return t.Begin(ctx, claim, reason)
 }
 
-// record writes the reason into the claim's status and returns the updated claim; nil if there is no claim to terminate.
+// record writes the reason into the claim's status and returns the updated claim; nil if there is no claim to delete.
 func (t *Terminator) record(ctx context.Context, claim *karpv1.NodeClaim, reason string) (*karpv1.NodeClaim, error) {
 	var out *karpv1.NodeClaim
 	err := leadership.RetryOnConflict(func() error {
@@ -75,12 +84,18 @@ func (t *Terminator) record(ctx context.Context, claim *karpv1.NodeClaim, reason
 		if err := t.config.Reader.Get(ctx, client.ObjectKeyFromObject(claim), current); err != nil {
 			return client.IgnoreNotFound(err)
 		}
-		if current.UID != claim.UID || current.DeletionTimestamp != nil {
+		before, begun := current.DeepCopy(), current.DeletionTimestamp != nil
+		if current.UID != claim.UID || begun && !Overtakes(current, reason) {
 			return nil
 		}
-		before := current.DeepCopy()
+		if begun { // So that its time is that of the new reason.
+			if err := current.StatusConditions().Clear(karpv1.ConditionTypeDisruptionReason); err != nil {
+				return err
+			}
+		} else {
+			out = current
+		}
 		current.StatusConditions().SetTrueWithReason(karpv1.ConditionTypeDisruptionReason, reason, reason)
-		out = current
 		if equality.Semantic.DeepEqual(before.Status, current.Status) {
 			return nil
 		}

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/internal/disruption"
 	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
@@ -94,9 +95,13 @@ func joined(s *scope) bool {
 }
 
 func (t *Terminator) recordDeadline(ctx context.Context, s *scope) (time.Duration, error) {
-	annotation := s.claim.Annotations[karpv1.NodeClaimTerminationTimestampAnnotationKey]
-	if annotation == "" && s.claim.Spec.TerminationGracePeriod != nil {
-		annotation = s.claim.DeletionTimestamp.Add(s.claim.Spec.TerminationGracePeriod.Duration).Format(time.RFC3339)
+	deadline, err := disruption.Deadline(s.claim)
+	if err != nil {
+		return 0, reconcile.TerminalError(err)
+	}
+	if deadline.IsZero() && s.claim.Spec.TerminationGracePeriod != nil {
+		deadline = s.claim.DeletionTimestamp.Add(s.claim.Spec.TerminationGracePeriod.Duration)
+		annotation := deadline.Format(time.RFC3339)
 		if err := t.patchClaim(ctx, s, func(c *karpv1.NodeClaim) {
 			if c.Annotations == nil {
 				c.Annotations = map[string]string{}
@@ -106,13 +111,6 @@ func (t *Terminator) recordDeadline(ctx context.Context, s *scope) (time.Duratio
 			return 0, err
 		}
 		t.progress.event(s, corev1.EventTypeWarning, "TerminationGracePeriodExpiring", "All pods will be deleted by %s", annotation)
-	}
-	if annotation == "" {
-		return 0, nil
-	}
-	deadline, err := time.Parse(time.RFC3339, annotation)
-	if err != nil {
-		return 0, reconcile.TerminalError(fmt.Errorf("NodeClaim %s: annotation %s: %w", s.claim.Name, karpv1.NodeClaimTerminationTimestampAnnotationKey, err))
 	}
 	s.deadline = deadline
 	return 0, nil

@@ -31,7 +31,7 @@ const leaseNamespace = "kube-node-lease"
 const instanceTerminated = "InstanceTerminated"
 
 // failPods fails and deletes the pods that are still bound to nodes whose instance has terminated. Their controllers then
-// need not wait for the pod garbage collector, which takes 40 seconds.
+// need not wait for the pod garbage collector, which takes 40 seconds. A pod that may not be deleted is left to it.
 func (t *Terminator) failPods(ctx context.Context, s *scope) (time.Duration, error) {
 	// The list comes from the API server: a pod bound a moment ago is not in the cache, and would be lost with the Node.
 	pods, err := t.podsOn(ctx, t.config.Reader, s.nodes)
@@ -40,11 +40,22 @@ func (t *Terminator) failPods(ctx context.Context, s *scope) (time.Duration, err
 	}
 	var errs []error
 	for _, pod := range pods {
-		if !disruption.Terminal(pod) || failedByUs(pod) {
-			errs = append(errs, t.failPod(ctx, pod))
+		if disruption.Terminal(pod) && !failedByUs(pod) {
+			continue
 		}
+		err := t.failPod(ctx, pod)
+		if rejected(err) {
+			klog.FromContext(ctx).Error(err, "Left a pod to the pod garbage collector: its instance has terminated", "pod", klog.KObj(pod), "node", pod.Spec.NodeName)
+			continue
+		}
+		errs = append(errs, err)
 	}
 	return 0, errors.Join(errs...)
+}
+
+// rejected reports whether the API server, or a webhook that it asks, rejects a request: repeating it does not help soon.
+func rejected(err error) bool {
+	return apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsInternalError(err)
 }
 
 // evictUnstarted evicts the pods that were bound to a node whose kubelet never joined. They never ran, so no budget protects

@@ -1,9 +1,11 @@
 package terminate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -43,11 +45,15 @@ func (t *Terminator) drain(ctx context.Context, s *scope) (time.Duration, error)
 	}
 	plan := disruption.DecideDrain(disruption.DrainFacts{Pods: pods, Now: s.now, Deadline: s.deadline})
 	held, err := t.evictor.carryOut(ctx, s, plan)
-	if err != nil {
+	done := plan.Done && s.now.Sub(s.claim.DeletionTimestamp.Time) >= minDrain
+	if err != nil && !done {
 		return 0, err
 	}
-	settled := s.now.Sub(s.claim.DeletionTimestamp.Time) >= minDrain
-	if plan.Done && settled {
+	if done {
+		if err != nil { // A webhook refuses, perhaps one whose own pods are on this node. The deadline still holds.
+			klog.FromContext(ctx).Error(err, "Ending a node with pods that could not be deleted: its termination grace period is over", "nodeClaim", klog.KObj(s.claim))
+			t.progress.event(s, corev1.EventTypeWarning, "FailedDraining", "Failed to drain node, its termination grace period is over: %v", err)
+		}
 		t.progress.forget(s.claim)
 		conditions.SetTrue(karpv1.ConditionTypeDrained)
 		t.metrics.drained.WithLabelValues(pool(s.claim)).Add(float64(len(s.nodes)))
@@ -57,7 +63,7 @@ func (t *Terminator) drain(ctx context.Context, s *scope) (time.Duration, error)
 	return drainPeriod, nil
 }
 
-// podsOn lists the pods bound to the nodes.
+// podsOn lists the pods bound to the nodes, by namespace and name: the cache lists them in no order, and what a condition says is not to change with it.
 func (t *Terminator) podsOn(ctx context.Context, reader client.Reader, nodes []*corev1.Node) ([]*corev1.Pod, error) {
 	var out []*corev1.Pod
 	for _, node := range nodes {
@@ -69,6 +75,9 @@ func (t *Terminator) podsOn(ctx context.Context, reader client.Reader, nodes []*
 			out = append(out, &list.Items[i])
 		}
 	}
+	slices.SortFunc(out, func(a, b *corev1.Pod) int {
+		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
+	})
 	return out, nil
 }
 
@@ -93,7 +102,7 @@ func (e *evictor) carryOut(ctx context.Context, s *scope, plan disruption.DrainP
 		switch {
 		case err != nil:
 		case waits != "":
-			held = waits
+			held = cmp.Or(held, waits)
 		default:
 			err = e.evict(ctx, s, pod, unserved)
 		}

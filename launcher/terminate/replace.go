@@ -144,12 +144,20 @@ func (s *scope) ends(reason string) time.Time {
 	// Only of spot interruptions is known how long they take.
 	taken := s.now
 	if reason == string(cloud.SpotInterrupted) {
-		taken = s.claim.DeletionTimestamp.Add(spotNotice)
+		taken = noticed(s.claim).Add(spotNotice)
 	}
 	if end.IsZero() || taken.Before(end) {
 		end = taken
 	}
 	return end
+}
+
+// noticed returns when the reason of the claim's termination was known: with its deletion, or later, if EC2 takes the instance of a node that drains.
+func noticed(claim *karpv1.NodeClaim) time.Time {
+	if c := claim.StatusConditions().Get(karpv1.ConditionTypeDisruptionReason); c != nil && c.LastTransitionTime.After(claim.DeletionTimestamp.Time) {
+		return c.LastTransitionTime.Time
+	}
+	return claim.DeletionTimestamp.Time
 }
 
 // longestGrace returns the longest of the pods' grace periods.
@@ -230,8 +238,4 @@ func reasonOf(claim *karpv1.NodeClaim) string {
 }
 
 // instanceEnds reports whether EC2 takes the instance away, whatever its pods need.
-func instanceEnds(reason string) bool {
-	return slices.Contains([]string{
-		string(cloud.SpotInterrupted), string(cloud.CapacityReservation), string(cloud.InstanceStopped), string(cloud.InstanceTerminated),
-	}, reason)
-}
+func instanceEnds(reason string) bool { return cloud.MessageKind(reason).EndsInstance() }

@@ -37,7 +37,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 //	orphan                                           the NodeClaim vanishes, finalizer and all
 //	foreground                                       somebody deletes the NodeClaim in the foreground
 //	strip                                            somebody removes our finalizer from the NodeClaim
-//	pod NAME [daemonset] [critical] [tolerates] [protected[=VALUE]] [owned] [pending] [exit=DURATION] [refuse=N] [ending] [ready] [grace=DURATION] [sole] [set] [elsewhere] [foreign]
+//	pod NAME [daemonset] [critical] [tolerates] [protected[=VALUE]] [owned] [pending] [exit=DURATION] [refuse=N] [ending] [undeletable] [ready] [grace=DURATION] [sole] [set] [elsewhere] [foreign]
 //	set ready NAME                                   a pod becomes Ready
 //	scheduler silent | full | NODECLAIM...           what it launches when it is asked for room; without this: nothing; full: there is no room
 //	replacement NODECLAIM launching|launched|ready|gone    how far such a NodeClaim is
@@ -281,8 +281,8 @@ func (w *world) addPod(ctx context.Context, d *datadriven.TestData) {
 			w.exit[pod.Name] = w.duration(arg.Vals[0])
 		case slices.Contains([]string{"ready", "grace", "sole", "set", "elsewhere", "foreign"}, arg.Key):
 			w.serving(ctx, pod, arg)
-		case arg.Key == "ending":
-			pod.Labels = map[string]string{"ending": ""} // The namespace is terminating; this is the reason of the refusal.
+		case arg.Key == "ending", arg.Key == "undeletable":
+			pod.Labels = map[string]string{arg.Key: ""} // The namespace is terminating: the reason of the refusal; or a webhook refuses deletions.
 		case arg.Key == "refuse":
 			w.refuse[pod.Name] = w.number(arg.Vals[0])
 		default:

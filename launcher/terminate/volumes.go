@@ -3,6 +3,7 @@ package terminate
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -42,7 +43,7 @@ func (t *Terminator) waitVolumes(ctx context.Context, s *scope) (time.Duration, 
 	return volumePeriod, nil
 }
 
-// attachments returns the VolumeAttachments to wait for: those of the nodes without those of pods that stay until the end.
+// attachments returns the VolumeAttachments to wait for, by name: those of the nodes without those of pods that stay until the end.
 func (t *Terminator) attachments(ctx context.Context, s *scope) ([]string, error) {
 	list := &storagev1.VolumeAttachmentList{}
 	if err := t.config.Client.List(ctx, list); err != nil {
@@ -69,6 +70,7 @@ func (t *Terminator) attachments(ctx context.Context, s *scope) ([]string, error
 			out = append(out, va.Name)
 		}
 	}
+	slices.Sort(out)
 	return out, nil
 }
 

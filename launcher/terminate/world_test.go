@@ -57,6 +57,7 @@ type world struct {
 
 	mu      sync.Mutex
 	trace   []string
+	lists   int
 	refuse  map[string]int
 	exit    map[string]time.Duration
 	detach  map[string]int
@@ -172,6 +173,7 @@ func (w *world) interceptors() interceptor.Funcs {
 		return fmt.Sprintf("%s %s %s", verb, strings.ToLower(kind[strings.LastIndex(kind, ".")+1:]), o.GetName())
 	}
 	return interceptor.Funcs{
+		List: w.list,
 		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
 			what := describe("patch", o)
 			if err := w.crash(what); err != nil {
@@ -193,6 +195,10 @@ func (w *world) interceptors() interceptor.Funcs {
 			if pod, ok := o.(*corev1.Pod); ok && do.GracePeriodSeconds != nil && *do.GracePeriodSeconds == 0 {
 				removeKubelet(ctx, c, pod)
 			}
+			if _, ok := o.GetLabels()["undeletable"]; ok {
+				w.log("%s refused", what)
+				return apierrors.NewForbidden(corev1.Resource("pods"), o.GetName(), errors.New("admission webhook denied the request"))
+			}
 			w.log("%s", what)
 			return c.Delete(ctx, o, opts...)
 		},
@@ -213,6 +219,21 @@ func (w *world) interceptors() interceptor.Funcs {
 			return w.evict(ctx, c, o)
 		},
 	}
+}
+
+// list lists in another order each second time: the cache has none.
+func (w *world) list(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+	err := c.List(ctx, list, opts...)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.lists++
+	if pods, ok := list.(*corev1.PodList); ok && w.lists%2 == 0 && len(opts) > 0 { // Those of a node.
+		slices.Reverse(pods.Items)
+	}
+	if volumes, ok := list.(*storagev1.VolumeAttachmentList); ok && w.lists%2 == 0 {
+		slices.Reverse(volumes.Items)
+	}
+	return err
 }
 
 func (w *world) evict(ctx context.Context, c client.Client, o client.Object) error {
