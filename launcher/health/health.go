@@ -231,6 +231,7 @@ func (h *Health) write(ctx context.Context, pool *karpv1.NodePool) error {
 		if err := h.config.Client.Status().Patch(ctx, pool, patch); err != nil {
 			return err
 		}
+		h.written(pool, news)
 		for _, n := range news {
 			klog.FromContext(ctx).Info(n.log, "nodePool", klog.KObj(pool), "message", n.message)
 			h.config.Events.Eventf(pool, n.kind, n.reason, "%s", n.message)
@@ -242,6 +243,20 @@ func (h *Health) write(ctx context.Context, pool *karpv1.NodePool) error {
 	}
 	return nil
 }
+
+// written forgets the rejections that a condition is about which is written now.
+func (h *Health) written(pool *karpv1.NodePool, all []news) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, n := range all {
+		if n.reason == reasonPreBindingOff {
+			h.knownOf(pool).rejections = nil
+		}
+	}
+}
+
+// reasonPreBindingOff is the reason of the Event about a NodePool whose pods are not pre-bound any more.
+const reasonPreBindingOff = "PreBindingOff"
 
 // news is an Event on a NodePool, with its log message.
 type news struct{ log, kind, reason, message string }
@@ -280,8 +295,7 @@ func (k *known) preBinding(pool *karpv1.NodePool) []news {
 	case message != "" && (off == nil || over(pool, off.ObservedGeneration, off.LastTransitionTime.Time)):
 		_ = set.Clear(ConditionPreBinding) // Clear fails only for conditions that Ready depends on. Clearing restarts the hour.
 		set.SetFalse(ConditionPreBinding, rejectedByKubelets, message)
-		k.rejections = nil
-		return []news{{"Pre-binding is switched off for a NodePool", corev1.EventTypeWarning, "PreBindingOff", message}}
+		return []news{{"Pre-binding is switched off for a NodePool", corev1.EventTypeWarning, reasonPreBindingOff, message}}
 	case off != nil && over(pool, off.ObservedGeneration, off.LastTransitionTime.Time):
 		_ = set.Clear(ConditionPreBinding)
 		return []news{{"Pre-binding is on again for a NodePool", corev1.EventTypeNormal, "PreBindingOn", "pods are bound ahead of the scheduler again"}}

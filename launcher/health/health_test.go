@@ -2,6 +2,7 @@ package health_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -12,11 +13,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"go.uber.org/goleak"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/health"
@@ -31,7 +35,9 @@ type world struct {
 	health   *health.Health
 	registry *prometheus.Registry
 	events   []string
-	changes  atomic.Int64
+	// refused are the answers to the next writes of the NodePool's status.
+	refused []error
+	changes atomic.Int64
 }
 
 // Eventf implements announce.EventRecorder.
@@ -42,7 +48,17 @@ func (w *world) Eventf(_ runtime.Object, _, reason, format string, args ...any) 
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	pool := &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "default", UID: "pool", Generation: 1}}
-	w := &world{t: t, api: fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(pool).WithStatusSubresource(pool).Build()}
+	w := &world{t: t}
+	w.api = fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(pool).WithStatusSubresource(pool).WithInterceptorFuncs(interceptor.Funcs{
+		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
+			if len(w.refused) > 0 {
+				err := w.refused[0]
+				w.refused = w.refused[1:]
+				return err
+			}
+			return c.SubResource(sub).Patch(ctx, o, p, opts...)
+		},
+	}).Build()
 	w.restart()
 	return w
 }
@@ -197,6 +213,23 @@ func TestSwitchOff(t *testing.T) {
 		}
 		if last := w.events[len(w.events)-1]; !strings.HasPrefix(last, "PreBindingOn: ") {
 			t.Errorf("Events %q", w.events)
+		}
+	})
+}
+
+// The write that switches pre-binding off fails, and then loses a race: it is tried again until it is written.
+func TestSwitchOffSurvivesAConflict(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.rejects("a")
+		w.refused = []error{errors.New("the API server is away")}
+		if err := w.health.Rejected(t.Context(), claim("b"), "OutOfcpu", "Node didn't have enough resource: cpu"); err == nil {
+			t.Error("the write did not fail")
+		}
+		w.refused = []error{apierrors.NewConflict(corev1.Resource("nodepools"), "default", errors.New("the object has been modified"))}
+		w.rejects("c")
+		if w.health.SwitchedOff(w.pool()) == "" {
+			t.Errorf("pre-binding goes on: %v", w.events)
 		}
 	})
 }
