@@ -126,7 +126,10 @@ func (l *Ledger) forgetCharges() {
 	}
 }
 
-// ForgetDays forgets the days before the last one, but for those of which EC2 may take charges back.
+// settles is how long after its end a day may still be charged: nodes are observed late, and leave late.
+const settles = time.Hour
+
+// ForgetDays forgets the days that are over, but for those of which EC2 may take charges back.
 func (l *Ledger) ForgetDays() {
 	noted := map[*Hour]bool{}
 	for _, c := range l.young {
@@ -135,7 +138,7 @@ func (l *Ledger) ForgetDays() {
 		}
 	}
 	for date, day := range l.Days {
-		if date < DateOf(l.Through) && !slices.ContainsFunc(day.Hours[:], func(h *Hour) bool { return noted[h] }) {
+		if date < l.firstDay() && !slices.ContainsFunc(day.Hours[:], func(h *Hour) bool { return noted[h] }) {
 			delete(l.Days, date)
 		}
 	}

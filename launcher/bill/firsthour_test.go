@@ -159,10 +159,44 @@ func TestFirstHourSurvivesARestart(t *testing.T) {
 		if math.Abs(instances) > 1e-7 || math.Abs(rows) > 1e-7 || beside <= 0 || beside > volumes {
 			t.Errorf("restart after %s: instances cost %v, pods are charged %v, with %v beside; of the volumes' %v", before, instances, rows, beside, volumes)
 		}
-		l.Observe(Observation{At: start.Add(70 * time.Minute)})
+		l.Observe(Observation{At: start.Add(100 * time.Minute)})
 		if l.ForgetDays(); len(l.young) != 0 || len(l.struck) != 0 || len(l.Days) != 1 {
 			t.Errorf("%d nodes, %d interruptions and %d days are kept", len(l.young), len(l.struck), len(l.Days))
 		}
+	}
+}
+
+// A node that ends in the last minute of a day leaves in the next one, when the day has been written: it is charged, and the day keeps what it had.
+func TestDayIsNotBegunAnewAfterMidnight(t *testing.T) {
+	midnight := noon().Truncate(24 * time.Hour).Add(24 * time.Hour)
+	yesterday := DateOf(midnight.Add(-time.Second))
+	l := &Ledger{}
+	l.Observe(Observation{At: midnight.Add(-2 * time.Hour)})
+	long := node("long", midnight.Add(-2*time.Hour))
+	short := node("short", midnight.Add(-40*time.Second))
+	short.Ended = midnight.Add(-20 * time.Second)
+	l.Observe(Observation{At: midnight.Add(-10 * time.Second), Nodes: []Node{long, short}})
+	l.Observe(Observation{At: midnight.Add(20 * time.Second), Nodes: []Node{long, short}})
+	hours := func() (sum float64) {
+		for _, h := range l.Days[yesterday].hours() {
+			sum += h.Pools["default"].NodeHours
+		}
+		return sum
+	}
+	before := hours()
+	l.ForgetDays()
+	l.Observe(Observation{At: midnight.Add(40 * time.Second), Nodes: []Node{long}})
+	l.ForgetDays()
+	if after := hours(); math.Abs(after-before-20.0/3600) > 1e-9 || before < 2 {
+		t.Errorf("the day has %.5f hours of nodes in place of %.5f and 20 s: the node is charged for a minute", after, before)
+	}
+	for after := time.Minute; after <= 70*time.Minute; after += time.Minute {
+		l.Observe(Observation{At: midnight.Add(after), Nodes: []Node{long, short}})
+		l.ForgetDays()
+	}
+	l.Observe(Observation{At: midnight.Add(71 * time.Minute), Nodes: []Node{long}})
+	if _, kept := l.Days[yesterday]; kept {
+		t.Errorf("the day is kept, or begun anew, an hour after its end")
 	}
 }
 

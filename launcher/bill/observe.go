@@ -354,9 +354,16 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// split calls add for each hour of a time, with how much of the hour it has. A time of more than the days that are kept is cut.
+// firstDay is the first day that may still be charged. The days before may be forgotten, and a charge would begin them once more, empty.
+func (l *Ledger) firstDay() Date { return DateOf(l.Through.Add(-settles)) }
+
+// split calls add for each hour of a time, with how much of the hour it has. A time of more than the days that are kept is cut, and one of days that
+// are charged no more.
 func (l *Ledger) split(from, to time.Time, add func(h *Hour, hours float64)) {
 	from = later(from, to.Add(-MostDays*24*time.Hour))
+	if !l.Through.IsZero() {
+		from = later(from, l.firstDay().Time())
+	}
 	for from.Before(to) {
 		next := from.Truncate(time.Hour).Add(time.Hour)
 		if next.After(to) {
