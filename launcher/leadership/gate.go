@@ -52,9 +52,30 @@ func changesKubernetes(r *http.Request) bool {
 	if r.Method == http.MethodGet || r.Method == http.MethodHead {
 		return false
 	}
-	return !slices.ContainsFunc(strings.Split(r.URL.Path, "/"), func(part string) bool {
-		return part == "events" || part == "authentication.k8s.io" || part == "authorization.k8s.io"
-	})
+	group, resource := resourceOf(r.URL.Path)
+	return resource != "events" && group != "authentication.k8s.io" && group != "authorization.k8s.io"
+}
+
+// resourceOf returns the API group and the resource of a path: /api/VERSION/... or /apis/GROUP/VERSION/..., perhaps after a prefix, and
+// then the namespace if there is one. Both are empty for other paths, the group for that of the core.
+func resourceOf(path string) (group, resource string) {
+	parts := strings.Split(strings.Trim(path, "/"), "/")
+	root := slices.IndexFunc(parts, func(part string) bool { return part == "api" || part == "apis" })
+	if root < 0 {
+		return "", ""
+	}
+	grouped := parts[root] == "apis"
+	parts = parts[root+1:]
+	if grouped && len(parts) > 0 {
+		group, parts = parts[0], parts[1:]
+	}
+	if len(parts) > 3 && parts[1] == "namespaces" {
+		parts = parts[2:]
+	}
+	if len(parts) < 2 {
+		return group, ""
+	}
+	return group, parts[1]
 }
 
 // Doer sends HTTP requests, as the AWS SDK expects.
