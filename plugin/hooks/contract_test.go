@@ -174,6 +174,35 @@ func TestRefusedBindingNominates(t *testing.T) {
 	}
 }
 
+// A pod that fits no node has no room on the node that it was nominated to in memory: others get it. One that is promised a node keeps its room there,
+// and so does one that waits for its victims to end.
+func TestNominationInMemoryEnds(t *testing.T) {
+	clear := framework.NewPostFilterResultWithNominatedNode("").NominatingInfo
+	for name, c := range map[string]struct {
+		place, status string
+		nominating    *fwk.NominatingInfo
+		left          int
+	}{
+		"failed":            {"", "", nil, 0},
+		"failed, preempted": {"", "", clear, 0},
+		"promised":          {"n", "", nil, 1},
+		"waits for victims": {"", "n", nil, 1},
+	} {
+		pod := st.MakePod().Name("a").UID("a").NominatedNodeName(c.status).Obj()
+		sched, delegated, fw := newScheduler(t, pod)
+		install(t, sched, fw.SharedInformerFactory(), &served{collected: true, place: c.place})
+		info := popped(t, sched, pod)
+		sched.SchedulingQueue.AddNominatedPod(klog.Background(), info.PodInfo, &fwk.NominatingInfo{NominatedNodeName: "n", NominatingMode: fwk.ModeOverride})
+		fit := fwk.NewStatus(fwk.Unschedulable).WithError(&framework.FitError{Pod: pod, Diagnosis: framework.Diagnosis{
+			NodeToStatus: framework.NewDefaultNodeToStatus(), UnschedulablePlugins: sets.New("NodeResourcesFit"),
+		}})
+		sched.FailureHandler(t.Context(), fw, info, fit, c.nominating, time.Now())
+		if left := len(sched.SchedulingQueue.NominatedPodsForNode("n")); left != c.left || delegated.fail != 0 {
+			t.Errorf("%s: %d pods are nominated to the node, want %d; delegated %d times", name, left, c.left, delegated.fail)
+		}
+	}
+}
+
 // A pod in a cluster without nodes waits for a Node event, not for the error backoff.
 func TestNoNodes(t *testing.T) {
 	pod := st.MakePod().Name("a").UID("a").Obj()

@@ -63,7 +63,7 @@ func (h *hooked) handled(ctx context.Context, podInfo *framework.QueuedPodInfo, 
 	rejectors, pending, ok := h.ours(podInfo.Pod, status)
 	if ok {
 		h.verdicts.confirm(podInfo.Pod.UID)
-		h.requeue(klog.FromContext(ctx), podInfo, rejectors, pending)
+		h.requeue(klog.FromContext(ctx), podInfo, failed{rejectors, pending, nominating})
 	}
 	return ok
 }
@@ -97,12 +97,19 @@ func (h *hooked) ours(pod *corev1.Pod, status *fwk.Status) (rejectors, pending s
 	return fit.Diagnosis.UnschedulablePlugins, fit.Diagnosis.PendingPlugins, h.Plugin.Collected(pod, verdict)
 }
 
+// failed is how a pod's cycle has ended.
+type failed struct {
+	// rejectors and pending are the plugins in whose name it is rejected.
+	rejectors, pending sets.Set[string]
+	nominating         *fwk.NominatingInfo
+}
+
 // requeue does what the stock handler does for a pod that fits no node, in the same order.
-func (h *hooked) requeue(logger klog.Logger, podInfo *framework.QueuedPodInfo, rejectors, pending sets.Set[string]) {
+func (h *hooked) requeue(logger klog.Logger, podInfo *framework.QueuedPodInfo, f failed) {
 	queue := h.Scheduler.SchedulingQueue
 	pod := podInfo.Pod
 	podInfo.ClearRejectorPlugins()
-	podInfo.UnschedulablePlugins, podInfo.PendingPlugins = rejectors, pending
+	podInfo.UnschedulablePlugins, podInfo.PendingPlugins = f.rejectors, f.pending
 
 	cached, err := h.Pods.Pods(pod.Namespace).Get(pod.Name)
 	if err != nil || cached.Spec.NodeName != "" || cached.UID != pod.UID {
@@ -115,5 +122,10 @@ func (h *hooked) requeue(logger klog.Logger, podInfo *framework.QueuedPodInfo, r
 	podInfo.PodInfo, _ = framework.NewPodInfo(cached)
 	if err := queue.AddUnschedulableIfNotPresent(logger, podInfo, queue.SchedulingCycle()); err != nil {
 		logger.Error(err, "Pod was not put back into the queue", "pod", klog.KObj(pod))
+	}
+	// This ends a nomination in memory, such as the planner's to a node that exists, which the pod has failed on: others get the room. A
+	// pod that is promised a node keeps its room there.
+	if h.Plugin.Place(pod.UID) == "" {
+		queue.AddNominatedPod(logger, podInfo.PodInfo, f.nominating)
 	}
 }
