@@ -1,12 +1,14 @@
 package plugin
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
 	"sync/atomic"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
@@ -106,6 +108,7 @@ func (c *catalogUpdates) apply(ctx context.Context, u link.Update, now time.Time
 	}
 	if u.Full {
 		c.resync(u, now)
+		c.endMissed(ctx, before)
 	} else {
 		for _, name := range u.Changed {
 			was, is := before.InFlight[name], u.State.InFlight[name]
@@ -142,6 +145,33 @@ func (c *catalogUpdates) resync(u link.Update, now time.Time) {
 	}
 	if c.view.Synced() {
 		c.begins.restore()
+	}
+}
+
+// endMissed ends the reservations on nodes that a full state no longer shows: the launcher reports the ends of claims on the stream that is open then,
+// and those that came between two streams on none. Room that is gone is planned again where it is asked for, not taken to be there.
+func (c *catalogUpdates) endMissed(ctx context.Context, before catalog.State) {
+	missed := map[string]string{}
+	note := func(_ *corev1.Pod, claim, node string) {
+		_, sent := c.view.Sent(claim)
+		if claim != "" && !sent && !c.view.Knows(claim) && !c.unanswered.claims[claim] {
+			missed[claim] = cmp.Or(node, before.InFlight[claim].NodeName)
+		}
+	}
+	c.reserved.Each(note)
+	c.buffers.Each(note)
+	if len(missed) == 0 {
+		return
+	}
+	c.snapshot.refresh(ctx)
+	for claim, node := range missed {
+		if node != "" && c.snapshot.initialized(node) {
+			c.reserved.Joined(claim, node)
+			c.buffers.Joined(claim, node)
+			continue
+		}
+		c.reserved.Failed(claim)
+		c.buffers.Failed(claim)
 	}
 }
 

@@ -268,6 +268,14 @@ func (l *testLauncher) allocatable(c *api.Claim) map[string]string {
 	return nil
 }
 
+// endUnseen ends an in-flight node between two catalog streams: no stream reports it.
+func (l *testLauncher) endUnseen(name string) {
+	l.mu.Lock()
+	delete(l.inFlight, name)
+	l.mu.Unlock()
+	l.reconnect()
+}
+
 // end reports how an in-flight node ended.
 func (l *testLauncher) end(name, nodeName string, outcome api.Outcome) {
 	l.mu.Lock()

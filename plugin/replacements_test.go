@@ -155,6 +155,33 @@ func TestGoingPlansForThosePodsThatLostTheirRoom(t *testing.T) {
 	}
 }
 
+// The same where the node ended between two catalog streams: the full state of the second one lacks it, and no stream reports its end.
+func TestGoingPlansAgainWhereTheEndWasMissed(t *testing.T) {
+	t.Parallel()
+	h := start(t, harnessOptions{objects: []runtime.Object{newNode("going", "4", nil), newNode("full", "100m", nil)}})
+	h.on("going", "a")
+	h.known("going", 1)
+	first := h.going("going", "uid-a").GetNodeClaims()
+	if len(first) != 1 {
+		t.Fatalf("planned %v", first)
+	}
+	h.launcher.endUnseen(first[0])
+	h.eventually("another launch for the same pod", func() bool {
+		again := h.going("going", "uid-a").GetNodeClaims()
+		return len(again) == 1 && again[0] != first[0]
+	})
+	// One that still boots is no reason to plan again. What the stream sends next is applied after its full state.
+	second := h.going("going", "uid-a").GetNodeClaims()
+	h.launcher.reconnect()
+	h.pod("amd", func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"kubernetes.io/arch": "amd64"} })
+	h.eventually("the reason", func() bool { return strings.Contains(h.message("amd"), "NodePool default") })
+	h.launcher.offerAMD()
+	h.eventually("a launch of what is offered since", func() bool { return h.launcher.podNames()["amd"] == 1 })
+	if again := h.going("going", "uid-a").GetNodeClaims(); len(again) != 1 || again[0] != second[0] || h.launcher.podNames()["a"] != 2 {
+		t.Errorf("the room on %v is planned again on %v", second, again)
+	}
+}
+
 // A launcher that refuses a NodeClaim knows of a change that the plan did not. The answer names the claim, which does not exist: the launcher asks again,
 // and evicts nothing meanwhile.
 func TestRefusedRoomIsAskedForAgain(t *testing.T) {
