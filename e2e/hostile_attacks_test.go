@@ -13,6 +13,7 @@ import (
 
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
+	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -236,6 +237,23 @@ func (s *siege) flood(t *testing.T) {
 	shared.measured(t, "%d pods; another one was told after %.1f s, alone %.1f s", n, beside.Seconds(), alone.Seconds())
 	if most := 2*alone + 10*time.Second; beside > most {
 		t.Errorf("a pod of another namespace was told after %v why it has no node, at most %v is allowed", beside, most)
+	}
+}
+
+// daemons has a DaemonSet whose pods ask for more than any node has, and tolerate everything: it takes no room on nodes where they never run.
+func (s *siege) daemons(t *testing.T) {
+	t.Helper()
+	labels := map[string]string{"app": "huge"}
+	ds := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: s.name, Name: "huge"}}
+	ds.Spec.Selector = &metav1.LabelSelector{MatchLabels: labels}
+	ds.Spec.Template = corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: s.podSpec("10000", "64Mi", func(spec *corev1.PodSpec) {
+		spec.NodeSelector, spec.Affinity = nil, nil
+		spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
+	})}
+	s.attack(t, ds)
+	s.unhindered(t, "10,000 CPUs on each node")
+	if err := persist(t.Context(), func() error { return client.IgnoreNotFound(s.editor.Delete(t.Context(), ds)) }); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -146,6 +146,7 @@ func attacks() []attack {
 		{name: "L6 pods that are not to be disrupted", bound: "the policy for tenants refuses them", own: TestTenantPolicy},
 		{name: "L7 thousands of pods that fit nowhere", bound: "others are told at most 10 s later", run: (*siege).flood},
 		{name: "the Lease of a Karpenter that is not there", bound: delay, run: (*siege).karpenter},
+		{name: "a DaemonSet that is larger than any node", bound: delay, run: (*siege).daemons},
 		{name: "LimitRange that doubles a daemon's requests", bound: "at most two nodes for one pod", own: TestLimitRangeOfDaemonPods},
 	}
 }

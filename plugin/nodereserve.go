@@ -17,6 +17,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/plugin/plan"
 	"github.com/slipway-k8s/slipway/plugin/promise"
 	"github.com/slipway-k8s/slipway/plugin/reservations"
 )
@@ -322,6 +323,9 @@ func (n *nodeReserve) needsOf(logger klog.Logger, node *corev1.Node) []reservati
 			continue
 		}
 		pod := daemon.NewPod(ds, node.Name)
+		if plan.Oversized(plan.PodRequests(pod), node.Status.Allocatable) {
+			continue
+		}
 		need := reservations.NeedOf(pod)
 		need.Owner, need.Name = ds.UID, ds.Namespace+"/"+ds.Name
 		fresh.pods = append(fresh.pods, need)

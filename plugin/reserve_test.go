@@ -64,6 +64,19 @@ func TestNoRoomIsKeptOnOldNodes(t *testing.T) {
 	h.eventually("all room to be used", func() bool { return h.bound() == 4 })
 }
 
+// A DaemonSet whose pods ask for more than the node has never has one there.
+func TestNoRoomIsKeptForDaemonPodsThatNeverRun(t *testing.T) {
+	t.Parallel()
+	node := newNode("young", "1", map[string]string{"karpenter.sh/nodepool": "default"})
+	node.Status.Conditions[0].LastTransitionTime = metav1.Now()
+	huge := agent()
+	huge.Spec.Template.Spec.Containers = newPod("x", "400", "64Mi").Spec.Containers
+	h := start(t, harnessOptions{absent: true, objects: []runtime.Object{node, huge}})
+	h.pod("first", nil)
+	h.pod("second", nil)
+	h.eventually("all room to be used", func() bool { return h.bound() == 2 })
+}
+
 // What admission adds to a DaemonSet's pods is room too, also when the LimitRange comes after the DaemonSet.
 func TestRoomOfDaemonPodsAsAdmissionMakesThem(t *testing.T) {
 	t.Parallel()

@@ -220,10 +220,22 @@ func (r *room) admits(c *class) bool {
 type fitter struct {
 	market    *market
 	relations *relations.Relations
-	daemons   []class
+	// daemons are the pods of DaemonSets, of those of the input with these indices.
+	daemons    []class
+	daemonSets []int
+	// oversized are the DaemonSets whose pods are larger than each node that they match.
+	oversized []int
 }
 
-// takeDaemons takes the daemon pods that run on a node off its free resources.
+// tooLarge reports whether a daemon pod asks for more than each node has that it matches.
+func (ft *fitter) tooLarge(d *class) bool {
+	runs := d.fits.Empty()
+	d.fits.Each(func(i int) { runs = runs || ft.market.offers[i].free.holds(d.need) })
+	return !runs
+}
+
+// takeDaemons takes the daemon pods that run on a node off its free resources. It leaves out those that are larger than each node that they match: they
+// never run, and counted they would fill every node.
 func (ft *fitter) takeDaemons() {
 	for i := range ft.daemons {
 		d := &ft.daemons[i]
@@ -236,6 +248,9 @@ func (ft *fitter) takeDaemons() {
 			for _, term := range d.terms {
 				d.fits.Union(ft.market.matching(p, term))
 			}
+		}
+		if ft.tooLarge(d) {
+			d.fits, ft.oversized = bitset.New(len(ft.market.offers)), append(ft.oversized, ft.daemonSets[i])
 		}
 	}
 	if len(ft.daemons) == 0 {

@@ -10,6 +10,20 @@ import (
 // a DaemonSet with such a request: they never run.
 func InvalidRequest(pod *corev1.Pod) string { return invalidRequest(&pod.Spec, PodRequests(pod)) }
 
+// Oversized reports whether a pod asks for more than a node has, whatever else runs there: it never runs on that node. allocatable without
+// CPUs is that of a node which has not reported it: no pod is too large for it.
+func Oversized(requests, allocatable corev1.ResourceList) bool {
+	if allocatable.Cpu().IsZero() {
+		return false
+	}
+	for name, q := range requests {
+		if has := allocatable[name]; q.Sign() > 0 && q.Cmp(has) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // invalidRequest says which request of the pod cannot be counted, with its container; empty where all can. What a pod asks for in sum is
 // at least 0 and at most maxAmount of each resource, as is what each of its containers asks for.
 func invalidRequest(spec *corev1.PodSpec, sum corev1.ResourceList) string {

@@ -73,8 +73,9 @@ func negative(list corev1.ResourceList) (corev1.ResourceName, string) {
 	return "", ""
 }
 
-// problems lists the mistakes in the input: NodePools first, then instance types, then pods.
-func problems(in Input) []Problem {
+// problems lists the mistakes in the input: NodePools first, then instance types, then pods, then DaemonSets. oversized are the indices of
+// DaemonSets whose pods are larger than each node that they match.
+func problems(in Input, oversized []int) []Problem {
 	found, offered := inputProblems{in: &in}, market{}
 	(&marketBuilder{in: &in, market: &offered}).compilePools()
 	for pi := range offered.pools {
@@ -99,11 +100,26 @@ func problems(in Input) []Problem {
 	}
 	for i := range in.DaemonSets {
 		ds := in.DaemonSets[i]
-		if why := invalidRequest(&ds.Spec.Template.Spec, PodRequests(&corev1.Pod{Spec: ds.Spec.Template.Spec})); why != "" {
+		requests := PodRequests(&corev1.Pod{Spec: ds.Spec.Template.Spec})
+		why := invalidRequest(&ds.Spec.Template.Spec, requests)
+		if slices.Contains(oversized, i) {
+			why = fmt.Sprintf("its pods ask for %s, more than any node that they match has", asked(requests))
+		}
+		if why != "" {
 			found.problem(fmt.Sprintf("DaemonSet %s/%s", ds.Namespace, ds.Name), "spec.template.spec.containers", "%s. The DaemonSet is not counted", why)
 		}
 	}
 	return found.problems
+}
+
+// asked lists requests, such as "100 of cpu, 1Gi of memory".
+func asked(requests corev1.ResourceList) string {
+	var out []string
+	for _, name := range sortedNames(requests) {
+		q := requests[name]
+		out = append(out, q.String()+" of "+string(name))
+	}
+	return strings.Join(out, ", ")
 }
 
 func (ip *inputProblems) problem(object, field, format string, args ...any) {

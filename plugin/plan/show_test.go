@@ -201,7 +201,7 @@ func checkNode(t *testing.T, in plan.Input, c *plan.Claim, it catalog.InstanceTy
 	used := corev1.ResourceList{}
 	for _, ds := range in.DaemonSets {
 		pod := &corev1.Pod{Spec: ds.Spec.Template.Spec}
-		if _, ok := nodematch.Tolerates(pod.Spec.Tolerations, c.Taints); ok && admitted(pod, labels) {
+		if _, ok := nodematch.Tolerates(pod.Spec.Tolerations, c.Taints); ok && admitted(pod, labels) && runsSomewhere(in, pod, labels) {
 			addTo(used, pod, 1)
 		}
 	}
@@ -220,6 +220,25 @@ func checkNode(t *testing.T, in plan.Input, c *plan.Claim, it catalog.InstanceTy
 			t.Errorf("%s as %s: %s %s asked, %s allocatable", c.Name, it.Name, name, q.String(), have.String())
 		}
 	}
+}
+
+// runsSomewhere reports whether any instance type with these labels, but for its own, is one that the pod may run on and that has what it asks for.
+func runsSomewhere(in plan.Input, pod *corev1.Pod, labels map[string]string) bool {
+	for _, types := range in.Catalog.InstanceTypes {
+		for i := range types {
+			of := maps.Clone(labels)
+			maps.Copy(of, types[i].Labels)
+			large := false
+			for name, q := range plan.PodRequests(pod) {
+				have := types[i].Allocatable[name]
+				large = large || q.Cmp(have) > 0
+			}
+			if !large && admitted(pod, of) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func admitted(pod *corev1.Pod, labels map[string]string) bool {

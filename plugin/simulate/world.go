@@ -142,10 +142,11 @@ func missingDaemons(logger klog.Logger, node *corev1.Node, pods []*corev1.Pod, s
 	return out
 }
 
-// shouldRun reports whether a pod of the DaemonSet will run on the node. One with an impossible request never does.
+// shouldRun reports whether a pod of the DaemonSet will run on the node. One with an impossible request, or one for more than the node has, never does.
 func shouldRun(logger klog.Logger, node *corev1.Node, ds *appsv1.DaemonSet) bool {
 	run, _ := daemon.NodeShouldRunDaemonPod(logger, node, ds)
-	return run && plan.InvalidRequest(daemonPod(ds, node.Name)) == ""
+	pod := daemonPod(ds, node.Name)
+	return run && plan.InvalidRequest(pod) == "" && !plan.Oversized(plan.PodRequests(pod), node.Status.Allocatable)
 }
 
 func daemonPod(ds *appsv1.DaemonSet, node string) *corev1.Pod {

@@ -10,6 +10,7 @@ import (
 	"k8s.io/kubernetes/pkg/controller/daemon"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
+	"github.com/slipway-k8s/slipway/plugin/plan"
 	"github.com/slipway-k8s/slipway/plugin/plan/nodematch"
 )
 
@@ -19,6 +20,8 @@ type daemonSet struct {
 	*appsv1.DaemonSet
 	// template is the pod of no node in particular.
 	template *framework.PodInfo
+	// requests are what that pod asks for.
+	requests corev1.ResourceList
 	// terms are the required node affinity, one of which must match; each matches where all of its selectors do. Nil for no affinity.
 	terms [][]*nodeaffinity.LazyErrorNodeSelector
 }
@@ -29,6 +32,7 @@ const selectorSize = 64
 
 func newDaemonSet(ds *appsv1.DaemonSet) *daemonSet {
 	d := &daemonSet{DaemonSet: ds, template: podInfo(daemon.NewPod(ds, ""))}
+	d.requests = plan.PodRequests(d.template.Pod)
 	a := ds.Spec.Template.Spec.Affinity
 	if a == nil || a.NodeAffinity == nil || a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
 		return d
@@ -58,6 +62,9 @@ func selectors(term corev1.NodeSelectorTerm) []*nodeaffinity.LazyErrorNodeSelect
 // runsOn reports whether the DaemonSet's controller makes a pod for the node, as daemon.NodeShouldRunDaemonPod does.
 func (d *daemonSet) runsOn(node *corev1.Node) bool {
 	s := &d.template.Pod.Spec
+	if plan.Oversized(d.requests, node.Status.Allocatable) {
+		return false
+	}
 	if name := d.Spec.Template.Spec.NodeName; name != "" && name != node.Name {
 		return false
 	}

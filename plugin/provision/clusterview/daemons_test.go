@@ -7,6 +7,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/controller/daemon"
@@ -69,6 +70,23 @@ func expression(d *rand.Rand, one func(...string) string) corev1.NodeSelectorReq
 		return corev1.NodeSelectorRequirement{Key: one("x", "y"), Operator: corev1.NodeSelectorOpIn, Values: []string{one("1", "2", "")}}
 	}
 	return corev1.NodeSelectorRequirement{Key: one("x", "v"), Operator: corev1.NodeSelectorOpNotIn, Values: []string{one("8", "9")}}
+}
+
+// A pod that asks for more than a node has never runs there. A node that has reported nothing may have anything.
+func TestDaemonsLargerThanTheNode(t *testing.T) {
+	ds := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: "agent", UID: "agent"}}
+	requests := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2"), "example.com/gpu": resource.MustParse("1")}
+	ds.Spec.Template.Spec.Containers = []corev1.Container{{Name: "a", Resources: corev1.ResourceRequirements{Requests: requests}}}
+	for _, c := range []struct {
+		cpu, gpu string
+		want     bool
+	}{{"4", "1", true}, {"2", "1", true}, {"1999m", "1", false}, {"4", "0", false}, {"0", "0", true}} {
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a"}}
+		node.Status.Allocatable = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(c.cpu), "example.com/gpu": resource.MustParse(c.gpu)}
+		if got := newDaemonSet(ds).runsOn(node); got != c.want {
+			t.Errorf("on a node with %s CPUs and %s GPUs: %v", c.cpu, c.gpu, got)
+		}
+	}
 }
 
 // A DaemonSet of 5,000 expressions and tolerations is compiled once: what is asked for each instance type in each zone copies and parses
