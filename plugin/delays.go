@@ -37,7 +37,7 @@ func newDelays(m *metrics) *delays { return &delays{Launches: backoff.New(), met
 func delayedPod(pod *corev1.Pod) backoff.Pod {
 	out := backoff.Pod{UID: pod.UID, Owner: pod.UID}
 	if owner := metav1.GetControllerOf(pod); owner != nil {
-		out.Owner = owner.UID
+		out.Owner = types.UID(intake.ControllerKey(pod.Namespace, owner))
 	}
 	return out
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/plugin/intake"
 	"github.com/slipway-k8s/slipway/plugin/plan"
 	"github.com/slipway-k8s/slipway/plugin/promise"
 	"github.com/slipway-k8s/slipway/plugin/reservations"
@@ -119,7 +120,7 @@ func (n *nodeReserve) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.SignFra
 		return out, nil
 	}
 	if owner := metav1.GetControllerOfNoCopy(pod); owner != nil {
-		out = append(out, fwk.SignFragment{Key: NodeReserveName + "/owner", Value: string(owner.UID)})
+		out = append(out, fwk.SignFragment{Key: NodeReserveName + "/owner", Value: intake.ControllerKey(pod.Namespace, owner)})
 	}
 	return out, nil
 }
@@ -289,11 +290,9 @@ func (n *nodeReserve) missing(logger klog.Logger, node *corev1.Node, info fwk.No
 		return nil
 	}
 	var out []reservations.Need
-	arrived := map[types.UID]bool{}
+	arrived := map[intake.Controller]bool{}
 	for _, p := range info.GetPods() {
-		if owner := metav1.GetControllerOfNoCopy(p.GetPod()); owner != nil {
-			arrived[owner.UID] = true
-		}
+		arrived[intake.ControllerOf(p.GetPod())] = true
 	}
 	for _, d := range needs {
 		if !arrived[d.Owner] {
@@ -327,7 +326,7 @@ func (n *nodeReserve) needsOf(logger klog.Logger, node *corev1.Node) []reservati
 			continue
 		}
 		need := reservations.NeedOf(pod)
-		need.Owner, need.Name = ds.UID, ds.Namespace+"/"+ds.Name
+		need.Owner, need.Name = intake.Controller{Namespace: ds.Namespace, UID: ds.UID}, ds.Namespace+"/"+ds.Name
 		fresh.pods = append(fresh.pods, need)
 	}
 	n.mu.Lock()

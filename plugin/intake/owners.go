@@ -6,6 +6,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	appslisters "k8s.io/client-go/listers/apps/v1"
 	batchlisters "k8s.io/client-go/listers/batch/v1"
@@ -57,6 +58,27 @@ func NewOwners(f informers.SharedInformerFactory) (*Owners, error) {
 		statefulSets: f.Apps().V1().StatefulSets().Lister(),
 		jobs:         f.Batch().V1().Jobs().Lister(),
 	}, nil
+}
+
+// Controller is the controller of a pod. The author of a pod chooses its references, so pods that name a controller of another namespace are not that
+// controller's. The zero value is none.
+type Controller struct {
+	// Namespace of the pod.
+	Namespace string
+	// UID of the controller.
+	UID types.UID
+}
+
+// None reports whether there is no controller.
+func (c Controller) None() bool { return c.UID == "" }
+
+// ControllerOf returns the controller of a pod; none for a pod without one.
+func ControllerOf(pod *corev1.Pod) Controller {
+	ref := metav1.GetControllerOfNoCopy(pod)
+	if ref == nil {
+		return Controller{}
+	}
+	return Controller{Namespace: pod.Namespace, UID: ref.UID}
 }
 
 // ControllerKey returns the namespace and the UID of the controller in the owner reference of a pod. The author of a pod chooses

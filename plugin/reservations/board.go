@@ -5,9 +5,9 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/slipway-k8s/slipway/plugin/intake"
 )
 
 // Board lists the reservations by the names of their nodes, for those outside the planner's goroutine. It never changes.
@@ -16,7 +16,7 @@ type Board struct {
 	// claims are the nodes in flight that have reserved room, by NodeClaim: their Node may join before its name is known here.
 	claims map[string]bool
 	// owners have room reserved for their pods.
-	owners map[types.UID]bool
+	owners map[intake.Controller]bool
 	// standing is room for whichever pods may take it, takers one of it for each owner.
 	standing standing
 	takers   []Standing
@@ -24,7 +24,7 @@ type Board struct {
 
 // board returns the reservations as others see them.
 func (s Snapshot) board(free standing) *Board {
-	out := &Board{rooms: map[string][]reservation{}, claims: map[string]bool{}, owners: map[types.UID]bool{}, standing: free, takers: free.takers()}
+	out := &Board{rooms: map[string][]reservation{}, claims: map[string]bool{}, owners: map[intake.Controller]bool{}, standing: free, takers: free.takers()}
 	for _, r := range s {
 		if r.claim != "" {
 			out.claims[r.claim] = true
@@ -52,8 +52,8 @@ func (b *Board) On(claim, node string) bool { return b.claims[claim] || len(b.ro
 
 // For reports whether room is reserved for pods of the pod's controller.
 func (b *Board) For(pod *corev1.Pod) bool {
-	owner := metav1.GetControllerOfNoCopy(pod)
-	return owner != nil && b.owners[owner.UID]
+	owner := intake.ControllerOf(pod)
+	return !owner.None() && b.owners[owner]
 }
 
 // lost reports whether the later board lacks a reservation of this one.
@@ -76,11 +76,7 @@ func (b *Board) Needs(pod *corev1.Pod, info fwk.NodeInfo, left func(*corev1.Pod)
 		return nil
 	}
 	var out []Need
-	own := types.UID("")
-	if ref := metav1.GetControllerOfNoCopy(pod); ref != nil {
-		own = ref.UID
-	}
-	done := map[types.UID]bool{}
+	own, done := intake.ControllerOf(pod), map[intake.Controller]bool{}
 	for i := range rooms {
 		owner := rooms[i].need.Owner
 		if done[owner] {
@@ -88,12 +84,12 @@ func (b *Board) Needs(pod *corev1.Pod, info fwk.NodeInfo, left func(*corev1.Pod)
 		}
 		done[owner] = true
 		free := taken(rooms[i:], info)
-		if owner == own && owner != "" {
+		if owner == own && !owner.None() {
 			free += claimable(rooms[i:], free, left)
 		}
 		for _, r := range rooms[i:] {
 			switch {
-			case r.need.Owner != owner, r.need.Pod.UID == pod.UID, owner == "" && left(r.need.Pod):
+			case r.need.Owner != owner, r.need.Pod.UID == pod.UID, owner.None() && left(r.need.Pod):
 			case free > 0:
 				free--
 			default:
@@ -106,12 +102,12 @@ func (b *Board) Needs(pod *corev1.Pod, info fwk.NodeInfo, left func(*corev1.Pod)
 
 // Takes reports whether a replacement pod may take room that is reserved on the node for a pod of its owner.
 func (b *Board) Takes(pod *corev1.Pod, info fwk.NodeInfo, left func(*corev1.Pod) bool) bool {
-	owner := metav1.GetControllerOfNoCopy(pod)
-	if owner == nil {
+	owner := intake.ControllerOf(pod)
+	if owner.None() {
 		return false
 	}
 	rooms := b.rooms[info.Node().Name]
-	first := slices.IndexFunc(rooms, func(r reservation) bool { return r.need.Owner == owner.UID })
+	first := slices.IndexFunc(rooms, func(r reservation) bool { return r.need.Owner == owner })
 	return first >= 0 && claimable(rooms[first:], taken(rooms[first:], info), left) > 0
 }
 
@@ -129,13 +125,13 @@ func claimable(rooms []reservation, taken int, left func(*corev1.Pod) bool) int 
 // taken counts the pods of the first room's owner that came to the node since its room is reserved.
 func taken(rooms []reservation, info fwk.NodeInfo) int {
 	owner, beside := rooms[0].need.Owner, rooms[0].beside
-	if owner == "" {
+	if owner.None() {
 		return 0
 	}
 	n := 0
 	for _, pi := range info.GetPods() {
 		p := pi.GetPod()
-		if ref := metav1.GetControllerOfNoCopy(p); ref != nil && ref.UID == owner && !beside[p.UID] && p.DeletionTimestamp == nil {
+		if intake.ControllerOf(p) == owner && !beside[p.UID] && p.DeletionTimestamp == nil {
 			n++
 		}
 	}

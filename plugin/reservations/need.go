@@ -6,18 +6,18 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	"k8s.io/apimachinery/pkg/types"
 	resourcehelper "k8s.io/component-helpers/resource"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/plugin/intake"
 )
 
 // Need is the room of one pod that is to come to a node.
 type Need struct {
-	// Owner is the UID of the pod's controller. Empty where it does not matter.
-	Owner types.UID
+	// Owner is the pod's controller; none where it does not matter.
+	Owner intake.Controller
 	// Name of the pod, or of its DaemonSet, with the namespace.
 	Name string
 	// Priority of the pod.

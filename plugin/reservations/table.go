@@ -8,7 +8,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/klog/v2"
@@ -159,9 +158,7 @@ func (t *Table) Reserve(members []plan.Member, at Place) {
 			}
 			r := reservation{need: NeedOf(pod), terminates: pod.Spec.NodeName, inMove: at.InMove, claim: at.NodeClaim, node: at.Node, made: at.At}
 			r.need.Replacement = true
-			if owner := metav1.GetControllerOfNoCopy(pod); owner != nil {
-				r.need.Owner = owner.UID
-			}
+			r.need.Owner = intake.ControllerOf(pod)
 			r.beside = siblings(at.Beside, r.need.Owner)
 			t.reserved[pod.UID] = r
 		}
@@ -169,10 +166,10 @@ func (t *Table) Reserve(members []plan.Member, at Place) {
 }
 
 // siblings returns the pods of an owner among the others.
-func siblings(pods []fwk.PodInfo, owner types.UID) map[types.UID]bool {
+func siblings(pods []fwk.PodInfo, owner intake.Controller) map[types.UID]bool {
 	out := map[types.UID]bool{}
 	for _, pi := range pods {
-		if ref := metav1.GetControllerOfNoCopy(pi.GetPod()); ref != nil && ref.UID == owner {
+		if of := intake.ControllerOf(pi.GetPod()); of == owner && !of.None() {
 			out[pi.GetPod().UID] = true
 		}
 	}
@@ -186,7 +183,7 @@ func (t *Table) Tidy(now time.Time) {
 			r.left = now
 			t.reserved[uid] = r
 		}
-		unclaimed := r.need.Owner == "" || now.Sub(r.left) > replacementWithin
+		unclaimed := r.need.Owner.None() || now.Sub(r.left) > replacementWithin
 		most := keptAtMost
 		if r.inMove {
 			most = keptInMoveAtMost
@@ -226,22 +223,22 @@ func (t *Table) Divide(entries []intake.Entry, now time.Time) (replacements, oth
 	if len(t.reserved) == 0 {
 		return nil, entries
 	}
-	left := map[types.UID][]types.UID{}
+	left := map[intake.Controller][]types.UID{}
 	for uid, r := range t.reserved {
-		if !r.left.IsZero() && r.need.Owner != "" {
+		if !r.left.IsZero() && !r.need.Owner.None() {
 			left[r.need.Owner] = append(left[r.need.Owner], uid)
 		}
 	}
 	for _, e := range entries {
-		owner := metav1.GetControllerOfNoCopy(e.Pod)
-		if owner == nil || e.Gang.Name != "" || len(left[owner.UID]) == 0 {
+		owner := intake.ControllerOf(e.Pod)
+		if owner.None() || e.Gang.Name != "" || len(left[owner]) == 0 {
 			others = append(others, e)
 			continue
 		}
-		list := left[owner.UID]
+		list := left[owner]
 		slices.Sort(list)
 		delete(t.reserved, list[0])
-		left[owner.UID] = list[1:]
+		left[owner] = list[1:]
 		replacements = append(replacements, e)
 	}
 	for _, e := range replacements {
@@ -269,10 +266,10 @@ func (t *Table) Arrived(pods []*corev1.Pod, now time.Time) (ended int) {
 
 // endFor ends the reservation of one pod that left, for its replacement that has come: one on the replacement's node first.
 func (t *Table) endFor(replacement *corev1.Pod) bool {
-	owner := metav1.GetControllerOfNoCopy(replacement)
+	owner := intake.ControllerOf(replacement)
 	var unclaimed []types.UID
 	for uid, r := range t.reserved {
-		if owner != nil && r.need.Owner == owner.UID && !r.left.IsZero() && r.need.Pod.UID != replacement.UID {
+		if !owner.None() && r.need.Owner == owner && !r.left.IsZero() && r.need.Pod.UID != replacement.UID {
 			unclaimed = append(unclaimed, uid)
 		}
 	}
@@ -292,12 +289,12 @@ func (t *Table) endFor(replacement *corev1.Pod) bool {
 
 // exclude notes a pod that takes none of the room which is reserved for others of its owner.
 func (t *Table) exclude(pod *corev1.Pod) {
-	owner := metav1.GetControllerOfNoCopy(pod)
-	if owner == nil {
+	owner := intake.ControllerOf(pod)
+	if owner.None() {
 		return
 	}
 	for uid, r := range t.reserved {
-		if r.need.Owner == owner.UID && !r.beside[pod.UID] {
+		if r.need.Owner == owner && !r.beside[pod.UID] {
 			r.beside = maps.Clone(r.beside) // What was published is read by others.
 			r.beside[pod.UID] = true
 			t.reserved[uid] = r

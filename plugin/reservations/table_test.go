@@ -259,6 +259,35 @@ func TestDivide(t *testing.T) {
 	}
 }
 
+// A pod of another namespace that names the same controller takes none of the room, and ends no reservation: whoever writes a pod chooses its references.
+func TestOtherNamespacesNameTheController(t *testing.T) {
+	now := time.Now()
+	b := reservedFor(true, now, "a-1")
+	b.Terminates = func(string) bool { return true }
+	b.Pod = func(catalog.PodRef) *corev1.Pod { return nil }
+	b.Tidy(now)
+	faked := ownedPod("a-9", "a", "")
+	faked.Namespace = "tenant"
+	info := framework.NewNodeInfo()
+	info.SetNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}})
+	left := func(*corev1.Pod) bool { return true }
+	board := b.reserved.board(nil)
+	if len(board.Needs(faked, info, left)) != 1 || board.For(faked) || board.Takes(faked, info, left) {
+		t.Error("the pod may take the room")
+	}
+	if replacements, _ := b.Divide([]intake.Entry{{Pod: faked}}, now); len(replacements) > 0 {
+		t.Error("the pod is planned first")
+	}
+	placed := ownedPod("a-9", "a", "n")
+	placed.Namespace = "tenant"
+	if ended := b.Arrived([]*corev1.Pod{placed}, now); ended != 0 || !b.Has("a-1") {
+		t.Errorf("%d reservations ended", ended)
+	}
+	if own := ownedPod("a-9", "a", ""); len(board.Needs(own, info, left)) != 0 || !board.Takes(own, info, left) {
+		t.Error("the replacement may not take the room")
+	}
+}
+
 // What is published names the Nodes of claims in flight, and room that is free again is noticed once.
 func TestPublish(t *testing.T) {
 	b := reservedFor(true, time.Now(), "a-1")

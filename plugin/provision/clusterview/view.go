@@ -8,7 +8,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/plugin/intake"
 	"github.com/slipway-k8s/slipway/plugin/plan"
 	"github.com/slipway-k8s/slipway/plugin/provision/podclass"
 )
@@ -170,7 +170,7 @@ func (v *View) startingNode(src Source, n catalog.InFlightNode, running *framewo
 	node := VirtualNode(n.NodeClaim, maps.Clone(n.Labels), n.Taints, n.Allocatable)
 	ni := framework.NewNodeInfo()
 	ni.SetNode(node)
-	have, daemons := map[types.UID]bool{}, map[types.UID]bool{}
+	have, daemons := map[types.UID]bool{}, map[intake.Controller]bool{}
 	if running != nil {
 		// Before its kubelet has joined, a Node declares nothing.
 		if rn := running.Node(); rn.Status.NodeInfo.KubeletVersion != "" || rn.Status.DeclaredFeatures != nil {
@@ -180,9 +180,7 @@ func (v *View) startingNode(src Source, n catalog.InFlightNode, running *framewo
 		for _, p := range running.Pods {
 			pod := p.GetPod()
 			have[pod.UID] = true
-			if owner := metav1.GetControllerOf(pod); owner != nil {
-				daemons[owner.UID] = true
-			}
+			daemons[intake.ControllerOf(pod)] = true
 			if !src.Leave[pod.UID] {
 				ni.AddPodInfo(p)
 			}
@@ -245,10 +243,10 @@ func withKept(ni *framework.NodeInfo, src Source) *framework.NodeInfo {
 
 // AddDaemons adds to the node the pods of the DaemonSets that fit it, except those that it has. It returns the DaemonSets by UID
 // of their pods.
-func (v *View) AddDaemons(ni *framework.NodeInfo, have map[types.UID]bool) map[types.UID]*appsv1.DaemonSet {
+func (v *View) AddDaemons(ni *framework.NodeInfo, have map[intake.Controller]bool) map[types.UID]*appsv1.DaemonSet {
 	out := map[types.UID]*appsv1.DaemonSet{}
 	for _, ds := range v.daemonSets {
-		if have[ds.UID] {
+		if have[intake.Controller{Namespace: ds.Namespace, UID: ds.UID}] {
 			continue
 		}
 		if ds.runsOn(ni.Node()) {

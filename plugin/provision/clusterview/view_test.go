@@ -35,7 +35,7 @@ func TestStartingNodes(t *testing.T) {
 	bound := verifytest.Pod("a").Name("bound").UID("bound").Node("ip-1").Obj()
 	elsewhere := verifytest.Pod("a").Name("elsewhere").UID("elsewhere").Node("other").Obj()
 	arrived := verifytest.Pod("d").Name("d1-x").UID("d1-x").Node("ip-1").OwnerReference("d1", appsv1.SchemeGroupVersion.WithKind("DaemonSet")).Obj()
-	arrived.OwnerReferences[0].UID = "d1"
+	arrived.OwnerReferences[0].UID, arrived.Namespace = "d1", "kube-system"
 	node := st.MakeNode().Name("ip-1").Capacity(map[corev1.ResourceName]string{"cpu": "1"}).
 		Taints([]corev1.Taint{{Key: catalog.StartingTaintKey, Effect: corev1.TaintEffectNoSchedule}}).Obj()
 	old := st.MakeNode().Name("old").Capacity(map[corev1.ResourceName]string{"cpu": "4", "memory": "8Gi", "pods": "10"}).Obj()
