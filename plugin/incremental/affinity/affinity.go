@@ -98,7 +98,8 @@ func (p *Plugin) ScoreExtensions() fwk.ScoreExtensions { return p }
 
 // PreFilter counts the pods that the pod's terms match, and the pods whose terms match it.
 func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
-	if !required(pod) {
+	if !required(pod) || state.IsPodGroupSchedulingCycle() {
+		// Within the cycle of a pod group the snapshot has pods that nothing counts as a change.
 		return p.InterPodAffinity.PreFilter(ctx, state, pod, nodes)
 	}
 	p.mu.Lock()

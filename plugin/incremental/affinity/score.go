@@ -16,6 +16,9 @@ func (s scores) Clone() fwk.StateData { return s }
 
 // PreScore sums the weights of the preferred terms of the pod that other pods match, and of the terms of other pods that the pod matches.
 func (p *Plugin) PreScore(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) *fwk.Status {
+	if state.IsPodGroupSchedulingCycle() {
+		return p.InterPodAffinity.PreScore(ctx, state, pod, nodes)
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	of, err := p.class(ctx, pod)

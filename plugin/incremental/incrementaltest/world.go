@@ -56,6 +56,8 @@ type World struct {
 	nodes    []*corev1.Node
 	pods     []*corev1.Pod
 	made     int
+	// grouped means that cycles are those of a pod group.
+	grouped bool
 }
 
 // New returns a world without nodes.
@@ -189,10 +191,27 @@ func (w *World) Times(slow, fast Plugin, like func() *corev1.Pod, cycle func(p P
 // Nodes returns those of the cluster as it is now, as a scheduling cycle sees them.
 func (w *World) Nodes() []fwk.NodeInfo {
 	w.t.Helper()
-	w.check(w.cache.UpdateSnapshot(klog.Background(), w.snapshot))
+	if !w.grouped { // The pods of a group are tried in one snapshot.
+		w.check(w.cache.UpdateSnapshot(klog.Background(), w.snapshot))
+	}
 	nodes, err := w.snapshot.NodeInfos().List()
 	w.check(err)
 	return nodes
+}
+
+// InGroup has a pod be assumed on a node in the snapshot alone, as the scheduler does while it tries the pods of a group, calls do, and forgets the pod.
+func (w *World) InGroup(pod *corev1.Pod, do func()) {
+	w.t.Helper()
+	nodes := w.Nodes()
+	pod = pod.DeepCopy()
+	pod.Spec.NodeName = nodes[w.Random.IntN(len(nodes))].Node().Name
+	info, err := framework.NewPodInfo(pod)
+	w.check(err)
+	w.check(w.snapshot.AssumePod(info))
+	w.grouped = true
+	do()
+	w.grouped = false
+	w.check(w.snapshot.ForgetPod(klog.Background(), pod))
 }
 
 // Answers returns what a plugin has to say of each node, also if one pod more were on the node, and if one of its pods were not. Scores are those of every
@@ -200,6 +219,9 @@ func (w *World) Nodes() []fwk.NodeInfo {
 func (w *World) Answers(p Plugin, pod *corev1.Pod) (out []string) {
 	w.t.Helper()
 	ctx, state, nodes := context.Background(), framework.NewCycleState(), w.Nodes()
+	if w.grouped {
+		state.SetPodGroupSchedulingCycle(framework.NewCycleState())
+	}
 	_, status := p.PreFilter(ctx, state, pod, nodes)
 	out = append(out, status.Code().String())
 	if !status.IsSkip() {

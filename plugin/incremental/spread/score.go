@@ -26,7 +26,7 @@ func (p *Plugin) PreScore(ctx context.Context, state fwk.CycleState, pod *corev1
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	of, ok := p.soft(pod)
-	if !ok {
+	if !ok || state.IsPodGroupSchedulingCycle() {
 		return p.PodTopologySpread.PreScore(ctx, state, pod, nodes)
 	}
 	all, err := p.lister.NodeInfos().List()

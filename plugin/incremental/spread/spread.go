@@ -106,7 +106,8 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	of, ok := p.hard(pod)
-	if !ok {
+	if !ok || state.IsPodGroupSchedulingCycle() {
+		// Within the cycle of a pod group the snapshot has pods that nothing counts as a change.
 		return p.PodTopologySpread.PreFilter(ctx, state, pod, nodes)
 	}
 	if len(of.constraints) == 0 {
