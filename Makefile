@@ -207,9 +207,12 @@ bench: build ## Repeat the figures of docs/benchmarks.md (about half an hour); R
 	go test -run '^$$' -bench '$(or $(RUN),.)' ./plugin/... ./launcher/...
 	SLIPWAY_BIN_DIR=$(CURDIR)/bin go test -timeout 60m -run '^$$' -bench '$(or $(RUN),.)' -benchtime 1x -v ./e2e/bench
 
+# A variable: commas would end it within or.
+DAY_RULES := off,greedy,on,alone,keen
+
 .PHONY: day
 day: ## Replay a generated day with consolidation off, greedy and on, and with commitments: dollars, evictions, churn, waits (half an hour); SEED=n FROM=minute MINUTES=n RULES=on,alike,ordered
-	GOGC=400 go test -count 1 -timeout 60m -run '^$$' -bench Day -benchtime 1x -v ./e2e/day -day.seed=$(or $(SEED),1) -day.from=$(or $(FROM),0) -day.minutes=$(or $(MINUTES),0) -day.rules=$(or $(RULES),off,greedy,on,alone,keen)
+	GOGC=400 go test -count 1 -timeout 60m -run '^$$' -bench Day -benchtime 1x -v ./e2e/day -day.seed=$(or $(SEED),1) -day.from=$(or $(FROM),0) -day.minutes=$(or $(MINUTES),0) -day.rules=$(or $(RULES),$(DAY_RULES))
 
 .PHONY: spot-traces
 spot-traces: ## Replay traces of spot markets beside an oracle (some minutes); KINDS=scarce,calm DAYS=n PODS=n SEEDS=n FIRST=n (the first seed) FILE=trace.csv (a recorded one as well)
