@@ -296,7 +296,7 @@ func (h *harness) eventually(what string, fact func() bool) {
 // bound counts the pods that have a node.
 func (h *harness) bound() int {
 	h.t.Helper()
-	list, err := h.client.CoreV1().Pods("default").List(h.ctx, metav1.ListOptions{})
+	list, err := h.client.CoreV1().Pods(metav1.NamespaceAll).List(h.ctx, metav1.ListOptions{})
 	if err != nil {
 		h.t.Fatal(err)
 	}

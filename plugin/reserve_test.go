@@ -45,7 +45,7 @@ func TestRoomOfDaemonPodsIsKept(t *testing.T) {
 	h.eventually("a pod of higher priority than the DaemonSet's", func() bool { return h.bound() == 2 })
 	yes := true
 	h.pod("agent-x", func(p *corev1.Pod) {
-		p.Spec.NodeName = "young"
+		p.Namespace, p.Spec.NodeName = "kube-system", "young"
 		p.Spec.Containers = newPod("x", "100m", "64Mi").Spec.Containers
 		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "agent", UID: types.UID("agent"), Controller: &yes}}
 	})
