@@ -321,11 +321,10 @@ func (n *nodeReserve) needsOf(logger klog.Logger, node *corev1.Node) []reservati
 		if run, _ := daemon.NodeShouldRunDaemonPod(logger, steady, ds); !run {
 			continue
 		}
-		pod := daemon.NewPod(ds, node.Name)
-		if plan.Oversized(plan.PodRequests(pod), node.Status.Allocatable) {
+		need := reservations.NeedOf(daemon.NewPod(ds, node.Name))
+		if plan.Oversized(need.Requests, node.Status.Allocatable) {
 			continue
 		}
-		need := reservations.NeedOf(pod)
 		need.Owner, need.Name = intake.Controller{Namespace: ds.Namespace, UID: ds.UID}, ds.Namespace+"/"+ds.Name
 		fresh.pods = append(fresh.pods, need)
 	}

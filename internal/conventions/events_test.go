@@ -3,8 +3,6 @@ package conventions_test
 import (
 	"go/ast"
 	"go/token"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -98,11 +96,7 @@ func documentedEvents(t *testing.T) map[string]bool {
 
 func docsPage(t *testing.T, name string) string {
 	t.Helper()
-	page, err := os.ReadFile(filepath.Join(moduleRoot(t), "docs", name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(page)
+	return fileOf(t, "docs", name)
 }
 
 // readEvents collects the string literals of a file, and of them those that are the reason of an Event where it is announced.

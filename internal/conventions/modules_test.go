@@ -2,9 +2,7 @@ package conventions_test
 
 import (
 	"encoding/json"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -75,18 +73,15 @@ func TestOneToolchain(t *testing.T) {
 	line := regexp.MustCompile(`(?m)^toolchain (go1\.\d+\.\d+)$`)
 	first := ""
 	for _, name := range []string{"go.mod", "go.release.mod", "internal/release/attest/go.mod", "e2e/karpentersuite/suites.mod", "e2e/karpenter/karpenter.mod"} {
-		text, err := os.ReadFile(filepath.Join(moduleRoot(t), name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		found := line.FindSubmatch(text)
+		text := fileOf(t, name)
+		found := line.FindStringSubmatch(text)
 		if found == nil {
 			t.Fatalf("%s has no toolchain line", name)
 		}
 		if first == "" {
-			first = string(found[1])
+			first = found[1]
 		}
-		if string(found[1]) != first {
+		if found[1] != first {
 			t.Errorf("%s has toolchain %s, want %s as in go.mod", name, found[1], first)
 		}
 	}

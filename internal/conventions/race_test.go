@@ -2,19 +2,14 @@ package conventions_test
 
 import (
 	"go/ast"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 )
 
 // Packages that the Makefile tests without the race detector contain nothing that it could find: no goroutine, no lock.
 func TestOnlyPureCodeIsTestedWithoutTheRaceDetector(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join(moduleRoot(t), "Makefile"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, list, found := strings.Cut(strings.ReplaceAll(string(text), "\\\n", " "), "\nPURE := ")
+	text := fileOf(t, "Makefile")
+	_, list, found := strings.Cut(strings.ReplaceAll(text, "\\\n", " "), "\nPURE := ")
 	list, _, _ = strings.Cut(list, "\n")
 	pure := map[string]bool{}
 	for dir := range strings.FieldsSeq(list) {

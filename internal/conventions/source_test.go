@@ -28,16 +28,13 @@ func TestEveryPackageIsDocumented(t *testing.T) {
 
 // The map of the code must be complete: a package that ARCHITECTURE.md does not name is hard to find.
 func TestArchitectureNamesEveryPackage(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join(moduleRoot(t), "ARCHITECTURE.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := fileOf(t, "ARCHITECTURE.md")
 	_, files := tree(t)
 	seen := map[string]bool{}
 	for _, f := range files {
 		if dir := f.dir(); !f.isTest() && !seen[dir] {
 			seen[dir] = true
-			if !strings.Contains(string(text), "`"+dir+"`") {
+			if !strings.Contains(text, "`"+dir+"`") {
 				t.Errorf("ARCHITECTURE.md does not name `%s`", dir)
 			}
 		}
@@ -169,10 +166,7 @@ func startsGoroutine(n ast.Node) bool {
 
 // ARCHITECTURE.md's arrows are imports that the code has, and the files that it sends a reader to exist.
 func TestArchitectureIsTrue(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join(moduleRoot(t), "ARCHITECTURE.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := fileOf(t, "ARCHITECTURE.md")
 	_, files := tree(t)
 	imports := map[string]map[string]bool{}
 	for _, f := range files {
@@ -187,7 +181,7 @@ func TestArchitectureIsTrue(t *testing.T) {
 			imports[f.dir()][path] = true
 		}
 	}
-	_, block, found := strings.Cut(string(text), "```imports\n")
+	_, block, found := strings.Cut(text, "```imports\n")
 	block, _, closed := strings.Cut(block, "```")
 	if !found || !closed {
 		t.Fatal("ARCHITECTURE.md has no block of imports")
@@ -200,7 +194,7 @@ func TestArchitectureIsTrue(t *testing.T) {
 			}
 		}
 	}
-	named := regexp.MustCompile("`([a-z0-9_/]+/[a-z0-9_]+\\.[a-z]+)`").FindAllStringSubmatch(string(text), -1)
+	named := regexp.MustCompile("`([a-z0-9_/]+/[a-z0-9_]+\\.[a-z]+)`").FindAllStringSubmatch(text, -1)
 	for _, match := range named {
 		if _, err := os.Stat(filepath.Join(moduleRoot(t), match[1])); err != nil {
 			t.Errorf("ARCHITECTURE.md names a file that is not there: %v", err)

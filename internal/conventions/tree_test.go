@@ -56,6 +56,16 @@ func tree(t *testing.T) (*token.FileSet, []source) {
 	return fset, out
 }
 
+// fileOf is the text of a file of the module, by its path from the root.
+func fileOf(t *testing.T, path ...string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(append([]string{moduleRoot(t)}, path...)...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
 func moduleRoot(t *testing.T) string {
 	t.Helper()
 	root, err := filepath.Abs(filepath.Join("..", ".."))

@@ -151,11 +151,7 @@ func TestTextsAreInPlainWords(t *testing.T) {
 // one is not read, and README.md at most 90 lines.
 func TestGlossaryHasTheBannedWords(t *testing.T) {
 	read := func(name string) string {
-		text, err := os.ReadFile(filepath.Join(moduleRoot(t), name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(text)
+		return fileOf(t, name)
 	}
 	_, words, _ := strings.Cut(read("CONTRIBUTING.md"), "\n## Words\n")
 	table, _, _ := strings.Cut(words, "\nA sentence has one fact.")

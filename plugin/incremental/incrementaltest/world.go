@@ -200,9 +200,13 @@ func (w *World) Nodes() []fwk.NodeInfo {
 }
 
 // InGroup has a pod be assumed on a node in the snapshot alone, as the scheduler does while it tries the pods of a group, calls do, and forgets the pod.
+// It does nothing in a world without nodes.
 func (w *World) InGroup(pod *corev1.Pod, do func()) {
 	w.t.Helper()
 	nodes := w.Nodes()
+	if len(nodes) == 0 {
+		return
+	}
 	pod = pod.DeepCopy()
 	pod.Spec.NodeName = nodes[w.Random.IntN(len(nodes))].Node().Name
 	info, err := framework.NewPodInfo(pod)
