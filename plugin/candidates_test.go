@@ -23,7 +23,7 @@ func TestAwaitsRoom(t *testing.T) {
 	awaits := func(after time.Duration, e intake.Entry, there ...*corev1.Pod) bool {
 		now := start.Add(after)
 		from := pending.NewTerminating(now,
-			func(string) []*corev1.Pod { return there }, func(string) *corev1.Node { return &corev1.Node{} })
+			func(intake.Controller) []*corev1.Pod { return there }, func(string) *corev1.Node { return &corev1.Node{} })
 		return p.provisioner.candidates.awaitsRoom(t.Context(), from, e, fresh, now)
 	}
 	if awaits(0, intake.Entry{Pod: fresh, At: start}) {

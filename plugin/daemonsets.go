@@ -9,7 +9,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
@@ -119,7 +118,7 @@ func (d *daemonSets) complete(logger klog.Logger, rules *admission.Rules, ds *ap
 // newest is the youngest pod that was made from the DaemonSet's template; nil for none.
 func (d *daemonSets) newest(ds *appsv1.DaemonSet) *corev1.Pod {
 	var newest *corev1.Pod
-	for _, pod := range d.owners.PodsOf(intake.ControllerKey(ds.Namespace, &metav1.OwnerReference{UID: ds.UID})) {
+	for _, pod := range d.owners.PodsOf(intake.Controller{Namespace: ds.Namespace, UID: ds.UID}) {
 		if !admission.Current(ds, pod) {
 			continue
 		}

@@ -1,11 +1,11 @@
 package plugin
 
 import (
+	"cmp"
 	"context"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
@@ -35,11 +35,7 @@ func newDelays(m *metrics) *delays { return &delays{Launches: backoff.New(), met
 
 // delayedPod returns the pod as the delays count it.
 func delayedPod(pod *corev1.Pod) backoff.Pod {
-	out := backoff.Pod{UID: pod.UID, Owner: pod.UID}
-	if owner := metav1.GetControllerOf(pod); owner != nil {
-		out.Owner = types.UID(intake.ControllerKey(pod.Namespace, owner))
-	}
-	return out
+	return backoff.Pod{UID: pod.UID, Owner: cmp.Or(intake.ControllerOf(pod).String(), string(pod.UID))}
 }
 
 // watch registers the delays with the informer of pods.

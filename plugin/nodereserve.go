@@ -8,7 +8,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/klog/v2"
@@ -119,8 +118,8 @@ func (n *nodeReserve) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.SignFra
 	if board.Empty() {
 		return out, nil
 	}
-	if owner := metav1.GetControllerOfNoCopy(pod); owner != nil {
-		out = append(out, fwk.SignFragment{Key: NodeReserveName + "/owner", Value: intake.ControllerKey(pod.Namespace, owner)})
+	if owner := intake.ControllerOf(pod); !owner.None() {
+		out = append(out, fwk.SignFragment{Key: NodeReserveName + "/owner", Value: owner.String()})
 	}
 	return out, nil
 }

@@ -5,7 +5,6 @@ import (
 	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/slipway-k8s/slipway/plugin/intake"
@@ -84,11 +83,7 @@ func (s *onDemandShares) tally(state fwk.CycleState, pod *corev1.Pod) ondemand.T
 // count counts the other pods of the workload that are bound, are being bound or are promised a node.
 func (s *onDemandShares) count(pod *corev1.Pod) ondemand.Tally {
 	out := ondemand.Tally{}
-	owner := metav1.GetControllerOf(pod)
-	if owner == nil {
-		return out
-	}
-	for _, other := range s.objects.owners.PodsOf(intake.ControllerKey(pod.Namespace, owner)) {
+	for _, other := range s.objects.owners.PodsOf(intake.ControllerOf(pod)) {
 		if other.UID == pod.UID || !ondemand.Counts(other) {
 			continue
 		}

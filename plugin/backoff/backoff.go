@@ -23,8 +23,8 @@ const (
 type Pod struct {
 	// UID is the pod's.
 	UID types.UID
-	// Owner is the UID of the pod's controller, or the pod's own.
-	Owner types.UID
+	// Owner is what delays count for: the pod's controller, or the pod itself, as a text that no other has.
+	Owner string
 }
 
 // Delay is why nothing is launched for an owner's pods.
@@ -42,7 +42,7 @@ type Delay struct {
 // launch is a NodeClaim and the pods of one owner for which it was launched.
 type launch struct {
 	claim string
-	owner types.UID
+	owner string
 	at    time.Time
 	// ended is true where the node is initialized or the NodeClaim was deleted, deleted where it was deleted before the node
 	// was initialized.
@@ -74,14 +74,14 @@ type owner struct {
 // safe for concurrent use.
 type Launches struct {
 	mu      sync.Mutex
-	owners  map[types.UID]*owner
-	byClaim map[string]map[types.UID]*launch
+	owners  map[string]*owner
+	byClaim map[string]map[string]*launch
 	byPod   map[types.UID]*launch
 }
 
 // New returns empty Launches.
 func New() *Launches {
-	return &Launches{owners: map[types.UID]*owner{}, byClaim: map[string]map[types.UID]*launch{}, byPod: map[types.UID]*launch{}}
+	return &Launches{owners: map[string]*owner{}, byClaim: map[string]map[string]*launch{}, byPod: map[types.UID]*launch{}}
 }
 
 // Launched records that the NodeClaim was launched for the pods. Further calls add pods.
@@ -91,7 +91,7 @@ func (l *Launches) Launched(claim string, pods []Pod, now time.Time) {
 	for _, p := range pods {
 		l.drop(p.UID)
 		if l.byClaim[claim] == nil {
-			l.byClaim[claim] = map[types.UID]*launch{}
+			l.byClaim[claim] = map[string]*launch{}
 		}
 		at := l.byClaim[claim][p.Owner]
 		if at == nil {
@@ -251,11 +251,11 @@ func (l *Launches) Tidy(now time.Time) int {
 	return waiting
 }
 
-func (l *Launches) ownerOf(uid types.UID) *owner {
-	o := l.owners[uid]
+func (l *Launches) ownerOf(name string) *owner {
+	o := l.owners[name]
 	if o == nil {
 		o = &owner{launches: map[*launch]bool{}}
-		l.owners[uid] = o
+		l.owners[name] = o
 	}
 	return o
 }

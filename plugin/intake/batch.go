@@ -55,10 +55,8 @@ func (b *Batch) Add(e Entry, at time.Time) {
 	b.index[e.Pod.UID] = len(b.entries)
 	b.entries = append(b.entries, e)
 	pod := batch.Pod{
-		UID: string(e.Pod.UID), Class: e.Class, Gang: e.Gang.Name, Namespace: e.Pod.Namespace, Related: relatesToPods(&e.Pod.Spec),
-	}
-	if owner := metav1.GetControllerOf(e.Pod); owner != nil {
-		pod.Owner = ControllerKey(e.Pod.Namespace, owner)
+		UID: string(e.Pod.UID), Class: e.Class, Owner: ControllerOf(e.Pod).String(), Gang: e.Gang.Name, Namespace: e.Pod.Namespace,
+		Related: relatesToPods(&e.Pod.Spec),
 	}
 	b.rules.Collect(pod, at)
 }
@@ -93,18 +91,18 @@ func (b *Batch) Check(now time.Time) batch.Verdict {
 	}
 	b.checked = now
 	b.rules.SetDrained(drained)
-	seen, gangs := map[string]bool{}, map[string]plan.Gang{}
+	seen, gangs := map[Controller]bool{}, map[string]plan.Gang{}
 	for _, e := range b.entries {
 		if g := e.Gang; g.Name != "" {
 			g.Size = max(g.Size, gangs[g.Name].Size)
 			gangs[g.Name] = g
 		}
-		ref := metav1.GetControllerOf(e.Pod)
-		if ref == nil || seen[ControllerKey(e.Pod.Namespace, ref)] {
+		owner := ControllerOf(e.Pod)
+		if owner.None() || seen[owner] {
 			continue
 		}
-		seen[ControllerKey(e.Pod.Namespace, ref)] = true
-		if o, ok := b.Owners.of(e.Pod.Namespace, ref, b.tried); ok {
+		seen[owner] = true
+		if o, ok := b.Owners.of(e.Pod.Namespace, metav1.GetControllerOfNoCopy(e.Pod), b.tried); ok {
 			b.rules.SetOwner(o, now)
 		}
 	}

@@ -36,8 +36,8 @@ func NewOwners(f informers.SharedInformerFactory) (*Owners, error) {
 	pods := f.Core().V1().Pods().Informer()
 	err := pods.AddIndexers(cache.Indexers{byController: func(obj any) ([]string, error) {
 		if pod, ok := obj.(*corev1.Pod); ok {
-			if owner := metav1.GetControllerOf(pod); owner != nil {
-				return []string{ControllerKey(pod.Namespace, owner)}, nil
+			if owner := ControllerOf(pod); !owner.None() {
+				return []string{owner.String()}, nil
 			}
 		}
 		return nil, nil
@@ -81,10 +81,12 @@ func ControllerOf(pod *corev1.Pod) Controller {
 	return Controller{Namespace: pod.Namespace, UID: ref.UID}
 }
 
-// ControllerKey returns the namespace and the UID of the controller in the owner reference of a pod. The author of a pod chooses
-// its references, so pods that name a controller of another namespace do not count as that controller's.
-func ControllerKey(namespace string, ref *metav1.OwnerReference) string {
-	return namespace + "/" + string(ref.UID)
+// String returns a text that no other controller has; empty for none.
+func (c Controller) String() string {
+	if c.None() {
+		return ""
+	}
+	return c.Namespace + "/" + string(c.UID)
 }
 
 // of returns how many pods the controller wants and has. tried reports whether the scheduling queue has, or tried, a pod that is
@@ -92,7 +94,7 @@ func ControllerKey(namespace string, ref *metav1.OwnerReference) string {
 //
 // ok is false if the informer does not have the controller.
 func (o *Owners) of(namespace string, ref *metav1.OwnerReference, tried func(*corev1.Pod) bool) (_ batch.Owner, ok bool) {
-	out := batch.Owner{UID: ControllerKey(namespace, ref), Kind: batch.KindOf(ref.Kind)}
+	out := batch.Owner{UID: Controller{namespace, ref.UID}.String(), Kind: batch.KindOf(ref.Kind)}
 	switch out.Kind {
 	case batch.ReplicaSet:
 		rs, err := o.replicaSets.ReplicaSets(namespace).Get(ref.Name)
@@ -170,9 +172,9 @@ func replicas(n *int32) int {
 	return int(*n)
 }
 
-// PodsOf returns the pods of a controller (ControllerKey).
-func (o *Owners) PodsOf(controller string) []*corev1.Pod {
-	list, err := o.pods.ByIndex(byController, controller)
+// PodsOf returns the pods of a controller; none for no controller.
+func (o *Owners) PodsOf(controller Controller) []*corev1.Pod {
+	list, err := o.pods.ByIndex(byController, controller.String())
 	if err != nil {
 		return nil
 	}

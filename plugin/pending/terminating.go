@@ -4,7 +4,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/klog/v2"
 
@@ -19,27 +18,26 @@ const endsWithin = 10 * time.Second
 // Terminating finds terminating pods that end within endsWithin. The place of each is for one pod of the same controller.
 type Terminating struct {
 	now time.Time
-	// pods lists the pods of a controller (intake.ControllerKey). node returns a Node, nil for none.
-	pods func(controller string) []*corev1.Pod
+	// pods lists the pods of a controller. node returns a Node, nil for none.
+	pods func(intake.Controller) []*corev1.Pod
 	node func(name string) *corev1.Node
 	// left are the terminating pods of a controller whose places are not taken.
-	left map[string][]*corev1.Pod
+	left map[intake.Controller][]*corev1.Pod
 }
 
-// NewTerminating returns the pods that end soon after the time. pods lists the pods of a controller (intake.ControllerKey). node
-// returns a Node, nil for none.
-func NewTerminating(now time.Time, pods func(controller string) []*corev1.Pod, node func(name string) *corev1.Node) *Terminating {
-	return &Terminating{now: now, pods: pods, node: node, left: map[string][]*corev1.Pod{}}
+// NewTerminating returns the pods that end soon after the time. pods lists the pods of a controller. node returns a Node, nil
+// for none.
+func NewTerminating(now time.Time, pods func(intake.Controller) []*corev1.Pod, node func(name string) *corev1.Node) *Terminating {
+	return &Terminating{now: now, pods: pods, node: node, left: map[intake.Controller][]*corev1.Pod{}}
 }
 
 // RoomFor returns the terminating pod whose place the pod gets, and gives that place to no other pod. It returns nil if the pod
 // needs a node. at is when the pod was collected.
 func (t *Terminating) RoomFor(logger klog.Logger, pod *corev1.Pod, at time.Time) *corev1.Pod {
-	owner := metav1.GetControllerOf(pod)
-	if owner == nil || t.now.Sub(at) >= endsWithin {
+	controller := intake.ControllerOf(pod)
+	if controller.None() || t.now.Sub(at) >= endsWithin {
 		return nil
 	}
-	controller := intake.ControllerKey(pod.Namespace, owner)
 	list, known := t.left[controller]
 	if !known {
 		for _, other := range t.pods(controller) {

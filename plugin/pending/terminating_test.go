@@ -52,8 +52,8 @@ func TestRoomOfAPodThatEnds(t *testing.T) {
 			c.tweak(old, node, fresh)
 		}
 		e := NewTerminating(now,
-			func(controller string) []*corev1.Pod {
-				if controller != intake.ControllerKey(fresh.Namespace, &metav1.OwnerReference{UID: "a"}) {
+			func(controller intake.Controller) []*corev1.Pod {
+				if controller != (intake.Controller{Namespace: fresh.Namespace, UID: "a"}) {
 					return nil
 				}
 				return []*corev1.Pod{ownedPod("serves", "n"), old}
