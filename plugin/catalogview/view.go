@@ -287,7 +287,12 @@ func (v *View) Record(c plan.Claim, now time.Time) {
 		InstanceType: c.Expected.InstanceType, Zone: c.Expected.Zone, CapacityType: c.Expected.CapacityType,
 	}
 	for _, m := range c.Members {
-		n.Pods = append(n.Pods, m.Pods...)
+		for _, ref := range m.Pods {
+			// The launcher knows no pods of buffers. With them the node of a standby buffer would count as awake.
+			if !ref.Virtual() {
+				n.Pods = append(n.Pods, ref)
+			}
+		}
 	}
 	v.sent[c.Name] = sentClaim{node: n, capacity: v.capacity(c), at: now}
 }

@@ -50,6 +50,18 @@ func TestRecordedClaims(t *testing.T) {
 	}
 }
 
+// The node of a standby buffer sleeps from when it is recorded: the buffer's own pods do not wake it.
+func TestRecordedStandby(t *testing.T) {
+	now := time.Unix(1000, 0)
+	v := receivedView(now)
+	v.Record(plan.Claim{
+		Name: "n", NodePool: "p", Standby: "buffer", Members: []plan.Member{{Pods: []catalog.PodRef{{UID: catalog.VirtualUIDPrefix + "1"}}}},
+	}, now)
+	if got := v.State(nil, now).InFlight; len(got) != 0 {
+		t.Errorf("%v is room for any pod, before the catalog shows it", got)
+	}
+}
+
 // The node of a claim is awaited in the scheduler's cache when it is initialized, for a while, and is young afterwards.
 func TestSettled(t *testing.T) {
 	now := time.Unix(1000, 0)
