@@ -241,11 +241,11 @@ func Decode(text []byte) (Record, error) {
 	return out, nil
 }
 
-// Ledger returns a ledger that goes on with the record, and with the one of the day before if that is among the others: EC2 may take charges of it back.
+// Ledger returns a ledger that goes on with the record, and with the one of the day before if that is among the others: charges of it may change for an hour.
 func (r Record) Ledger(others ...Record) *Ledger {
 	out := &Ledger{Start: r.Start, Through: r.Through, Days: map[Date]*Day{r.Day.Date: r.Day}, Commitments: r.Commitments}
 	for _, o := range others {
-		if o.Day.Date == r.Day.Date-1 && len(r.young) > 0 {
+		if o.Day.Date == r.Day.Date-1 {
 			out.Days[o.Day.Date] = o.Day
 		}
 	}

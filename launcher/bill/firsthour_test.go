@@ -185,6 +185,9 @@ func TestDayIsNotBegunAnewAfterMidnight(t *testing.T) {
 	}
 	before := hours()
 	l.ForgetDays()
+	read := restarted(t, l)
+	read.seen = l.seen
+	l = read
 	l.Observe(Observation{At: midnight.Add(40 * time.Second), Nodes: []Node{long}})
 	l.ForgetDays()
 	if after := hours(); math.Abs(after-before-20.0/3600) > 1e-9 || before < 2 {

@@ -188,7 +188,7 @@ func (l *Ledger) charge(n *Node, begin, before, end time.Time) {
 	}
 	at := later(n.Interrupted, begin)
 	l.share(n, begin, at)
-	if n.Interrupted.After(before) {
+	if l.strikes(n, before) {
 		l.split(end, end.Add(time.Nanosecond), func(h *Hour, _ float64) {
 			for i := range n.Pods {
 				h.row(n.Pods[i].Key).Interrupted++
@@ -206,6 +206,14 @@ func (l *Ledger) charge(n *Node, begin, before, end time.Time) {
 			charged.add(place{h, n.NodePool, w.key, lostShare}, n.PerHour.Instance*hours*w.share)
 		}
 	})
+}
+
+// strikes reports whether the last observation, at the time before, lacked the node's interruption. The time of that one has whole seconds alone.
+func (l *Ledger) strikes(n *Node, before time.Time) bool {
+	if last, known := l.seen[n.ID]; known {
+		return last.Interrupted.IsZero() || last.Interrupted.After(before)
+	}
+	return n.Interrupted.After(before)
 }
 
 // portionOf is a workload's share of a node, 0 to 1.

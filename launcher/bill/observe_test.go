@@ -213,6 +213,21 @@ func TestInterruption(t *testing.T) {
 	}
 }
 
+// The time of an interruption has whole seconds: one that comes in the second of an observation is before it.
+func TestInterruptionAfterAnObservation(t *testing.T) {
+	l, start := &Ledger{}, noon()
+	n := node("n", start, pod("a", "web", 2000, 8<<30, start))
+	l.Observe(Observation{At: start, Nodes: []Node{n}})
+	l.Observe(Observation{At: start.Add(60*time.Second + 300*time.Millisecond), Nodes: []Node{n}})
+	n.Interrupted = start.Add(60 * time.Second) // It was at 60.7.
+	for _, at := range []time.Duration{70, 80, 90} {
+		l.Observe(Observation{At: start.Add(at * time.Second), Nodes: []Node{n}})
+	}
+	if r := l.Days[DateOf(start)].Hours[12].Rows[n.Pods[0].Key]; r.Interrupted != 1 {
+		t.Errorf("%d pods were interrupted, want one", r.Interrupted)
+	}
+}
+
 // From when its instance shuts down a node costs its volumes alone, and pods nothing; an instance that ran for less than a minute costs one.
 func TestShutdown(t *testing.T) {
 	l, start := &Ledger{}, noon()

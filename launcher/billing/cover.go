@@ -44,13 +44,13 @@ func (p *part) done() {
 }
 
 // commitments returns what the commitments pay for: the on-demand nodes of the whole cluster use them, in AWS's order.
-func (in *Objects) commitments(nodes map[string]*corev1.Node) paid {
+func (in *Objects) commitments() paid {
 	out := paid{unused: map[string]float64{}}
 	if len(in.Commitments) == 0 {
 		return out
 	}
 	state := catalog.State{Commitments: in.Commitments, InstanceTypes: in.Types}
-	counts := in.billed(nodes)
+	counts := Billed(in.Claims, in.Nodes)
 	uses := state.Uses(counts)
 	var reserved []commitment.Commitment
 	for i := range in.Commitments {
@@ -85,10 +85,10 @@ func (in *Objects) commitments(nodes map[string]*corev1.Node) paid {
 	return out
 }
 
-// billed counts the nodes of the cluster that commitments may pay for, and instances without a Node yet. EC2 does not bill instances that shut down or are stopped.
-func (in *Objects) billed(nodes map[string]*corev1.Node) map[catalog.Billed]int {
-	over := map[string]bool{}
-	for _, claim := range in.Claims {
+// Billed counts the nodes that commitments may pay for, and instances without a Node yet. EC2 does not bill instances that shut down or are stopped.
+func Billed(claims []*karpv1.NodeClaim, nodes []*corev1.Node) map[catalog.Billed]int {
+	over, named := map[string]bool{}, map[string]bool{}
+	for _, claim := range claims {
 		if !ended(claim).IsZero() {
 			over[claim.Status.NodeName] = true
 		}
@@ -99,13 +99,14 @@ func (in *Objects) billed(nodes map[string]*corev1.Node) map[catalog.Billed]int 
 			out[b]++
 		}
 	}
-	for _, node := range in.Nodes {
+	for _, node := range nodes {
+		named[node.Name] = true
 		if !over[node.Name] {
 			count(node.Labels)
 		}
 	}
-	for _, claim := range in.Claims {
-		if claim.Status.ProviderID != "" && !record.StandbyOf(claim).Off() && nodes[claim.Status.NodeName] == nil && ended(claim).IsZero() {
+	for _, claim := range claims {
+		if claim.Status.ProviderID != "" && !record.StandbyOf(claim).Off() && !named[claim.Status.NodeName] && ended(claim).IsZero() {
 			count(claim.Labels)
 		}
 	}

@@ -71,7 +71,7 @@ func Look(in Objects) bill.Observation {
 	for i := range in.Pools {
 		declared[in.Pools[i].Name], _ = catalog.DeclaredCost(in.Pools[i].Annotations) // The NodePool's condition reports the error.
 	}
-	paid := in.commitments(nodes)
+	paid := in.commitments()
 	out := bill.Observation{At: in.Now, Unused: paid.unused, Commitments: paid.uses}
 	for _, claim := range in.Claims {
 		if claim.Status.ProviderID == "" {

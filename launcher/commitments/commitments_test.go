@@ -24,6 +24,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/catalog/commitment"
+	"github.com/slipway-k8s/slipway/launcher/record"
 )
 
 // world is an API server with a ConfigMap, and what the reader of it did.
@@ -216,7 +217,14 @@ func TestMetrics(t *testing.T) {
 	joined := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "joined", Labels: labels}, Status: karpv1.NodeClaimStatus{ProviderID: "i-1", NodeName: "n"}}
 	launched := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "launched", Labels: labels}, Status: karpv1.NodeClaimStatus{ProviderID: "i-2", NodeName: "m"}}
 	recorded := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "recorded", Labels: labels}}
-	for _, o := range []client.Object{node, joined, launched, recorded} {
+	// EC2 bills neither an instance that is stopped for a standby buffer, nor one that it terminates.
+	asleep := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "asleep", Labels: labels}, Status: karpv1.NodeClaimStatus{ProviderID: "i-3"}}
+	asleep.Annotations = map[string]string{
+		catalog.StandbyAnnotation: "buffer", catalog.StandbyStateAnnotation: record.FormatStandby(record.StandbyAsleep, time.Now()),
+	}
+	over := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "over", Labels: labels}, Status: karpv1.NodeClaimStatus{ProviderID: "i-4"}}
+	over.StatusConditions().SetTrue(karpv1.ConditionTypeInstanceTerminating)
+	for _, o := range []client.Object{node, joined, launched, recorded, asleep, over} {
 		if err := w.client.Create(t.Context(), o); err != nil {
 			t.Fatal(err)
 		}

@@ -4,11 +4,10 @@ import (
 	"context"
 
 	"github.com/prometheus/client_golang/prometheus"
-	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/launcher/billing"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/index"
 )
 
 // collector computes the metrics at each scrape.
@@ -75,26 +74,10 @@ func (c *Commitments) uses(ctx context.Context) []catalog.CommitmentUse {
 	if len(list) == 0 {
 		return nil
 	}
-	var nodes corev1.NodeList
-	var claims karpv1.NodeClaimList
-	if c.config.Client.List(ctx, &nodes, client.UnsafeDisableDeepCopy) != nil || c.config.Client.List(ctx, &claims, client.UnsafeDisableDeepCopy) != nil {
+	claims, nodes, err := index.List(c.config.Client).Fleet(ctx)
+	if err != nil {
 		return nil // The cache is not filled yet.
 	}
-	counts, named := map[catalog.Billed]int{}, map[string]bool{}
-	count := func(labels map[string]string) {
-		if b, ok := catalog.BilledOnDemand(labels); ok {
-			counts[b]++
-		}
-	}
-	for i := range nodes.Items {
-		named[nodes.Items[i].Name] = true
-		count(nodes.Items[i].Labels)
-	}
-	for i := range claims.Items {
-		if claim := &claims.Items[i]; claim.Status.ProviderID != "" && !named[claim.Status.NodeName] {
-			count(claim.Labels)
-		}
-	}
 	state := catalog.State{Commitments: list, InstanceTypes: c.config.Types(ctx)}
-	return state.CommitmentUses(counts)
+	return state.CommitmentUses(billing.Billed(claims, nodes))
 }
