@@ -12,6 +12,7 @@ import (
 	"github.com/slipway-k8s/slipway/internal/disruption"
 	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
 	"github.com/slipway-k8s/slipway/launcher/expire"
+	"github.com/slipway-k8s/slipway/launcher/record"
 )
 
 // The reasons for which a node is replaced, in metrics and conditions.
@@ -62,7 +63,8 @@ func Unproven(pool *karpv1.NodePool, claims []*karpv1.NodeClaim, now time.Time) 
 	for _, c := range claims {
 		young := now.Sub(c.CreationTimestamp.Time) < slowest
 		initialized := conditions.ClaimIs(c, karpv1.ConditionTypeInitialized)
-		if young && !initialized || c.DeletionTimestamp != nil || conditions.ClaimIs(c, karpv1.ConditionTypeDrifted) {
+		waits := record.StandbyOf(c).Waits() // It is no node until a pod wakes it.
+		if young && !initialized || waits || c.DeletionTimestamp != nil || conditions.ClaimIs(c, karpv1.ConditionTypeDrifted) {
 			continue
 		}
 		if hash == "" {

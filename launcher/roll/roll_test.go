@@ -24,9 +24,11 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/budget"
+	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/expire"
 	"github.com/slipway-k8s/slipway/launcher/index"
 	"github.com/slipway-k8s/slipway/launcher/leadership/leadershiptest"
+	"github.com/slipway-k8s/slipway/launcher/record"
 	"github.com/slipway-k8s/slipway/launcher/roll"
 	"github.com/slipway-k8s/slipway/launcher/voluntary"
 )
@@ -211,7 +213,12 @@ func (s *scene) node(d *datadriven.TestData, name string) {
 	if pool := (&karpv1.NodePool{}); s.api.Get(s.t.Context(), client.ObjectKey{Name: s.arg(d, "pool")}, pool) == nil && !d.HasArg("drifted") {
 		claim.Annotations = map[string]string{karpv1.NodePoolHashAnnotationKey: pool.Hash()}
 	}
-	if !d.HasArg("joining") {
+	asleep := d.HasArg("asleep")
+	if asleep {
+		metav1.SetMetaDataAnnotation(&claim.ObjectMeta, catalog.StandbyAnnotation, "buffer")
+		metav1.SetMetaDataAnnotation(&claim.ObjectMeta, catalog.StandbyStateAnnotation, record.FormatStandby(record.StandbyAsleep, time.Now()))
+	}
+	if !d.HasArg("joining") && !asleep {
 		claim.StatusConditions().SetTrue(karpv1.ConditionTypeInitialized)
 	}
 	if d.HasArg("foreign") {
@@ -241,7 +248,9 @@ func (s *scene) node(d *datadriven.TestData, name string) {
 		node.Annotations = map[string]string{karpv1.DoNotDisruptAnnotationKey: "true"}
 	}
 	s.create(claim)
-	s.create(node)
+	if !asleep {
+		s.create(node)
+	}
 }
 
 func (s *scene) pod(d *datadriven.TestData, name, node string) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/internal/window"
 	"github.com/slipway-k8s/slipway/launcher/health"
+	"github.com/slipway-k8s/slipway/launcher/record"
 )
 
 // gated returns the limits of a NodePool under its gate, and why it may not launch at all, or "". If one node at a time is tried, the limit
@@ -23,7 +24,8 @@ func gated(pool *karpv1.NodePool, claims []*karpv1.NodeClaim, g health.Gate) (co
 	}
 	booting := 0
 	for _, c := range claims {
-		if c.DeletionTimestamp.IsZero() && !registered(c) {
+		// An instance that is stopped for a standby buffer says nothing about nodes that join.
+		if c.DeletionTimestamp.IsZero() && !registered(c) && !record.StandbyOf(c).Off() {
 			booting++
 		}
 	}

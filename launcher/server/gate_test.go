@@ -3,14 +3,18 @@ package server_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/internal/window"
 	"github.com/slipway-k8s/slipway/launcher/api"
+	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/health"
+	"github.com/slipway-k8s/slipway/launcher/record"
 )
 
 // A NodePool whose nodes do not join launches nothing while it is held, and then one node, however many are requested and however old the
@@ -51,6 +55,24 @@ func TestGate(t *testing.T) {
 	w.await(updates, "room for the next", func(u *api.CatalogUpdate) bool {
 		return len(u.GetNodePools()) == 1 && u.GetNodePools()[0].GetReady() && u.GetNodePools()[0].GetLimits()["nodes"] == "2"
 	})
+}
+
+// Instances that are stopped for a standby buffer do not stand for the node that is tried: they join when a pod wakes them.
+func TestGateWhileInstancesSleep(t *testing.T) {
+	asleep := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "asleep", Labels: map[string]string{karpv1.NodePoolLabelKey: "default"}}}
+	asleep.Annotations = map[string]string{
+		catalog.StandbyAnnotation: "buffer", catalog.StandbyStateAnnotation: record.FormatStandby(record.StandbyAsleep, time.Now()),
+	}
+	w := newWorld(t, append(ready("default", nil), asleep)...)
+	w.gate.Store(&health.Gate{OneAtATime: true, Why: "its nodes do not join"})
+	updates := w.watch(w.client)
+	w.subject.Recheck()
+	w.await(updates, "room for one node", func(u *api.CatalogUpdate) bool {
+		return len(u.GetNodePools()) == 1 && u.GetNodePools()[0].GetReady() && u.GetNodePools()[0].GetLimits()["nodes"] == "2"
+	})
+	if r := w.launch(&api.LaunchRequest{Claims: []*api.Claim{planned("default-1", "default")}})["default-1"]; !r.GetRecorded() {
+		t.Errorf("the node that is tried: %+v", r)
+	}
 }
 
 // A limit of the user's own that is lower stays.
