@@ -41,11 +41,11 @@ type Set struct {
 	Absent bool
 }
 
-// Requirements holds the allowed values by label key; a key without an entry is not restricted.
+// Requirements holds the allowed values by normal label key; a key without an entry is not restricted.
 type Requirements map[string]Set
 
-// NewRequirements combines the given requirements with AND. It returns an error that names key and operator if an operator or a value is not
-// valid.
+// NewRequirements combines the given requirements with AND, under normal keys (NormalKey). It returns an error that names key and operator if an
+// operator or a value is not valid.
 func NewRequirements(list []Requirement) (Requirements, error) {
 	out := Requirements{}
 	for _, r := range list {
@@ -53,7 +53,7 @@ func NewRequirements(list []Requirement) (Requirements, error) {
 		if err != nil {
 			return nil, err
 		}
-		out.add(r.Key, s)
+		out.add(NormalKey(r.Key), s)
 	}
 	return out, nil
 }
@@ -191,6 +191,39 @@ func (s Set) List() []string {
 		}
 	}
 	slices.Sort(out)
+	return out
+}
+
+// Any returns one value of the set, if a node has to have one: the first listed, the bound nearest to zero, or a number. It is false where the
+// label may be absent, and for an empty set.
+func (s Set) Any() (value string, ok bool) {
+	if s.Absent {
+		return "", false
+	}
+	if list := s.List(); len(list) > 0 {
+		return list[0], true
+	}
+	if found := s.Numbers(1); len(found) > 0 {
+		return found[0], true
+	}
+	return "", false
+}
+
+// Numbers returns up to n numbers of a set that lists no values.
+func (s Set) Numbers(n int) []string {
+	from := int64(1)
+	switch {
+	case s.Min != nil:
+		from = *s.Min
+	case s.Max != nil:
+		from = *s.Max - int64(len(s.Values)+n-1)
+	}
+	var out []string
+	for i := 0; i < len(s.Values)+n && len(out) < n; i++ {
+		if v := strconv.FormatInt(from+int64(i), 10); s.Has(v) {
+			out = append(out, v)
+		}
+	}
 	return out
 }
 

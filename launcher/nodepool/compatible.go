@@ -71,10 +71,7 @@ func anyMatches(types []catalog.InstanceType, ofType, ofOffering catalog.Require
 func decided(pool *karpv1.NodePool) []catalog.Requirement {
 	var out []catalog.Requirement
 	for _, r := range pool.Spec.Template.Spec.Requirements {
-		key := r.Key
-		if normal, ok := karpv1.NormalizedLabels[key]; ok {
-			key = normal
-		}
+		key := catalog.NormalKey(r.Key)
 		switch key {
 		case corev1.LabelTopologyRegion, catalog.LabelInstanceTenancy, karpv1.NodePoolLabelKey, corev1.LabelHostname:
 			continue // The same for all types, or up to the NodePool.

@@ -170,7 +170,7 @@ func relaxed(claim *api.Claim, pool *karpv1.NodePool) bool {
 		kept[r.GetKey()] = max(kept[r.GetKey()], int(r.GetMinValues()))
 	}
 	return slices.ContainsFunc(pool.Spec.Template.Spec.Requirements, func(r karpv1.NodeSelectorRequirementWithMinValues) bool {
-		return r.MinValues != nil && kept[cmp.Or(karpv1.NormalizedLabels[r.Key], r.Key)] < *r.MinValues
+		return r.MinValues != nil && kept[catalog.NormalKey(r.Key)] < *r.MinValues
 	})
 }
 

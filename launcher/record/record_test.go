@@ -123,6 +123,29 @@ func checkSpec(t *testing.T, got *karpv1.NodeClaim, p *karpv1.NodePool) {
 	}
 }
 
+// The NodeClaim of a static NodePool has the labels that its NodePool requires, so that it does not drift from it.
+func TestStaticNodeClaimMeetsItsRequirements(t *testing.T) {
+	p := pool()
+	p.Spec.Template.Spec.Requirements = []karpv1.NodeSelectorRequirementWithMinValues{
+		{Key: "beta.kubernetes.io/arch", Operator: "In", Values: []string{"arm64"}},
+		{Key: corev1.LabelTopologyZone, Operator: "In", Values: []string{"a", "b"}},
+		{Key: "rack", Operator: "Exists"},
+		{Key: "level", Operator: "Gt", Values: []string{"4"}},
+		{Key: "ring", Operator: "In", Values: []string{"x", "y"}},
+		{Key: "ring", Operator: "NotIn", Values: []string{"x"}},
+		{Key: "team", Operator: "In", Values: []string{"a", "b"}},
+		{Key: "absent", Operator: "DoesNotExist"},
+	}
+	got := record.NewStaticNodeClaim("static-1", p, class()).Labels
+	for key, want := range map[string]string{
+		corev1.LabelArchStable: "arm64", "beta.kubernetes.io/arch": "", corev1.LabelTopologyZone: "", "rack": "1", "level": "5", "ring": "y", "team": "a", "absent": "",
+	} {
+		if got[key] != want {
+			t.Errorf("label %s is %q, want %q", key, got[key], want)
+		}
+	}
+}
+
 // A record is read back unchanged: a restarted launcher has nothing else.
 func TestMinValuesRelaxed(t *testing.T) {
 	claim := planned()

@@ -33,11 +33,7 @@ func Shifted(types []catalog.InstanceType) []Zone {
 func Of(pool *karpv1.NodePool, zones []Zone) []Zone {
 	var list []catalog.Requirement
 	for _, r := range pool.Spec.Template.Spec.Requirements {
-		key := r.Key
-		if normal, ok := karpv1.NormalizedLabels[key]; ok {
-			key = normal
-		}
-		list = append(list, catalog.Requirement{Key: key, Operator: r.Operator, Values: r.Values})
+		list = append(list, catalog.Requirement{Key: r.Key, Operator: r.Operator, Values: r.Values})
 	}
 	requirements, err := catalog.NewRequirements(list)
 	if err != nil {

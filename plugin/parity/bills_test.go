@@ -12,7 +12,6 @@ import (
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/plan"
-	"github.com/slipway-k8s/slipway/plugin/plan/nodematch"
 )
 
 const cent = 1e-6
@@ -123,7 +122,7 @@ func (o *outcome) distinct(c *plan.Claim, r catalog.Requirement) int {
 	seen := map[string]bool{}
 	for _, of := range o.offersOf(c) {
 		if m, err := o.launched(c, of); err == nil {
-			if v, ok := m.node.Labels[nodematch.NormalKey(r.Key)]; ok {
+			if v, ok := m.node.Labels[catalog.NormalKey(r.Key)]; ok {
 				seen[v] = true
 			}
 		}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/plan"
-	"github.com/slipway-k8s/slipway/plugin/plan/nodematch"
 )
 
 // candidate is a node that could be launched beside the plan.
@@ -143,7 +142,7 @@ func keepsMinValues(list []candidate) bool {
 	for _, r := range list[0].pool.Requirements {
 		seen := map[string]bool{}
 		for _, c := range list {
-			if v, ok := c.node.Labels[nodematch.NormalKey(r.Key)]; ok {
+			if v, ok := c.node.Labels[catalog.NormalKey(r.Key)]; ok {
 				seen[v] = true
 			}
 		}
@@ -191,7 +190,7 @@ func (o *outcome) candidates(pod *corev1.Pod, beside []plan.Claim) []candidate {
 func normal(in []catalog.Requirement) []catalog.Requirement {
 	out := slices.Clone(in)
 	for i := range out {
-		out[i].Key = nodematch.NormalKey(out[i].Key)
+		out[i].Key = catalog.NormalKey(out[i].Key)
 	}
 	return out
 }

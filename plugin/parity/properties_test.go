@@ -10,7 +10,6 @@ import (
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/plan"
-	"github.com/slipway-k8s/slipway/plugin/plan/nodematch"
 )
 
 // property says what is wrong with a plan; nothing for nothing.
@@ -166,7 +165,7 @@ func (o *outcome) poolAllows(c *plan.Claim, labels map[string]string) []string {
 	for _, list := range [][]catalog.Requirement{o.state.NodePools[c.NodePool].Requirements, c.Requirements} {
 		normal := slices.Clone(list)
 		for i := range normal {
-			normal[i].Key = nodematch.NormalKey(normal[i].Key)
+			normal[i].Key = catalog.NormalKey(normal[i].Key)
 		}
 		reqs, err := catalog.NewRequirements(normal)
 		if err != nil {

@@ -10,7 +10,6 @@ import (
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/plan/bitset"
-	"github.com/slipway-k8s/slipway/plugin/plan/nodematch"
 	"github.com/slipway-k8s/slipway/plugin/plan/relations"
 )
 
@@ -169,7 +168,7 @@ func (cf *claimForms) span(p *problem, n node, ok bitset.Set) span {
 	o := &cf.market.offers[n.offer]
 	pinned := slices.ContainsFunc(n.items, func(it item) bool { return p.units[it.unit].pinned })
 	several := slices.ContainsFunc(cf.market.pools[o.pool].Requirements, func(r catalog.Requirement) bool {
-		return nodematch.NormalKey(r.Key) == labelCapacityType && r.MinValues > 1
+		return catalog.NormalKey(r.Key) == labelCapacityType && r.MinValues > 1
 	})
 	sp := span{shared: ok, zones: []string{o.Zone}, capacity: []string{o.CapacityType}}
 	s := &cf.market.types[o.shape]
@@ -231,20 +230,6 @@ func (mk *market) openValues(p *problem, n node) catalog.Requirements {
 	return out
 }
 
-// pick is one value of the set, if a node has to have one: the first listed, the bound nearest to zero, or a number.
-func pick(s catalog.Set) (string, bool) {
-	if s.Absent {
-		return "", false
-	}
-	if list := s.List(); len(list) > 0 {
-		return list[0], true
-	}
-	if found := picks(s, 1); len(found) > 0 {
-		return found[0], true
-	}
-	return "", false
-}
-
 // anyPartition returns the partitions of a placement group that the pods of a node leave open, if there are several: EC2 then distributes
 // instances evenly, and the node has the label once EC2 has chosen. It returns nil for other labels.
 func anyPartition(key string, s catalog.Set) []string {
@@ -272,12 +257,12 @@ func (mk *market) nodeLabels(o *offer, open catalog.Requirements) map[string]str
 		out[corev1.LabelInstanceTypeStable] = mk.types[o.shape].Name
 	}
 	for k, s := range open {
-		if v, ok := pick(s); ok && anyPartition(k, s) == nil {
+		if v, ok := s.Any(); ok && anyPartition(k, s) == nil {
 			out[k] = v
 		}
 	}
 	for k, v := range maps.Clone(out) {
-		for _, a := range nodematch.Aliases(k) {
+		for _, a := range catalog.Aliases(k) {
 			out[a] = v
 		}
 	}
@@ -301,14 +286,14 @@ func (cf *claimForms) claimRequirements(pool *pool, alts []int, sp span, open ca
 	for k, s := range open {
 		if all := anyPartition(k, s); all != nil {
 			narrowed[k] = all
-		} else if v, ok := pick(s); ok {
+		} else if v, ok := s.Any(); ok {
 			narrowed[k] = []string{v}
 		}
 	}
 	var out []catalog.Requirement
 	minValues := map[string]int32{}
 	for _, r := range pool.Requirements {
-		r.Key = nodematch.NormalKey(r.Key)
+		r.Key = catalog.NormalKey(r.Key)
 		if _, ok := narrowed[r.Key]; ok {
 			minValues[r.Key] = max(minValues[r.Key], r.MinValues)
 			continue

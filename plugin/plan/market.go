@@ -97,11 +97,7 @@ func newPool(np catalog.NodePool) pool {
 			p.labels[k.key] = k.value
 		}
 	}
-	normal := slices.Clone(np.Requirements)
-	for i := range normal {
-		normal[i].Key = nodematch.NormalKey(normal[i].Key)
-	}
-	p.reqs, p.broken = catalog.NewRequirements(normal)
+	p.reqs, p.broken = catalog.NewRequirements(np.Requirements)
 	if key, bad := p.reqs.Conflict(); bad {
 		p.broken = fmt.Errorf("they contradict each other: no value of %s is allowed", key)
 	}
@@ -250,7 +246,7 @@ func (mk *market) values(demands []catalog.Requirements, oi int, key string) []s
 		return set.List()
 	}
 	set.Absent = false
-	return picks(set, 1+mk.moreValues[key])
+	return set.Numbers(1 + mk.moreValues[key])
 }
 
 // openTo returns the values of a label that the offer's pool leaves to pods with the demands; none for other labels.
@@ -303,24 +299,6 @@ func (mk *market) inDomain(demands []catalog.Requirements, oi int, keys []string
 		}
 	}
 	return true
-}
-
-// picks are up to n numbers of a set that lists none.
-func picks(s catalog.Set, n int) []string {
-	from := int64(1)
-	switch {
-	case s.Min != nil:
-		from = *s.Min
-	case s.Max != nil:
-		from = *s.Max - int64(len(s.Values)+n-1)
-	}
-	var out []string
-	for i := 0; i < len(s.Values)+n && len(out) < n; i++ {
-		if v := itoa(from + int64(i)); s.Has(v) {
-			out = append(out, v)
-		}
-	}
-	return out
 }
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

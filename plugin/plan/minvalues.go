@@ -10,7 +10,6 @@ import (
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/plan/bitset"
-	"github.com/slipway-k8s/slipway/plugin/plan/nodematch"
 )
 
 // keepMinValues cuts the list of types to what a claim may name, keeping as many distinct values as the pool's minValues
@@ -22,7 +21,7 @@ func (cf *claimForms) keepMinValues(pool *pool, all []int, plain int, sp span) (
 		if r.MinValues <= 0 {
 			continue
 		}
-		key := nodematch.NormalKey(r.Key)
+		key := catalog.NormalKey(r.Key)
 		for _, ti := range all[len(out):] {
 			have := cf.distinct(key, out, sp)
 			if len(have) >= int(r.MinValues) {
@@ -34,7 +33,7 @@ func (cf *claimForms) keepMinValues(pool *pool, all []int, plain int, sp span) (
 		}
 	}
 	for _, r := range pool.Requirements {
-		if len(cf.distinct(nodematch.NormalKey(r.Key), out, sp)) < int(r.MinValues) && !cf.in.MinValuesBestEffort {
+		if len(cf.distinct(catalog.NormalKey(r.Key), out, sp)) < int(r.MinValues) && !cf.in.MinValuesBestEffort {
 			return out, false
 		}
 	}
@@ -53,7 +52,7 @@ func (cf *claimForms) displace(pool *pool, list []int, ti int, sp span) []int {
 	for i := len(list) - 1; i > 0; i-- {
 		without := slices.Delete(slices.Clone(list), i, i+1)
 		loses := slices.ContainsFunc(pool.Requirements, func(r catalog.Requirement) bool {
-			key := nodematch.NormalKey(r.Key)
+			key := catalog.NormalKey(r.Key)
 			before := len(cf.distinct(key, list, sp))
 			return r.MinValues > 0 && before <= int(r.MinValues) && len(cf.distinct(key, without, sp)) < before
 		})
@@ -87,7 +86,7 @@ func (cf *claimForms) distinct(key string, types []int, sp span) []string {
 func (cf *claimForms) minValuesText(pool *pool, types []int, sp span) string {
 	var out []string
 	for _, r := range pool.Requirements {
-		if have := cf.distinct(nodematch.NormalKey(r.Key), types, sp); len(have) < int(r.MinValues) {
+		if have := cf.distinct(catalog.NormalKey(r.Key), types, sp); len(have) < int(r.MinValues) {
 			out = append(out, fmt.Sprintf("%s asks for %s, %d fit", r.Key, catalog.CountText(int(r.MinValues), "value"), len(have)))
 		}
 	}

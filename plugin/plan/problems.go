@@ -133,7 +133,7 @@ func (ip *inputProblems) poolProblems(p *pool) {
 		ip.problem(object, "spec.template.spec.requirements", "contradict each other: no value of %s is allowed. The pool launches nothing", key)
 	}
 	for _, k := range sortedKeys(p.labels) {
-		if set, ok := p.reqs[nodematch.NormalKey(k)]; ok && !set.Has(p.labels[k]) && p.broken == nil {
+		if set, ok := p.reqs[catalog.NormalKey(k)]; ok && !set.Has(p.labels[k]) && p.broken == nil {
 			ip.problem(object, "spec.template.metadata.labels", "%s=%s contradicts the requirement %s %s. The pool launches nothing", k, p.labels[k], k, setText(set))
 		}
 	}

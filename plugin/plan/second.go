@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
-	"github.com/slipway-k8s/slipway/plugin/plan/nodematch"
 )
 
 const (
@@ -165,7 +164,7 @@ func (p *Plan) singles(in Input, tries [][]int) [][]int {
 func joinsHost(pod *corev1.Pod) bool {
 	a := pod.Spec.Affinity
 	return a != nil && a.PodAffinity != nil && slices.ContainsFunc(a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution, func(t corev1.PodAffinityTerm) bool {
-		return isHost(nodematch.NormalKey(t.TopologyKey))
+		return isHost(catalog.NormalKey(t.TopologyKey))
 	})
 }
 

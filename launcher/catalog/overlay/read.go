@@ -56,11 +56,7 @@ func read(ctx context.Context, o *v1alpha1.NodeOverlay) (ruled, error) {
 	}
 	var list []catalog.Requirement
 	for _, r := range o.Spec.Requirements {
-		key := r.Key
-		if normal, ok := karpv1.NormalizedLabels[key]; ok {
-			key = normal
-		}
-		list = append(list, catalog.Requirement{Key: key, Operator: r.Operator, Values: r.Values})
+		list = append(list, catalog.Requirement{Key: r.Key, Operator: r.Operator, Values: r.Values})
 	}
 	var err error
 	if out.requirements, err = catalog.NewRequirements(list); err != nil {

@@ -9,24 +9,6 @@ import (
 	"github.com/slipway-k8s/slipway/plugin/plan/nodematch"
 )
 
-// A normal key stands for itself and for each of its aliases.
-func TestAliasesHaveTheirNormalKey(t *testing.T) {
-	for key, n := range map[string]int{
-		corev1.LabelTopologyZone: 2, corev1.LabelTopologyRegion: 1, corev1.LabelArchStable: 1, corev1.LabelOSStable: 1,
-		corev1.LabelInstanceTypeStable: 1, corev1.LabelHostname: 0, "example.com/rack": 0,
-	} {
-		aliases := nodematch.Aliases(key)
-		if len(aliases) != n {
-			t.Errorf("%s has the aliases %v, want %d", key, aliases, n)
-		}
-		for _, k := range append(aliases, key) {
-			if got := nodematch.NormalKey(k); got != key {
-				t.Errorf("the normal key of %s is %s, want %s", k, got, key)
-			}
-		}
-	}
-}
-
 // A node has its name as two labels, unless its hostname is another one, and no deprecated key.
 func TestNodeLabels(t *testing.T) {
 	given := map[string]string{corev1.LabelTopologyZone: "a", corev1.LabelFailureDomainBetaZone: "a"}

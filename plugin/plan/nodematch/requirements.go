@@ -9,13 +9,13 @@ import (
 )
 
 // PodRequirements returns what a pod demands of a node's labels, as alternatives of which one must be met: its nodeSelector
-// joined with each term of its required node affinity, all keys normal (NormalKey). A demand on the node's name has the
+// joined with each term of its required node affinity, all keys normal (catalog.NormalKey). A demand on the node's name has the
 // key metadata.name. A pod without demands has one alternative, an empty one. Terms that are not valid match no node;
 // if none is left, the error of the first is returned.
 func PodRequirements(pod *corev1.Pod) ([]catalog.Requirements, error) {
 	var base []catalog.Requirement
 	for k, v := range pod.Spec.NodeSelector {
-		base = append(base, catalog.Requirement{Key: NormalKey(k), Operator: corev1.NodeSelectorOpIn, Values: []string{v}})
+		base = append(base, catalog.Requirement{Key: k, Operator: corev1.NodeSelectorOpIn, Values: []string{v}})
 	}
 	a := pod.Spec.Affinity
 	if a == nil || a.NodeAffinity == nil || a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
@@ -30,7 +30,7 @@ func PodRequirements(pod *corev1.Pod) ([]catalog.Requirements, error) {
 	for i, term := range a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
 		all := append([]catalog.Requirement{}, base...)
 		for _, e := range append(append([]corev1.NodeSelectorRequirement{}, term.MatchExpressions...), term.MatchFields...) {
-			all = append(all, catalog.Requirement{Key: NormalKey(e.Key), Operator: e.Operator, Values: e.Values})
+			all = append(all, catalog.Requirement{Key: e.Key, Operator: e.Operator, Values: e.Values})
 		}
 		if len(term.MatchExpressions)+len(term.MatchFields) == 0 {
 			continue // An empty term matches no node (NodeSelectorTerm's doc in k8s.io/api).

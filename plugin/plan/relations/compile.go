@@ -149,7 +149,7 @@ func (in *Input) includes(r *Rule, n *Node, at map[string]string) bool {
 	}
 	c := &in.Classes[r.owner]
 	for _, s := range c.Pod.Spec.TopologySpreadConstraints {
-		if _, ok := at[nodematch.NormalKey(s.TopologyKey)]; !ok && s.WhenUnsatisfiable == corev1.DoNotSchedule {
+		if _, ok := at[catalog.NormalKey(s.TopologyKey)]; !ok && s.WhenUnsatisfiable == corev1.DoNotSchedule {
 			return false
 		}
 	}
@@ -167,7 +167,7 @@ func (in *Input) includes(r *Rule, n *Node, at map[string]string) bool {
 // block keeps classes away from where required anti-affinity of a pod that exists forbids them.
 func (re *Relations) block(p *corev1.Pod, at map[string]string) {
 	for _, t := range p.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution {
-		v, ok := at[nodematch.NormalKey(t.TopologyKey)]
+		v, ok := at[catalog.NormalKey(t.TopologyKey)]
 		if !ok {
 			continue
 		}

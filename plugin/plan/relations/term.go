@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
 
-	"github.com/slipway-k8s/slipway/plugin/plan/nodematch"
+	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
 // Term says which pods a constraint counts, per value of a node label: those that its selector matches in its namespaces.
@@ -23,7 +23,7 @@ type Term struct {
 	also []Term
 }
 
-// Key returns the label whose values are the domains, as nodematch.NormalKey.
+// Key returns the label whose values are the domains, as catalog.NormalKey.
 func (t *Term) Key() string { return t.key }
 
 // Selector returns the selector of the pods' labels, matchLabelKeys and mismatchLabelKeys included.
@@ -77,7 +77,7 @@ func SpreadTerm(pod *corev1.Pod, c *corev1.TopologySpreadConstraint) (Term, erro
 		return Term{}, fmt.Errorf("reading the topology spread over %s: %w", c.TopologyKey, err)
 	}
 	selector = matchKeys(selector, pod, selection.In, c.MatchLabelKeys)
-	return Term{key: nodematch.NormalKey(c.TopologyKey), selector: selector, inNS: only(pod.Namespace)}, nil
+	return Term{key: catalog.NormalKey(c.TopologyKey), selector: selector, inNS: only(pod.Namespace)}, nil
 }
 
 // matchKeys adds the pod's own values of the label keys to the selector; a key that the pod lacks does not count.
@@ -102,7 +102,7 @@ func (in *Input) affinityTerm(pod *corev1.Pod, t *corev1.PodAffinityTerm, carefu
 	}
 	selector = matchKeys(selector, pod, selection.In, t.MatchLabelKeys)
 	selector = matchKeys(selector, pod, selection.NotIn, t.MismatchLabelKeys)
-	return Term{key: nodematch.NormalKey(t.TopologyKey), selector: selector, inNS: in.namespacesOf(t, pod.Namespace, careful)}, nil
+	return Term{key: catalog.NormalKey(t.TopologyKey), selector: selector, inNS: in.namespacesOf(t, pod.Namespace, careful)}, nil
 }
 
 // namespacesOf returns the namespaces of a term: those listed and those whose labels the selector matches; the pod's own
