@@ -128,7 +128,7 @@ func (l *Launcher) parts() (p parts, err error) {
 		return p, err
 	}
 	p.health, err = health.New(health.Config{
-		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Events: l.recorders.slipway, Changed: late.recheck, Registerer: l.registerer,
+		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Events: l.recorders.slipway, Leading: l.config.Gate.Open, Changed: late.recheck, Registerer: l.registerer,
 	})
 	if err != nil {
 		return p, err
@@ -330,7 +330,7 @@ func (l *Launcher) termination(p parts) error {
 		return err
 	}
 	interruptions, err := interrupt.New(interrupt.Config{
-		Client: mgr.GetClient(), Launching: p.launcher.Busy, Queue: l.config.Cloud, Checker: l.config.Cloud, Guard: p.leader,
+		Client: mgr.GetClient(), Launching: p.launcher.Busy, Queue: l.config.Cloud, Checker: l.config.Cloud, Guard: p.leader, Leading: l.config.Gate.Open,
 		Ender: p.terminator, Events: l.recorders.karpenter, Registerer: l.registerer, Ours: p.beside.ours,
 	})
 	if err != nil {

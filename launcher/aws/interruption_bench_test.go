@@ -45,7 +45,7 @@ func drainQueue(b *testing.B, n int) time.Duration {
 	ended := &ending{}
 	subject, err := interrupt.New(interrupt.Config{
 		Client: claims{}, Launching: func() bool { return false }, Queue: queue, Checker: queue, Guard: leadershiptest.Always{}, Ender: ended, Events: ended,
-		Registerer: prometheus.NewRegistry(),
+		Leading: func() bool { return true }, Registerer: prometheus.NewRegistry(),
 	})
 	if err != nil {
 		b.Fatal(err)

@@ -39,6 +39,8 @@ type Config struct {
 	Reader client.Reader
 	// Events records slipway's own Events.
 	Events announce.EventRecorder
+	// Leading reports whether this replica leads: what holds NodePools is its own to report only then.
+	Leading func() bool
 	// Changed is called when a NodePool's Gate has changed; it returns at once.
 	Changed func()
 	// Registerer registers the metrics.
@@ -66,10 +68,10 @@ type known struct {
 
 // New returns a Health without history; Run signals when holds end.
 func New(c Config) (*Health, error) {
-	if c.Client == nil || c.Reader == nil || c.Events == nil || c.Changed == nil || c.Registerer == nil {
-		return nil, errors.New("health: Client, Reader, Events, Changed and Registerer are required")
+	if c.Client == nil || c.Reader == nil || c.Events == nil || c.Leading == nil || c.Changed == nil || c.Registerer == nil {
+		return nil, errors.New("health: Client, Reader, Events, Leading, Changed and Registerer are required")
 	}
-	m, err := newMetrics(c.Registerer)
+	m, err := newMetrics(c.Registerer, c.Leading)
 	if err != nil {
 		return nil, err
 	}

@@ -38,6 +38,8 @@ type world struct {
 	// refused are the answers to the next writes of the NodePool's status.
 	refused []error
 	changes atomic.Int64
+	// standby means that another replica leads.
+	standby bool
 }
 
 // Eventf implements announce.EventRecorder.
@@ -69,7 +71,7 @@ func (w *world) restart() {
 	var err error
 	w.registry = prometheus.NewRegistry()
 	w.health, err = health.New(health.Config{
-		Client: w.api, Reader: w.api, Events: w, Changed: func() { w.changes.Add(1) }, Registerer: w.registry,
+		Client: w.api, Reader: w.api, Events: w, Leading: func() bool { return !w.standby }, Changed: func() { w.changes.Add(1) }, Registerer: w.registry,
 	})
 	if err != nil {
 		w.t.Fatal(err)
@@ -230,6 +232,27 @@ func TestSwitchOffSurvivesAConflict(t *testing.T) {
 		w.rejects("c")
 		if w.health.SwitchedOff(w.pool()) == "" {
 			t.Errorf("pre-binding goes on: %v", w.events)
+		}
+	})
+}
+
+// A replica that does not lead any more reports no NodePool as held: the one that leads knows.
+func TestHeldPoolsAreTheLeadersToReport(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.fails("a")
+		w.fails("b")
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go func() { _ = w.health.Run(ctx) }()
+		synctest.Wait()
+		held, failures := "slipway_nodepool_held", "slipway_node_join_failures_total"
+		if n := testutil.CollectAndCount(w.registry, held); n != 1 {
+			t.Errorf("%d series while leading, want one", n)
+		}
+		w.standby = true
+		if n, counted := testutil.CollectAndCount(w.registry, held), testutil.CollectAndCount(w.registry, failures); n != 0 || counted == 0 {
+			t.Errorf("%d series while another replica leads, and %d of failures, which stay", n, counted)
 		}
 	})
 }

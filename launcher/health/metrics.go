@@ -1,13 +1,17 @@
 package health
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/slipway-k8s/slipway/launcher/leadership"
+)
 
 type metrics struct {
 	failures, rejected *prometheus.CounterVec
 	held               *prometheus.GaugeVec
 }
 
-func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
+func newMetrics(registerer prometheus.Registerer, leading func() bool) (*metrics, error) {
 	m := &metrics{
 		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "slipway_node_join_failures_total", Help: "Nodes that did not join, by NodePool and reason.",
@@ -16,10 +20,10 @@ func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 			Name: "slipway_prebind_rejected_total", Help: "Promised pods that a kubelet rejected, by NodePool and the kubelet's reason.",
 		}, []string{"nodepool", "reason"}),
 		held: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "slipway_nodepool_held", Help: "Whether a NodePool launches nothing (1), or one node at a time (0.5), because its nodes do not join.",
+			Name: "slipway_nodepool_held", Help: "Whether a NodePool launches nothing (1), or one node at a time (0.5), because its nodes do not join. Without a value while another replica leads.",
 		}, []string{"nodepool"}),
 	}
-	for _, c := range []prometheus.Collector{m.failures, m.rejected, m.held} {
+	for _, c := range []prometheus.Collector{m.failures, m.rejected, leadership.WhileLeading(m.held, leading)} {
 		if err := registerer.Register(c); err != nil {
 			return nil, err
 		}

@@ -59,7 +59,7 @@ func amid(t *testing.T, busy func() bool, test func(s *scene, l *looks)) {
 		s.api = b.Build()
 		l := &looks{Client: s.api}
 		subject, err := interrupt.New(interrupt.Config{
-			Client: l, Launching: busy, Queue: s.queue, Checker: s.queue, Guard: leadershiptest.Always{}, Ender: s, Events: s,
+			Client: l, Launching: busy, Queue: s.queue, Checker: s.queue, Guard: leadershiptest.Always{}, Leading: func() bool { return true }, Ender: s, Events: s,
 			Registerer: prometheus.NewRegistry(),
 		})
 		if err != nil {

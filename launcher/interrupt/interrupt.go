@@ -65,6 +65,8 @@ type Config struct {
 	Checker Checker
 	// Guard allows effects only while this replica leads.
 	Guard leadership.Guard
+	// Leading reports whether it does: the state of the queue is this replica's to report only then.
+	Leading func() bool
 	// Ender terminates nodes.
 	Ender Ender
 	// Events records Karpenter's Events.
@@ -83,14 +85,14 @@ type Interruptions struct {
 
 // New returns an Interruptions; Run starts it.
 func New(c Config) (*Interruptions, error) {
-	missing := c.Client == nil || c.Launching == nil || c.Queue == nil || c.Checker == nil || c.Guard == nil || c.Ender == nil
+	missing := c.Client == nil || c.Launching == nil || c.Queue == nil || c.Checker == nil || c.Guard == nil || c.Leading == nil || c.Ender == nil
 	if missing || c.Events == nil || c.Registerer == nil {
-		return nil, errors.New("interrupt: Client, Launching, Queue, Checker, Guard, Ender, Events and Registerer are required")
+		return nil, errors.New("interrupt: Client, Launching, Queue, Checker, Guard, Leading, Ender, Events and Registerer are required")
 	}
 	if c.Ours == nil {
 		c.Ours = func(*karpv1.NodeClaim) bool { return true }
 	}
-	m, err := newMetrics(c.Registerer)
+	m, err := newMetrics(c.Registerer, c.Leading)
 	if err != nil {
 		return nil, err
 	}

@@ -65,9 +65,9 @@ func TestScenarios(t *testing.T) {
 			b := fake.NewClientBuilder().WithScheme(scheme.Scheme)
 			index.Each(func(o client.Object, field string, value client.IndexerFunc) { b.WithIndex(o, field, value) })
 			s.api = b.Build()
-			registry := prometheus.NewRegistry()
+			registry, leads := prometheus.NewRegistry(), true
 			subject, err := interrupt.New(interrupt.Config{
-				Client: s.api, Launching: func() bool { return false }, Queue: s.queue, Checker: s.queue, Guard: leadershiptest.Always{}, Ender: s,
+				Client: s.api, Launching: func() bool { return false }, Queue: s.queue, Checker: s.queue, Guard: leadershiptest.Always{}, Leading: func() bool { return leads }, Ender: s,
 				Events: s, Registerer: registry,
 			})
 			if err != nil {
@@ -83,6 +83,10 @@ func TestScenarios(t *testing.T) {
 			synctest.Wait()
 			if n, err := testutil.GatherAndCount(registry, "karpenter_interruption_received_messages_total"); err != nil || n < 8 {
 				t.Errorf("%d series of received messages, %v: every type must have one", n, err)
+			}
+			leads = false // The replica that leads reports the state of the queue.
+			if n, err := testutil.GatherAndCount(registry, "slipway_interruption_queue_up"); err != nil || n != 0 {
+				t.Errorf("%d series of the queue's state, %v: want none while another replica leads", n, err)
 			}
 		})
 	})

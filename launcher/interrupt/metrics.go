@@ -6,6 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/slipway-k8s/slipway/launcher/cloud"
+	"github.com/slipway-k8s/slipway/launcher/leadership"
 )
 
 // unreadable is the message type under which unparsable bodies are counted.
@@ -22,7 +23,7 @@ type metrics struct {
 	unhealthy *prometheus.CounterVec
 }
 
-func newMetrics(r prometheus.Registerer) (*metrics, error) {
+func newMetrics(r prometheus.Registerer, leading func() bool) (*metrics, error) {
 	m := &metrics{
 		received: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: "karpenter", Subsystem: "interruption", Name: "received_messages_total", Help: "Messages received, by type.",
@@ -39,7 +40,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		Namespace: "slipway", Subsystem: "interruption", Name: "queue_errors_total", Help: "Calls of the queue that failed.",
 	})
 	m.up = prometheus.NewGauge(prometheus.GaugeOpts{
-		Namespace: "slipway", Subsystem: "interruption", Name: "queue_up", Help: "1 if the last call of the queue succeeded, or there is none.",
+		Namespace: "slipway", Subsystem: "interruption", Name: "queue_up", Help: "1 if the last call of the queue succeeded, or there is none. Without a value while another replica leads.",
 	})
 	m.unhealthy = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Namespace: "karpenter", Subsystem: "interruption", Name: "instance_status_unhealthy_total",
@@ -54,6 +55,6 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 	} {
 		m.received.WithLabelValues(string(kind))
 	}
-	return m, errors.Join(r.Register(m.received), r.Register(m.deleted), r.Register(m.latency), r.Register(m.errors), r.Register(m.up),
-		r.Register(m.unhealthy))
+	return m, errors.Join(r.Register(m.received), r.Register(m.deleted), r.Register(m.latency), r.Register(m.errors),
+		r.Register(leadership.WhileLeading(m.up, leading)), r.Register(m.unhealthy))
 }

@@ -16,7 +16,7 @@ import (
 
 // A queue that is missing, or may not be read, is reported when that begins and when it ends, and asked for again within a minute.
 func TestOutageIsReportedOnce(t *testing.T) {
-	m, err := newMetrics(prometheus.NewRegistry())
+	m, err := newMetrics(prometheus.NewRegistry(), func() bool { return true })
 	if err != nil {
 		t.Fatal(err)
 	}
