@@ -122,7 +122,7 @@ func chartIsAccepted(t *testing.T, c client.Client) {
 		"minimal": {"settings": map[string]any{"clusterName": "prod"}},
 		"more": {
 			"settings":  map[string]any{"clusterName": "prod", "interruptionQueue": "prod"},
-			"scheduler": map[string]any{"mode": "replace"},
+			"scheduler": map[string]any{"mode": "replace"}, "schedulerName": "another",
 			"admission": map[string]any{"enabled": true},
 			"dashboard": map[string]any{"enabled": true}, "networkPolicy": map[string]any{"enabled": true},
 		},

@@ -180,6 +180,7 @@ func TestPoliciesAreTheSandboxs(t *testing.T) {
 	}
 	replacing := separate(map[string]any{})
 	replacing["scheduler"].(map[string]any)["mode"] = "replace"
+	replacing["schedulerName"] = "another"
 	every, _ := policies(t, replacing)
 	if served := every["slipway-launcher-namespaces"].Spec.Variables[0].Expression; served != "[]" {
 		t.Errorf("in place of kube-scheduler it does not serve %s", served)

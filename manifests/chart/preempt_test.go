@@ -36,6 +36,7 @@ func TestPreferLaunchOrdersTheProfile(t *testing.T) {
 		for _, mode := range []string{"beside", "replace"} {
 			t.Run(tc.name+" "+mode, func(t *testing.T) {
 				values := minimal()
+				values["schedulerName"] = "another"
 				values["scheduler"] = map[string]any{"mode": mode, "args": tc.args}
 				config := render(t, "scheduling", values)["ConfigMap scheduling/slipway"].(*corev1.ConfigMap)
 				var scheduler schedulerv1.KubeSchedulerConfiguration
