@@ -209,3 +209,23 @@ func TestAlertsOfLaunchesNameTheErrorCode(t *testing.T) {
 		t.Errorf("%d of 2 alerts", found)
 	}
 }
+
+// A sum of nothing is nothing, and nothing plus a number is nothing as well: each operand of a sum of sums has a value without series.
+func TestAlertsAddNumbers(t *testing.T) {
+	operand := regexp.MustCompile(`^\(.* or vector\(0\)\)`)
+	found := 0
+	for _, r := range alerts(t) {
+		parts := strings.Split(r.Expr, " + ")
+		for _, part := range parts[1:] {
+			found++
+			for _, side := range []string{parts[0], part} {
+				if !operand.MatchString(side) {
+					t.Errorf("alert %s: %s has no value where there is no series", r.Alert, side)
+				}
+			}
+		}
+	}
+	if found == 0 {
+		t.Error("no alert adds")
+	}
+}

@@ -127,7 +127,7 @@ func (c *consolidator) run(ctx context.Context) {
 func (c *consolidator) safe(ctx context.Context, d decision) (answer *api.ConsolidateAnswer) {
 	defer func() {
 		if cause := recover(); cause != nil {
-			c.metrics.panics.WithLabelValues("Consolidate").Inc()
+			c.metrics.panics.WithLabelValues(pointConsolidate).Inc()
 			answer = &api.ConsolidateAnswer{Message: fmt.Sprintf("panic: %v", cause)}
 		}
 	}()

@@ -21,6 +21,23 @@ const (
 	pointPlan       = "Plan"
 )
 
+// The planner's own entry points, for the metric of panics.
+const (
+	pointStep         = "Step"
+	pointMakeRoom     = "MakeRoom"
+	pointConsolidate  = "Consolidate"
+	pointPlaceBuffers = "PlaceBuffers"
+	pointNodeBusy     = "NodeBusy"
+)
+
+// points lists all entry points.
+func points() []string {
+	return []string{
+		pointPreEnqueue, pointPreFilter, pointPostFilter, pointPermit, pointUnreserve, pointFilter, pointPreScore, pointScore, pointPlan,
+		pointStep, pointMakeRoom, pointConsolidate, pointPlaceBuffers, pointNodeBusy,
+	}
+}
+
 // guard keeps a bug of ours from stopping ordinary scheduling.
 type guard struct {
 	metrics *metrics

@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/slipway-k8s/slipway/launcher/api"
+	"github.com/slipway-k8s/slipway/plugin/hooks"
 	"github.com/slipway-k8s/slipway/plugin/link"
 	"github.com/slipway-k8s/slipway/plugin/promise"
 )
@@ -119,13 +120,25 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 			return nil, fmt.Errorf("plugin metrics: %w", err)
 		}
 	}
+	m.preset()
+	return m, nil
+}
+
+// preset makes the series of labels whose values are known, at 0: an alert on their increase would not see the first event of a series that
+// begins with it.
+func (m *metrics) preset() {
 	for _, o := range []string{outcomeLaunched, outcomeInFlight, outcomeExisting, outcomeUnplaced, outcomeRefused, outcomeAside, outcomeDelayed} {
 		m.pods.WithLabelValues(o)
 	}
 	for _, controller := range []string{controllerProvisioner, controllerDisruption} {
 		m.cutShort.WithLabelValues(controller)
 	}
-	return m, nil
+	for _, hook := range []string{hooks.NextPod, hooks.SchedulePod, hooks.FailureHandler} {
+		m.trips.WithLabelValues(hook)
+	}
+	for _, point := range points() {
+		m.panics.WithLabelValues(point)
+	}
 }
 
 // connection shows whether the launcher's catalog is received, and the versions of the contract once the launcher's is known.
