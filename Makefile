@@ -324,6 +324,7 @@ release: export GOTOOLCHAIN = $(TOOLCHAIN)
 release: $(if $(filter keyless,$(SIGN)),cosign) ## Build all that a release has into bin/release; VERSION=1.2.3 REPOSITORY=... PUSH=true COSIGN_KEY=file (or SIGN=keyless in a workflow) ARCH= and PLATFORM= pick some
 	@[[ '$(VERSION)' =~ ^[0-9]+\.[0-9]+\.[0-9]+(-[0-9A-Za-z.-]+)?$$ ]] || { echo "release: VERSION=MAJOR.MINOR.PATCH is expected, not $(VERSION)"; exit 1; }
 	@git diff --quiet HEAD || { echo "release: the provenance names the commit, and this tree has changes that are not committed"; exit 1; }
+	@[ -z '$(COSIGN_KEY)' ] || [ -r '$(abspath $(COSIGN_KEY))' ] || { echo "release: COSIGN_KEY is the file of a key, and $(abspath $(COSIGN_KEY)) cannot be read"; exit 1; }
 	rm -rf $(RELEASE)
 	go run ./internal/release images --out $(RELEASE) --archives=false --version '$(VERSION)' --revision '$(shell git rev-parse HEAD 2>/dev/null)' --ldflags '$(LDFLAGS)' \
 		$(if $(ARCH),--arch '$(ARCH)') --repository '$(or $(REPOSITORY),ghcr.io/slipway-k8s)'
@@ -331,7 +332,7 @@ release: $(if $(filter keyless,$(SIGN)),cosign) ## Build all that a release has 
 	go run ./internal/release charts --out $(RELEASE) --version '$(VERSION)' --digests $(RELEASE)/images/images.txt
 	mv $(RELEASE)/charts/* $(RELEASE)/images/images.txt $(RELEASE)/ && rmdir $(RELEASE)/charts
 	go run ./internal/release cli --out $(RELEASE) --version '$(VERSION)' --ldflags '$(LDFLAGS)' $(if $(PLATFORM),--platform '$(PLATFORM)')
-	cd $(ATTEST) && go run . --release $(RELEASE) --version '$(VERSION)' --revision '$(shell git rev-parse HEAD 2>/dev/null)' --ldflags '$(LDFLAGS)' \
+	cd $(ATTEST) && COSIGN_KEY='$(abspath $(COSIGN_KEY))' go run . --release $(RELEASE) --version '$(VERSION)' --revision '$(shell git rev-parse HEAD 2>/dev/null)' --ldflags '$(LDFLAGS)' \
 		--push=$(or $(PUSH),false) $(if $(filter keyless,$(SIGN)),--keyless $(CURDIR)/bin/cosign)
 
 .PHONY: cosign
