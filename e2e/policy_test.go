@@ -110,6 +110,8 @@ func TestLauncherIsHeldToItsOwnNodes(t *testing.T) {
 		{"taking the label off", "writes Nodes with the label", patch(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: ours}}, `{"metadata":{"labels":{"karpenter.sh/nodepool":null,"karpenter.sh/capacity-type":null}}}`)},
 		{"renewing another's Lease", "Leases of nodes with the label", patch(lease, `{"spec":{"leaseDurationSeconds":3600}}`)},
 		{"deleting another's Lease", "Leases of nodes with the label", thief.Delete(ctx, lease.DeepCopy())},
+		{"making a ConfigMap that gives rights", "ConfigMaps of its records", thief.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "aws-auth"}})},
+		{"making a ConfigMap of any name", "ConfigMaps of its records", thief.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", GenerateName: "slipway-bill-"}})},
 		{"binding a kube-system pod to another's Node", "does not bind pods to Node held-foreign", bind(system, node.Name)},
 		{"deleting a pod of another's Node", "does not delete pods of Node held-foreign", thief.Delete(ctx, resident.DeepCopy())},
 		{"binding a pod of a namespace that is not served", "namespace held-unserved: slipway does not serve it", bind(apart, ours)},
@@ -120,6 +122,10 @@ func TestLauncherIsHeldToItsOwnNodes(t *testing.T) {
 	}
 	if err := bind(own, ours); err != nil {
 		t.Errorf("binding a pod to a node of slipway's: %v", err)
+	}
+	record := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "slipway-interruptions"}}
+	if err := thief.Create(ctx, record, client.DryRunAll); err != nil && !apierrors.IsAlreadyExists(err) {
+		t.Errorf("making the ConfigMap of a record: %v", err)
 	}
 	label := client.MatchingLabels{karpv1.NodePoolLabelKey: "held"}
 	var nodes corev1.NodeList

@@ -1,10 +1,13 @@
 package manifests_test
 
 import (
+	"encoding/json"
 	"maps"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/node"
@@ -22,7 +25,7 @@ func TestPoliciesOfTheLauncher(t *testing.T) {
 	for _, b := range got.Bindings {
 		bound[b.Spec.PolicyName] = true
 	}
-	if len(got.Policies) != 6 || len(bound) != 6 {
+	if len(got.Policies) != 7 || len(bound) != 7 {
 		t.Errorf("%d policies, %d of them in force", len(got.Policies), len(bound))
 	}
 	for _, p := range got.Policies {
@@ -42,6 +45,37 @@ func TestPoliciesOfTheLauncher(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// The launcher creates the ConfigMaps that its Role lets it write, and no others: RBAC has no names for create.
+func TestRecordsOfThePolicyAreTheRoles(t *testing.T) {
+	got, err := manifests.Admission()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var records []string
+	for _, p := range got.Policies {
+		if p.Name == "slipway-launcher-configmaps" {
+			if err := json.Unmarshal([]byte(p.Spec.Variables[0].Expression), &records); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	rules, err := manifests.RBAC()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var written []string
+	for _, role := range rules.Roles {
+		for _, r := range role.Rules {
+			if strings.HasPrefix(role.Name, "slipway-launcher") && slices.Contains(r.Resources, "configmaps") && slices.Contains(r.Verbs, "update") {
+				written = append(written, r.ResourceNames...)
+			}
+		}
+	}
+	if diff := cmp.Diff(written, records); diff != "" || len(records) == 0 {
+		t.Errorf("-Role +policy\n%s", diff)
 	}
 }
 

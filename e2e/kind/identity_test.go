@@ -23,7 +23,7 @@ import (
 
 // The names of the policies: those of Karpenter, those that hold an identity which the scheduler shares, and those that need two identities.
 func sharedPolicies() []string {
-	return []string{"slipway-handover-objects", "slipway-handover-pools", "slipway-launcher-nodes", "slipway-launcher-leases", "slipway-launcher-releases"}
+	return []string{"slipway-handover-objects", "slipway-handover-pools", "slipway-launcher-nodes", "slipway-launcher-leases", "slipway-launcher-releases", "slipway-launcher-configmaps"}
 }
 
 func ownPolicies() []string {

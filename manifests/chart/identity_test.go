@@ -175,7 +175,7 @@ func TestPoliciesAreTheSandboxs(t *testing.T) {
 	}
 	shared, bindings := policies(t, minimal())
 	names := slices.Sorted(maps.Keys(shared))
-	if bindings != 3 || !slices.Equal(names, []string{"slipway-launcher-leases", "slipway-launcher-nodes", "slipway-launcher-releases"}) {
+	if bindings != 4 || !slices.Equal(names, []string{"slipway-launcher-configmaps", "slipway-launcher-leases", "slipway-launcher-nodes", "slipway-launcher-releases"}) {
 		t.Errorf("with one identity %d bindings of %v", bindings, names)
 	}
 	replacing := separate(map[string]any{})
@@ -184,6 +184,12 @@ func TestPoliciesAreTheSandboxs(t *testing.T) {
 	every, _ := policies(t, replacing)
 	if served := every["slipway-launcher-namespaces"].Spec.Variables[0].Expression; served != "[]" {
 		t.Errorf("in place of kube-scheduler it does not serve %s", served)
+	}
+	elsewhere := separate(map[string]any{})
+	elsewhere["settings"].(map[string]any)["interruptionsConfigMap"] = "scheduling/of-team-a"
+	renamed, _ := policies(t, elsewhere)
+	if records := renamed["slipway-launcher-configmaps"].Spec.Variables[0].Expression; !strings.HasSuffix(records, `"slipway-decisions","of-team-a"]`) {
+		t.Errorf("the ConfigMap of interruptions is not among %s", records)
 	}
 	off := separate(map[string]any{})
 	off["launcherPolicy"] = map[string]any{"enabled": false}
