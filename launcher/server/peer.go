@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"sync"
 
@@ -15,6 +16,7 @@ import (
 // Peer is the version and identity that the scheduler in the same pod has sent. It is safe for concurrent use.
 type Peer struct {
 	versions *prometheus.GaugeVec
+	streams  prometheus.Gauge
 
 	mu sync.Mutex
 	// asked means that a scheduler has sent its version since the process began; version is the last one sent.
@@ -24,13 +26,22 @@ type Peer struct {
 	identity string
 }
 
-// NewPeer returns a Peer without a version, and registers its metric.
+// NewPeer returns a Peer without a version, and registers its metrics.
 func NewPeer(registerer prometheus.Registerer) (*Peer, error) {
 	versions := prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "slipway_protocol_info",
 		Help: "1 for the versions of the contract that the launcher and the scheduler speak. With skew major nothing is launched or moved.",
 	}, []string{"launcher", "scheduler", "skew"})
-	return &Peer{versions: versions}, registerer.Register(versions)
+	streams := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "slipway_catalog_streams", Help: "Streams by which a scheduler receives the launcher's catalog: 1 in the replica that leads.",
+	})
+	return &Peer{versions: versions, streams: streams}, errors.Join(registerer.Register(versions), registerer.Register(streams))
+}
+
+// receives counts a stream that has sent the whole catalog, until its context ends.
+func (p *Peer) receives(ctx context.Context) {
+	p.streams.Inc()
+	context.AfterFunc(ctx, p.streams.Dec)
 }
 
 // check records the version that the scheduler sent with a call, and returns an *api.IncompatibleError if the call is to be refused.

@@ -3,8 +3,10 @@ package server_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"google.golang.org/grpc"
@@ -151,4 +153,43 @@ slipway_protocol_info{launcher="` + api.OwnVersion().Text() + `",scheduler="` + 
 	if err := testutil.GatherAndCompare(w.metrics, strings.NewReader(want), "slipway_protocol_info"); err != nil {
 		w.t.Error(err)
 	}
+}
+
+// A stream counts from its first state until it ends; one that is refused does not.
+func TestCatalogStreamsAreCounted(t *testing.T) {
+	w := newWorld(t, ready("default", nil)...)
+	w.wantStreams(0)
+	refused, err := w.dialAs(&api.Version{Major: api.ProtocolMajor + 1}).WatchCatalog(t.Context(), &api.WatchCatalogRequest{})
+	if err == nil {
+		_, err = refused.Recv()
+	}
+	if err == nil {
+		t.Error("another major version is served")
+	}
+	w.wantStreams(0)
+	ctx, cancel := context.WithCancel(t.Context())
+	stream, err := w.client.WatchCatalog(ctx, &api.WatchCatalogRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := stream.Recv(); err != nil {
+		t.Fatal(err)
+	}
+	w.wantStreams(1)
+	cancel()
+	w.wantStreams(0)
+}
+
+// wantStreams waits until the metric counts so many streams.
+func (w *world) wantStreams(n int) {
+	w.t.Helper()
+	want := fmt.Sprintf("# HELP slipway_catalog_streams Streams by which a scheduler receives the launcher's catalog: 1 in the replica that leads.\n"+
+		"# TYPE slipway_catalog_streams gauge\nslipway_catalog_streams %d\n", n)
+	var err error
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		if err = testutil.GatherAndCompare(w.metrics, strings.NewReader(want), "slipway_catalog_streams"); err == nil {
+			return
+		}
+	}
+	w.t.Error(err)
 }

@@ -92,6 +92,9 @@ func (s *Server) WatchCatalog(in *api.WatchCatalogRequest, stream api.Launcher_W
 			if err := stream.Send(update); err != nil {
 				return err
 			}
+			if update.GetFull() {
+				s.config.Peer.receives(ctx)
+			}
 			known = now
 		}
 		select {

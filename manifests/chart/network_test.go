@@ -1,6 +1,8 @@
 package chart_test
 
 import (
+	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -10,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
 
 	"github.com/slipway-k8s/slipway/manifests/chart"
 )
@@ -71,6 +74,52 @@ func TestTokensGoToVerifiedServers(t *testing.T) {
 	if _, err := (chart.Release{Chart: folder, Name: "slipway", Namespace: "scheduling", Values: values}).Render(); err == nil {
 		t.Error("authenticated metrics that Prometheus cannot verify are accepted")
 	}
+}
+
+// The alerts are on metrics that Prometheus reads: without tlsConfig the ServiceMonitor has the launcher's endpoint alone.
+func TestAlertsAreOnMetricsThatAreRead(t *testing.T) {
+	launchers, _, found := strings.Cut(string(fileOf(t, "../../docs/metrics.md")), "## The scheduler\n")
+	if !found {
+		t.Fatal("docs/metrics.md has no metrics of the scheduler")
+	}
+	all := map[string]any{}
+	if err := yaml.Unmarshal(fileOf(t, "../monitoring/rules.yaml"), &all); err != nil {
+		t.Fatal(err)
+	}
+	for name, values := range map[string]map[string]any{
+		"the launcher's alone": monitored(map[string]any{}), "all": monitored(verified()), "those of another monitor": minimal(),
+	} {
+		values["prometheusRule"] = map[string]any{"enabled": true}
+		rules := render(t, "scheduling", values)["PrometheusRule scheduling/slipway"].(*unstructured.Unstructured)
+		if name != "the launcher's alone" {
+			if diff := cmp.Diff(all, rules.Object["spec"]); diff != "" {
+				t.Errorf("%s: -rules.yaml +chart\n%s", name, diff)
+			}
+			continue
+		}
+		text, err := yaml.Marshal(rules.Object["spec"])
+		if err != nil {
+			t.Fatal(err)
+		}
+		metrics := regexp.MustCompile(`\bslipway_[a-z0-9_]+`).FindAllString(string(text), -1)
+		if len(metrics) < 8 || !strings.Contains(string(text), "SlipwayNobodyLeads") {
+			t.Errorf("alerts on %v alone", metrics)
+		}
+		for _, metric := range metrics {
+			if !strings.Contains(launchers, "| `"+metric+"` |") {
+				t.Errorf("an alert is on %s, which the launcher does not serve", metric)
+			}
+		}
+	}
+}
+
+func fileOf(t *testing.T, path string) []byte {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
 }
 
 // Each container has its certificate where its arguments and settings say.
