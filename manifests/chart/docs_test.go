@@ -4,9 +4,11 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"helm.sh/helm/v3/pkg/strvals"
 
 	"github.com/slipway-k8s/slipway/manifests/chart"
@@ -44,5 +46,55 @@ func TestDocumentedValues(t *testing.T) {
 	}
 	if found < 10 {
 		t.Errorf("%d values were found", found)
+	}
+}
+
+// pageOf is a page of the documentation.
+func pageOf(t *testing.T, name string) string {
+	t.Helper()
+	return string(fileOf(t, filepath.Join("../../docs", name)))
+}
+
+// Each command that installs the chart names the cluster, the version of its API server and both images: none is published.
+func TestDocumentedInstallsAreWhole(t *testing.T) {
+	install := regexp.MustCompile(`helm upgrade --install slipway (?:.*\\\n)*.*`)
+	found := 0
+	for _, page := range []string{"getting-started.md", "migrate.md"} {
+		for _, command := range install.FindAllString(pageOf(t, page), -1) {
+			found++
+			for _, value := range []string{"settings.clusterName", "settings.interruptionQueue", "scheduler.emulatedVersion", "scheduler.image.repository", "controller.image.repository"} {
+				if !strings.Contains(command, "--set "+value+"=") {
+					t.Errorf("%s: no %s in\n%s", page, value, command)
+				}
+			}
+		}
+	}
+	if found != 2 {
+		t.Errorf("%d commands were found", found)
+	}
+}
+
+// CRDs that no release owns are marked all: those of the chart and no others.
+func TestDocumentedCRDsAreTheCharts(t *testing.T) {
+	crds, err := chart.CRDs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	marked := regexp.MustCompile(`kubectl (?:label|annotate) --overwrite crd (?:.*\\\n)*.*`).FindAllString(pageOf(t, "getting-started.md"), -1)
+	if len(marked) != 2 {
+		t.Errorf("%d commands were found", len(marked))
+	}
+	for _, command := range marked {
+		text := strings.ReplaceAll(command, "{nodepools,nodeclaims,nodeoverlays}.karpenter.sh", "nodepools.karpenter.sh nodeclaims.karpenter.sh nodeoverlays.karpenter.sh")
+		names := regexp.MustCompile(`\S+\.(?:karpenter\.sh|karpenter\.k8s\.aws|autoscaling\.x-k8s\.io)\b`).FindAllString(text, -1)
+		var want []string
+		for _, crd := range crds {
+			want = append(want, strings.TrimSuffix(filepath.Base(crd.Name), ".yaml"))
+		}
+		slices.Sort(names)
+		slices.Sort(want)
+		if diff := cmp.Diff(want, names); diff != "" {
+			t.Errorf("-chart +command\n%s\n%s", diff, command)
+		}
 	}
 }
