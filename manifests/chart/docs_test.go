@@ -10,6 +10,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"helm.sh/helm/v3/pkg/strvals"
+	corev1 "k8s.io/api/core/v1"
+	schedulerv1 "k8s.io/kube-scheduler/config/v1"
+	"sigs.k8s.io/yaml"
 
 	"github.com/slipway-k8s/slipway/manifests/chart"
 )
@@ -71,6 +74,39 @@ func TestDocumentedInstallsAreWhole(t *testing.T) {
 	}
 	if found != 2 {
 		t.Errorf("%d commands were found", found)
+	}
+}
+
+// Where another autoscaler is stopped, slipway adopts the default scheduler's pods before: nothing else would launch for them.
+func TestPodsAreAdoptedBeforeAnAutoscalerStops(t *testing.T) {
+	page := pageOf(t, "migrate.md")
+	for _, heading := range []string{"\n### 5b. All of them\n", "\n## From Cluster Autoscaler\n"} {
+		_, section, found := strings.Cut(page, heading)
+		section, _, _ = strings.Cut(section, "\n## ")
+		adopted, stopped := strings.Index(section, "'scheduler.args.adopt={default-scheduler}'"), strings.Index(section, "--replicas 0")
+		if !found || adopted < 0 || stopped < adopted {
+			t.Errorf("%s: pods are adopted at %d, the autoscaler stops at %d", strings.TrimSpace(heading), adopted, stopped)
+		}
+	}
+	for _, c := range []struct {
+		text, want string
+		parse      func(text string, into map[string]any) error
+	}{
+		{"--set 'scheduler.args.adopt={default-scheduler}'", `"adopt":["default-scheduler"]`, strvals.ParseInto},
+		{"--set-json 'scheduler.args.adopt=[]'", `"adopt":[]`, strvals.ParseJSON},
+	} {
+		values := minimal()
+		if err := c.parse(strings.Split(c.text, "'")[1], values); err != nil {
+			t.Fatal(err)
+		}
+		var scheduler schedulerv1.KubeSchedulerConfiguration
+		config := render(t, "kube-system", values)["ConfigMap kube-system/slipway"].(*corev1.ConfigMap)
+		if err := yaml.UnmarshalStrict([]byte(config.Data["scheduler.yaml"]), &scheduler); err != nil {
+			t.Fatal(err)
+		}
+		if args := string(scheduler.Profiles[0].PluginConfig[0].Args.Raw); !strings.Contains(args, c.want) || !strings.Contains(page, c.text) {
+			t.Errorf("%s is in no command, or makes the arguments %s", c.text, args)
+		}
 	}
 }
 
