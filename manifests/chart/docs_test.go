@@ -134,3 +134,12 @@ func TestDocumentedCRDsAreTheCharts(t *testing.T) {
 		}
 	}
 }
+
+// No page removes the CRDs of Karpenter's chart without having its release keep them first.
+func TestCRDsAreKeptWhereTheirReleaseGoes(t *testing.T) {
+	const uninstall, keep = "helm uninstall karpenter-crd", `--set additionalAnnotations."helm\.sh/resource-policy"=keep`
+	page := pageOf(t, "migrate.md")
+	if kept := strings.Index(page, keep); kept < 0 || strings.Index(page, uninstall) < kept {
+		t.Errorf("the CRDs are kept at %d and their release goes at %d", kept, strings.Index(page, uninstall))
+	}
+}
