@@ -143,3 +143,10 @@ func TestCRDsAreKeptWhereTheirReleaseGoes(t *testing.T) {
 		t.Errorf("the CRDs are kept at %d and their release goes at %d", kept, strings.Index(page, uninstall))
 	}
 }
+
+// Installations of Cluster Autoscaler have no label in common: no command looks for them by one.
+func TestClusterAutoscalerIsNotFoundByLabel(t *testing.T) {
+	if by := regexp.MustCompile(`-l \S*cluster-autoscaler`).FindString(pageOf(t, "migrate.md")); by != "" {
+		t.Errorf("%s does not find those of its official chart", by)
+	}
+}
