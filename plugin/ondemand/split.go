@@ -62,7 +62,7 @@ type workload struct {
 }
 
 // Split takes as many pods of each workload off spot nodes as the shares demand: the last ones of the plan. They become classes of their own,
-// behind the others, that require nodes which are not interruptible. Problems are annotations that cannot be read.
+// behind the others, whose OffSpotTerms require nodes which are not interruptible. Problems are annotations that cannot be read.
 func Split(s Source) (classes []plan.Class, problems []plan.Problem) {
 	known := s.workloads(&problems)
 	classes = slices.Clone(s.Classes)
@@ -172,66 +172,36 @@ func problem(pod *corev1.Pod, err error) plan.Problem {
 	return plan.Problem{Object: fmt.Sprintf("Pod %s/%s", pod.Namespace, pod.Name), Field: field, Message: message}
 }
 
-// offSpot returns an empty class like c whose pods require a node that is not interruptible, or is of none of the NodePools.
+// offSpot returns an empty class like c whose pods need a node that is not interruptible, or is of none of the NodePools. Its pod is a copy: plans
+// count the pods of a class by it.
 func offSpot(c *plan.Class, pools []string, why string) plan.Class {
 	out := *c
-	out.Pods, out.OffSpot = nil, why
+	out.Pods, out.OffSpot, out.OffSpotTerms = nil, why, alternatives(pools)
 	out.Key = c.Key + "/off-spot:" + strings.Join(pools, ",")
 	pod := *c.Pod
-	pod.Spec.Affinity = required(pod.Spec.Affinity, alternatives(pools))
 	out.Pod = &pod
 	return out
 }
 
-// alternatives are the node selector terms of which one must match.
-func alternatives(pools []string) []corev1.NodeSelectorTerm {
+// alternatives are the requirements on a node's labels of which one must be met.
+func alternatives(pools []string) []catalog.Requirements {
 	var interruptible []string
 	for _, t := range catalog.CapacityTypes() {
 		if t.Interruptible {
 			interruptible = append(interruptible, t.Name)
 		}
 	}
-	out := []corev1.NodeSelectorTerm{notIn(labelCapacityType, interruptible)}
+	out := []catalog.Requirements{notIn(labelCapacityType, interruptible)}
 	if len(pools) > 0 {
 		out = append(out, notIn(labelNodePool, pools))
 	}
 	return out
 }
 
-func notIn(key string, values []string) corev1.NodeSelectorTerm {
-	return corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{
-		Key: key, Operator: corev1.NodeSelectorOpNotIn, Values: values,
-	}}}
-}
-
-// required returns the affinity with one of the terms required beside what it requires already.
-func required(a *corev1.Affinity, terms []corev1.NodeSelectorTerm) *corev1.Affinity {
-	out := a.DeepCopy()
-	if out == nil {
-		out = &corev1.Affinity{}
+func notIn(key string, values []string) catalog.Requirements {
+	not := catalog.Set{Values: map[string]bool{}, Complement: true, Absent: true}
+	for _, v := range values {
+		not.Values[v] = true
 	}
-	if out.NodeAffinity == nil {
-		out.NodeAffinity = &corev1.NodeAffinity{}
-	}
-	before := out.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
-	if before == nil || len(before.NodeSelectorTerms) == 0 {
-		out.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution = &corev1.NodeSelector{NodeSelectorTerms: terms}
-		return out
-	}
-	var both []corev1.NodeSelectorTerm
-	for _, x := range before.NodeSelectorTerms {
-		if len(x.MatchExpressions)+len(x.MatchFields) == 0 {
-			continue // An empty term matches no node.
-		}
-		for _, y := range terms {
-			both = append(both, corev1.NodeSelectorTerm{
-				MatchExpressions: slices.Concat(x.MatchExpressions, y.MatchExpressions), MatchFields: x.MatchFields,
-			})
-		}
-	}
-	if len(both) == 0 {
-		both = before.NodeSelectorTerms
-	}
-	before.NodeSelectorTerms = both
-	return out
+	return catalog.Requirements{key: not}
 }

@@ -109,32 +109,27 @@ func TestSplitCountsEachPodOnce(t *testing.T) {
 	}
 }
 
-// The pods that are kept off spot say so in their node affinity, beside what it says already; those of a NodePool's share may use the spot
-// nodes of other NodePools.
-func TestSplitNarrowsNodeAffinity(t *testing.T) {
+// The pods that are kept off spot are as they were, and have terms of their own beside: those of a NodePool's share may use the spot nodes of other
+// NodePools.
+func TestSplitKeepsPodsAsTheyAre(t *testing.T) {
 	pending := pods("web", 0, 2, "")
-	pending[0].Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
-		NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "a", Operator: "Exists"}}}, {}},
-	}}}
 	before := pending[0].DeepCopy()
 	classes, _ := ondemand.Split(source(ondemand.Shares{"p": 0.5, "q": 0.1}, pending))
-	if len(classes) != 2 || classes[0].Key == classes[1].Key {
+	if len(classes) != 2 || classes[0].Key == classes[1].Key || classes[0].Pod == classes[1].Pod {
 		t.Fatalf("classes %+v", classes)
 	}
 	var got []string
-	for _, term := range classes[1].Pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
-		var all []string
-		for _, e := range term.MatchExpressions {
-			all = append(all, fmt.Sprint(e.Key, " ", e.Operator, " ", e.Values))
+	for _, term := range classes[1].OffSpotTerms {
+		for key, set := range term {
+			got = append(got, key+" "+set.String())
 		}
-		got = append(got, strings.Join(all, " and "))
 	}
-	want := "a Exists [] and karpenter.sh/capacity-type NotIn [spot]|a Exists [] and karpenter.sh/nodepool NotIn [p q]"
+	want := "karpenter.sh/capacity-type not in [spot]|karpenter.sh/nodepool not in [p q]"
 	if strings.Join(got, "|") != want {
 		t.Errorf("terms %q, want %q", got, want)
 	}
-	if !equality.Semantic.DeepEqual(before, pending[0]) {
-		t.Error("the pod itself was changed")
+	if !equality.Semantic.DeepEqual(before, classes[1].Pod) || !equality.Semantic.DeepEqual(before, pending[0]) || len(classes[0].OffSpotTerms) > 0 {
+		t.Error("the pod was changed, or pods that may be on spot are kept off it")
 	}
 	if why := classes[1].OffSpot; why != "ReplicaSet shop/web: NodePool p's minimum on-demand share of 50% allows 1 of 2 pods on spot nodes" {
 		t.Errorf("says %q", why)

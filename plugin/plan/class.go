@@ -19,7 +19,7 @@ type class struct {
 	need     vec
 	terms    []catalog.Requirements
 	termsErr error
-	// own are the terms without what volumes and preferences add: they say which nodes a topology spread counts.
+	// own are the terms without what volumes, preferences and OffSpotTerms add: they say which nodes a topology spread counts.
 	own   []catalog.Requirements
 	ports portSet
 	// placed are the volumes that terms come from, by key.
@@ -133,9 +133,25 @@ func (d dims) newClass(c Class, w want) class {
 	if w.pod != nil {
 		out.own, _ = nodematch.PodRequirements(c.Pod) // An error of it is one of the stricter pod, too.
 	}
+	out.terms = bothOf(out.terms, c.OffSpotTerms)
 	if out.broken = unsupported(&c, requests); out.broken == nil {
 		d.addVolumes(&out, c.Volumes)
 		out.shared = d.sharedVolumes(&out, c.Volumes)
+	}
+	return out
+}
+
+// bothOf joins each of the alternatives with each of the others, if there are others. What contradicts itself matches nothing, and is named as the
+// reason.
+func bothOf(terms, others []catalog.Requirements) []catalog.Requirements {
+	if len(others) == 0 {
+		return terms
+	}
+	out := make([]catalog.Requirements, 0, len(terms)*len(others))
+	for _, t := range terms {
+		for _, o := range others {
+			out = append(out, t.Intersect(o))
+		}
 	}
 	return out
 }

@@ -63,8 +63,11 @@ type Class struct {
 	Volumes []Volume
 	// Claims says whether the pods' ResourceClaims can be planned for; nil if they are not looked at.
 	Claims *Claims
-	// OffSpot is why the node affinity of Pod rules spot nodes out, beyond what the pods ask for themselves; empty if it does not.
+	// OffSpot is why OffSpotTerms rule spot nodes out, beyond what the pods ask for themselves; empty if there are none.
 	OffSpot string
+	// OffSpotTerms are further requirements on a node's labels, of which one must be met; none for all nodes. They are not the pods' own: the filters
+	// do not see them, and a topology spread counts the nodes that they rule out.
+	OffSpotTerms []catalog.Requirements
 }
 
 // Claims is what is known of the ResourceClaims of a class's pods.
