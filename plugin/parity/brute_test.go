@@ -12,6 +12,9 @@ import (
 	"github.com/slipway-k8s/slipway/plugin/plan"
 )
 
+// candidateName is the name and hostname of each candidate.
+const candidateName = "candidate"
+
 // candidate is a node that could be launched beside the plan.
 type candidate struct {
 	machine
@@ -34,7 +37,7 @@ func nothingLeftOut(ctx context.Context, l *lab, o *outcome) []string {
 			continue // It may wait for others; see devicesDeclined.
 		}
 		candidates := o.candidates(pod, o.plan.Claims)
-		if on := l.anywhere(ctx, o, pod, surroundings{seen: o.withDomains(pod, machines, candidates), nodes: len(machines), candidates: candidates}); on != "" {
+		if on := l.anywhere(ctx, o, pod, surroundings{seen: o.withDomains(pod, machines, candidates, candidateName), nodes: len(machines), candidates: candidates}); on != "" {
 			out = append(out, fmt.Sprintf("pod %s is unplaced (%s: %s), but the filters let it be on %s",
 				pod.Name, u.Reasons[0].Code, u.Reasons[0].Message, on))
 		}
@@ -42,14 +45,16 @@ func nothingLeftOut(ctx context.Context, l *lab, o *outcome) []string {
 	return out
 }
 
-// withDomains adds an empty node for each candidate where the pod counts domains: one that has no node yet counts as empty.
-func (o *outcome) withDomains(pod *corev1.Pod, machines []machine, candidates []candidate) []machine {
+// withDomains adds an empty node for each candidate where the pod counts domains: one that has no node yet counts as empty. A host that does not exist
+// is no domain, so the empty nodes have the hostname of the node that the pod is to be on.
+func (o *outcome) withDomains(pod *corev1.Pod, machines []machine, candidates []candidate, host string) []machine {
 	out := slices.Clone(machines)
 	if !spreads(pod) {
 		return out
 	}
 	for i, c := range candidates {
 		c.node = newNode(fmt.Sprintf("domain-%d", i), c.node.Labels, c.node.Spec.Taints, catalog.InstanceType{})
+		c.node.Labels[corev1.LabelHostname] = host
 		c.pods = nil
 		out = append(out, c.machine)
 	}
@@ -112,7 +117,7 @@ func (l *lab) contented(ctx context.Context, o *outcome, machines []machine) boo
 			}
 			seen := withoutPod(machines, p)
 			if spreads(p) {
-				seen = o.withDomains(p, seen, o.candidates(p, o.plan.Claims))
+				seen = o.withDomains(p, seen, o.candidates(p, o.plan.Claims), m.node.Labels[corev1.LabelHostname])
 			}
 			if l.refusal(ctx, seen, p, m.node.Name) != "" {
 				return false
@@ -178,7 +183,7 @@ func (o *outcome) candidates(pod *corev1.Pod, beside []plan.Claim) []candidate {
 					continue
 				}
 				for _, labels := range choices(reqs, nodeLabels(pool, it, of), pod) {
-					m := o.machine("candidate", pool, it, labels)
+					m := o.machine(candidateName, pool, it, labels)
 					out = append(out, candidate{machine: m, pool: pool, offer: plan.Offer{InstanceType: it.Name, Zone: of.Zone, CapacityType: of.CapacityType, Price: of.Price}})
 				}
 			}

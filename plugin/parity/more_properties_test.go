@@ -88,7 +88,7 @@ func heavierFirst(ctx context.Context, l *lab, o *outcome) []string {
 			if len(better) == 0 || len(o.state.NodePools) == 1 {
 				continue
 			}
-			among := surroundings{seen: o.withDomains(pod, withoutPod(machines, pod), better), nodes: len(machines), candidates: better, fresh: true}
+			among := surroundings{seen: o.withDomains(pod, withoutPod(machines, pod), better, candidateName), nodes: len(machines), candidates: better, fresh: true}
 			if on := l.anywhere(ctx, o, pod, among); on != "" {
 				out = append(out, fmt.Sprintf("pod %s is on %s of pool %s, but could be on %s", pod.Name, c.Name, c.NodePool, on))
 			}
@@ -126,7 +126,7 @@ func importantFirst(ctx context.Context, l *lab, o *outcome) []string {
 			continue // reported by schedulerAgrees
 		}
 		candidates := less.candidates(pod, less.plan.Claims)
-		if on := l.anywhere(ctx, &less, pod, surroundings{seen: less.withDomains(pod, machines, candidates), nodes: len(machines), candidates: candidates}); on != "" {
+		if on := l.anywhere(ctx, &less, pod, surroundings{seen: less.withDomains(pod, machines, candidates, candidateName), nodes: len(machines), candidates: candidates}); on != "" {
 			out = append(out, fmt.Sprintf("pod %s of priority %d is unplaced (%s), but without the pods of lower priority could be on %s",
 				pod.Name, priority(pod), u.Reasons[0].Message, on))
 		}

@@ -39,9 +39,9 @@ func (s *rounds) extend(ctx context.Context, verdicts []plan.Rejection) error {
 				classes = append(classes, s.waiting(classes)...)
 				continue // Beside these there may be a place for one more.
 			}
-			key := in.Classes[ci].Key
+			key, seen := in.Classes[ci].Key, knownOf(in.Rejected)
 			news := slices.DeleteFunc(said, func(r plan.Rejection) bool {
-				return r.ClassKey != key && !slices.Contains(r.With, key) || known(in.Rejected, r)
+				return r.ClassKey != key && !slices.Contains(r.With, key) || seen[keyOf(&r)]
 			})
 			if most == 1 && len(news) == 0 || len(said) == 0 {
 				break

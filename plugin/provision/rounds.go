@@ -3,6 +3,7 @@ package provision
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/klog/v2"
@@ -46,6 +47,7 @@ func newRounds(p *Provisioner, view *clusterview.View, req Request, in plan.Inpu
 func (s *rounds) run(ctx context.Context) error {
 	within, cancel := partOf(ctx, roundsPart)
 	defer cancel()
+	seen := knownOf(s.in.Rejected)
 	for round := 1; ; round++ {
 		found, err := s.round(within)
 		if err != nil {
@@ -66,10 +68,11 @@ func (s *rounds) run(ctx context.Context) error {
 			s.Plan.Restore(s.was)
 			return nil
 		}
-		news := slices.ContainsFunc(verdicts, func(x verify.Verdict) bool { return !known(s.in.Rejected, x.Rejection) })
 		klog.FromContext(ctx).V(4).Info("The filters reject parts of the plan", "round", round, "rejections", len(verdicts), "first", verdicts[0].Rejection)
+		news := false
 		for _, x := range verdicts {
-			if !known(s.in.Rejected, x.Rejection) {
+			if seen.add(&x.Rejection) {
+				news = true
 				s.in.Rejected = append(s.in.Rejected, x.Rejection)
 			}
 		}
@@ -169,9 +172,31 @@ func (s *rounds) finished() plan.Plan {
 	return out
 }
 
-func known(list []plan.Rejection, r plan.Rejection) bool {
-	return slices.ContainsFunc(list, func(o plan.Rejection) bool {
-		return o.ClassKey == r.ClassKey && o.Node == r.Node && o.NodePool == r.NodePool && o.InstanceType == r.InstanceType &&
-			o.Zone == r.Zone && o.CapacityType == r.CapacityType && o.MaxPerNode == r.MaxPerNode && slices.Equal(o.With, r.With)
-	})
+// known are rejections, without their reasons. A verdict on a DaemonSet's neighbors is one for each offering, of which there are thousands.
+type known map[rejectionKey]bool
+
+// rejectionKey is equal for rejections of the same pods on the same nodes.
+type rejectionKey struct {
+	class, node, pool, instanceType, zone, capacityType, with string
+	maxPerNode                                                int
+}
+
+func keyOf(r *plan.Rejection) rejectionKey {
+	return rejectionKey{r.ClassKey, r.Node, r.NodePool, r.InstanceType, r.Zone, r.CapacityType, strings.Join(r.With, "\n"), r.MaxPerNode}
+}
+
+func knownOf(list []plan.Rejection) known {
+	out := make(known, len(list))
+	for i := range list {
+		out[keyOf(&list[i])] = true
+	}
+	return out
+}
+
+// add reports whether the rejection was not known.
+func (k known) add(r *plan.Rejection) bool {
+	key := keyOf(r)
+	news := !k[key]
+	k[key] = true
+	return news
 }

@@ -42,6 +42,8 @@ type scene struct {
 	order   []int
 	changed map[string]*framework.NodeInfo
 	virtual []*framework.NodeInfo
+	// domains are the empty nodes among the virtual ones.
+	domains []*framework.NodeInfo
 	// ofClaim are the spots of each claim. shapes and known cache the parts of alternatives.
 	ofClaim map[int][]*spot
 	shapes  map[string]*shape
@@ -98,9 +100,26 @@ func newScene(ctx context.Context, view *clusterview.View, classes []plan.Class,
 	}
 	s.order = slices.Sorted(maps.Keys(s.spots))
 	if slices.ContainsFunc(s.order, func(i int) bool { return spreadsHard(classes[i].Pod) }) {
-		s.virtual = append(s.virtual, view.Domains(cat, left(cat, p.Claims))...)
+		s.domains = view.Domains(cat, left(cat, p.Claims))
+		s.virtual = append(s.virtual, s.domains...)
 	}
 	return s, nil
+}
+
+// shareHost gives the empty nodes the hostname of the first node that the plan uses for the class. An empty zone is a domain of a topology spread, but a
+// host that does not exist is none: in the cluster each node has its DaemonSet pods, and a spread may count these. The label itself has to be there,
+// because PodTopologySpread counts only nodes that have the keys of all constraints.
+func (s *scene) shareHost(index int) {
+	overHosts := slices.ContainsFunc(s.classes[index].Pod.Spec.TopologySpreadConstraints, func(c corev1.TopologySpreadConstraint) bool {
+		return c.TopologyKey == corev1.LabelHostname && c.WhenUnsatisfiable == corev1.DoNotSchedule
+	})
+	if !overHosts || len(s.spots[index]) == 0 {
+		return
+	}
+	host := s.spots[index][0].node.Node().Labels[corev1.LabelHostname]
+	for _, ni := range s.domains {
+		ni.Node().Labels[corev1.LabelHostname] = host
+	}
 }
 
 // of returns the spots of the claim, which is one of the scene's.

@@ -46,6 +46,7 @@ func (v *Verifier) preFilter(ctx context.Context, s *scene, index int, known sha
 		return nil, nil, fmt.Errorf("pod %s: no profile is named %q", klog.KObj(class.Pod), class.Pod.Spec.SchedulerName)
 	}
 	t := &trial{scene: s, class: class, index: index}
+	s.shareHost(index)
 	rejected, err := t.begin(ctx, p.own)
 	for _, among := range p.among {
 		if rejected != nil || err != nil {

@@ -33,7 +33,8 @@ func affordable(t *catalog.InstanceType, price float64, pool catalog.NodePool, l
 }
 
 // Domains returns empty nodes, one for each place where a node could be launched within the limits. PodTopologySpread knows only
-// the domains of nodes that it is given, but a zone that has no node yet is a domain as well.
+// the domains of nodes that it is given, but a zone that has no node yet is a domain as well. The nodes have no DaemonSet pods, and their Nodes are the
+// caller's.
 func (v *View) Domains(cat catalog.State, left map[string]corev1.ResourceList) []*framework.NodeInfo {
 	var out []*framework.NodeInfo
 	for _, name := range slices.Sorted(maps.Keys(cat.NodePools)) {
