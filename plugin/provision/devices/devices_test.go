@@ -204,7 +204,7 @@ func TestRoom(t *testing.T) {
 	}
 }
 
-// What the newest node of an instance type has published goes before what is declared, and is kept when the node is gone.
+// What the nodes of an instance type have published goes before what is declared, and is kept when they are gone.
 func TestLearned(t *testing.T) {
 	o := newObjects()
 	o.claim("one", 1, "A")
@@ -227,6 +227,59 @@ func TestLearned(t *testing.T) {
 			t.Errorf("slice of a node to launch: %+v", s.Spec)
 		}
 	}
+}
+
+// A device that fails on a node says nothing of other nodes: whether it is tainted, missing, or the node is the only one.
+func TestLearnedDespiteFailures(t *testing.T) {
+	for name, nodes := range map[string][]string{"beside another node": {"old", "sick"}, "on the only node": {"sick"}} {
+		t.Run(name, func(t *testing.T) {
+			o := newObjects()
+			o.claim("two", 2, "A")
+			p := o.planner(t, nil)
+			var sick *resourcev1.ResourceSlice
+			for i, node := range nodes {
+				sick = o.publish(t, int64(i), node, "large", "A", "A")
+			}
+			expect := func(when string) {
+				t.Helper()
+				if got := room(t, p, asks("web", "two", 1, true)); got != "large 1" {
+					t.Errorf("%s: %q, want large 1", when, got)
+				}
+			}
+			expect("all is well")
+			sick.Spec.Devices[0].Taints = []resourcev1.DeviceTaint{{Key: "unhealthy", Effect: resourcev1.DeviceTaintEffectNoSchedule}}
+			expect("a device is tainted")
+			sick.Spec.Devices = sick.Spec.Devices[1:]
+			expect("a device is missing")
+			sick.Spec.Devices = nil
+			expect("all devices are missing")
+			o.slices = nil
+			expect("the nodes are gone")
+		})
+	}
+}
+
+// A node with fewer devices counts once no node with more is there: the nodes are set up in another way now.
+func TestLearnedAgain(t *testing.T) {
+	o := newObjects()
+	o.claim("one", 1, "A")
+	p := o.planner(t, nil)
+	expect := func(when, want string) {
+		t.Helper()
+		if got := room(t, p, asks("web", "one", 1, true)); got != want {
+			t.Errorf("%s: %q, want %q", when, got, want)
+		}
+	}
+	o.publish(t, 10, "old", "large", "A", "A")
+	expect("the old node", "large 2")
+	o.publish(t, 20, "new", "large", "A")
+	expect("both nodes", "large 2")
+	o.slices = o.slices[1:]
+	expect("the old node without its driver", "large 2")
+	if err := o.nodes.Delete(st.MakeNode().Name("old").Obj()); err != nil {
+		t.Fatal(err)
+	}
+	expect("the new node", "large 1")
 }
 
 // A driver that publishes other devices than were declared gets no second node.

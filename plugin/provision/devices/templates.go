@@ -108,13 +108,30 @@ type place struct{ class, instanceType string }
 
 // templates are the devices of nodes that do not exist.
 type templates struct {
-	// declared are by instance type and driver, learned by place and driver. Each entry is the slices of a driver, as lists of devices.
-	declared map[string]map[string][][]resourcev1.Device
-	learned  map[place]map[string][][]resourcev1.Device
+	// declared are by instance type and driver, learned by place and driver.
+	declared map[string]map[string]nodeDevices
+	learned  map[place]map[string]nodeDevices
+}
+
+// nodeDevices are the devices of one driver on one node.
+type nodeDevices struct {
+	// slices are the driver's ResourceSlices, as lists of devices.
+	slices [][]resourcev1.Device
+	// node published them; empty for what is declared.
+	node string
+}
+
+// devices is how many there are.
+func (p nodeDevices) devices() int {
+	n := 0
+	for _, list := range p.slices {
+		n += len(list)
+	}
+	return n
 }
 
 func newTemplates(declared []Template) *templates {
-	t := &templates{declared: map[string]map[string][][]resourcev1.Device{}, learned: map[place]map[string][][]resourcev1.Device{}}
+	t := &templates{declared: map[string]map[string]nodeDevices{}, learned: map[place]map[string]nodeDevices{}}
 	for i := range declared {
 		var all []resourcev1.Device
 		for j := range declared[i].Devices {
@@ -122,37 +139,55 @@ func newTemplates(declared []Template) *templates {
 		}
 		for _, name := range declared[i].InstanceTypes {
 			if t.declared[name] == nil {
-				t.declared[name] = map[string][][]resourcev1.Device{}
+				t.declared[name] = map[string]nodeDevices{}
 			}
-			t.declared[name][declared[i].Driver] = [][]resourcev1.Device{all}
+			t.declared[name][declared[i].Driver] = nodeDevices{slices: [][]resourcev1.Device{all}}
 		}
 	}
 	return t
 }
 
-// learn records the complete pools of the nodes. The newest node of a place speaks for it. What was learned stays when the nodes are
-// gone.
+// learn records the complete pools of the nodes. Of the nodes of a place, the one with the most devices speaks for it, of several the newest: a node with
+// fewer may have devices that fail. A node that loses devices speaks by those that it had, and one without any for no place. What was learned stays when
+// the nodes are gone.
 func (t *templates) learn(nodes []*corev1.Node, list []*resourcev1.ResourceSlice, cat *catalog.State) {
 	published := byNode(list)
 	nodes = slices.SortedFunc(slices.Values(nodes), func(a, b *corev1.Node) int {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), strings.Compare(a.Name, b.Name))
 	})
+	found := map[place]map[string]nodeDevices{}
 	for _, n := range nodes {
 		pool, ours := cat.NodePools[n.Labels[labelNodePool]]
 		if !ours {
 			continue
 		}
 		at := place{pool.NodeClass, n.Labels[corev1.LabelInstanceTypeStable]}
-		for driver, of := range published[n.Name] {
-			devices, ok := complete(of)
-			if !ok {
-				continue
-			}
-			if t.learned[at] == nil {
-				t.learned[at] = map[string][][]resourcev1.Device{}
-			}
-			t.learned[at][driver] = devices
+		if found[at] == nil {
+			found[at] = map[string]nodeDevices{}
 		}
+		for driver, before := range t.learned[at] {
+			if before.node == n.Name {
+				keepMost(found[at], driver, before)
+			}
+		}
+		for driver, of := range published[n.Name] {
+			if devices, ok := complete(of); ok {
+				keepMost(found[at], driver, nodeDevices{slices: devices, node: n.Name})
+			}
+		}
+	}
+	for at, drivers := range found {
+		if t.learned[at] == nil {
+			t.learned[at] = map[string]nodeDevices{}
+		}
+		maps.Copy(t.learned[at], drivers)
+	}
+}
+
+// keepMost keeps the devices of a driver if there are some, and as many as those that are kept.
+func keepMost(kept map[string]nodeDevices, driver string, p nodeDevices) {
+	if n := p.devices(); n > 0 && n >= kept[driver].devices() {
+		kept[driver] = p
 	}
 }
 
@@ -199,10 +234,12 @@ func complete(list []*resourcev1.ResourceSlice) ([][]resourcev1.Device, bool) {
 	return out, true
 }
 
-// anonymous returns the devices without the attribute uuid: another node has other ones.
+// anonymous returns the devices as another node has them: without the attribute uuid, and without taints, by which a driver or a DeviceTaintRule says that
+// a device fails.
 func anonymous(list []resourcev1.Device) []resourcev1.Device {
 	out := make([]resourcev1.Device, 0, len(list))
 	for _, d := range list {
+		d.Taints = nil
 		d.Attributes = maps.Clone(d.Attributes)
 		maps.DeleteFunc(d.Attributes, func(name resourcev1.QualifiedName, _ resourcev1.DeviceAttribute) bool {
 			text := string(name)
@@ -217,12 +254,12 @@ func anonymous(list []resourcev1.Device) []resourcev1.Device {
 func (t *templates) of(at place, node string) []*resourcev1.ResourceSlice {
 	drivers := maps.Clone(t.declared[at.instanceType])
 	if drivers == nil {
-		drivers = map[string][][]resourcev1.Device{}
+		drivers = map[string]nodeDevices{}
 	}
 	maps.Copy(drivers, t.learned[at])
 	var out []*resourcev1.ResourceSlice
 	for _, driver := range slices.Sorted(maps.Keys(drivers)) {
-		for i, devices := range drivers[driver] {
+		for i, devices := range drivers[driver].slices {
 			name := node + "/" + driver + "/" + strconv.Itoa(i)
 			out = append(out, &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: resourcev1.ResourceSliceSpec{
 				Driver: driver, NodeName: &node, Devices: devices,
