@@ -361,6 +361,7 @@ func (s *launchSender) reportUnplaced(w *work) {
 			hopeless++
 		}
 	}
+	unfinished := w.result.Plan.CutShort || w.result.Postponed
 	for _, u := range w.result.Plan.Unplaced {
 		s.metrics.pods.WithLabelValues(outcomeUnplaced).Add(float64(len(u.Pods)))
 		for _, ref := range u.Pods {
@@ -368,7 +369,7 @@ func (s *launchSender) reportUnplaced(w *work) {
 			if e.Hopeless {
 				hopeless--
 			}
-			e.Hopeless = !w.result.Plan.CutShort
+			e.Hopeless = !unfinished
 			s.unplaced.Hold(e)
 			s.status.Report(podstatus.Note{Pod: ref, Message: explain.Unplaced(u, e.Verdict), EventReason: "FailedScheduling", Warning: true})
 		}
@@ -376,7 +377,7 @@ func (s *launchSender) reportUnplaced(w *work) {
 	if hopeless > 0 {
 		s.unplaced.Placed()
 	}
-	if w.result.Plan.CutShort && len(w.result.Plan.Unplaced) > 0 {
+	if unfinished && len(w.result.Plan.Unplaced) > 0 {
 		s.unplaced.PlanAfterRest(w.result.PlanTime+w.result.VerifyTime, time.Now())
 	}
 }

@@ -101,6 +101,8 @@ type Result struct {
 	Rounds int
 	// Rejected lists what the filters rejected before, oldest first.
 	Rejected []plan.Rejection
+	// Postponed means that the plan launches nodes, and that pods with other ResourceClaims have their turn in the next one.
+	Postponed bool
 	// PlanTime and VerifyTime are the durations of planning and of the filters, the sum of all rounds.
 	PlanTime, VerifyTime time.Duration
 }
@@ -147,6 +149,7 @@ func (p *Provisioner) provision(ctx context.Context, req Request) (Result, error
 	sayShares(&s.Plan, in.Classes)
 	if prepared != nil {
 		prepared.Finish(&s.Plan, in.Catalog.NodePools)
+		s.Postponed = prepared.Postponed && len(s.Plan.Claims) > 0
 	}
 	return s.Result, nil
 }

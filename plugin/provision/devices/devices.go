@@ -28,10 +28,11 @@ const (
 	// resourcePrefix and a hash of the claims name the resource that stands for the devices of one pod.
 	resourcePrefix = "resourceclaims.slipway.dev/"
 	// countTime bounds how long the devices of one plan are counted: selectors of one user take no time from other pods. Each of the
-	// different claims has an equal part of it.
-	countTime = time.Second
-	// noDevices is the code of pods that no template serves, notPlanned that of pods whose claims are not planned for.
-	noDevices, notPlanned = "NoInstanceTypeFits", "NotSupported"
+	// different claims has an equal part of it, but leastTime at least, and those for which there is no time are planned later.
+	countTime, leastTime = time.Second, 50 * time.Millisecond
+	// noDevices is the code of pods that no template serves, notPlanned that of pods whose claims are not planned for, postponed that of pods whose turn is
+	// later.
+	noDevices, notPlanned, postponed = "NoInstanceTypeFits", "NotSupported", "PlanningCutShort"
 )
 
 // Config is what a Planner needs. Nodes and DRA are required.
@@ -49,6 +50,7 @@ type Planner struct {
 	config    Config
 	templates *templates
 	counter   *counter
+	turns     turns
 }
 
 // New returns a Planner that has learned nothing yet.
@@ -56,7 +58,7 @@ func New(c Config) (*Planner, error) {
 	if c.DRA == nil || c.Nodes == nil {
 		return nil, errors.New("making a device planner: DRA and Nodes are required")
 	}
-	return &Planner{config: c, templates: newTemplates(c.Declared), counter: newCounter(c.DRA.DeviceClasses())}, nil
+	return &Planner{config: c, templates: newTemplates(c.Declared), counter: newCounter(c.DRA.DeviceClasses()), turns: turns{last: map[corev1.ResourceName]int{}}}, nil
 }
 
 // Slices returns the ResourceSlices that a node of the name would have.
@@ -72,7 +74,9 @@ type Prepared struct {
 	Catalog catalog.State
 	// Rejected keeps pods with different claims from sharing a node.
 	Rejected []plan.Rejection
-	needs    map[corev1.ResourceName]*need
+	// Postponed means that pods with some of the claims have their turn in a later plan.
+	Postponed bool
+	needs     map[corev1.ResourceName]*need
 }
 
 // need is what the pods with equal claims need.
@@ -102,22 +106,38 @@ func (p *Planner) Prepare(ctx context.Context, classes []plan.Class, cat catalog
 	p.templates.learn(nodes, published, &cat)
 	out := &Prepared{Classes: slices.Clone(classes), Catalog: cat, needs: map[corev1.ResourceName]*need{}}
 	p.group(out)
-	share := countTime / time.Duration(max(len(out.needs), 1))
-	for _, name := range slices.Sorted(maps.Keys(out.needs)) {
-		n := out.needs[name]
-		within, cancel := context.WithTimeout(ctx, share)
-		problem := p.fill(within, n, &cat)
-		cancel()
-		if problem != nil {
-			for _, i := range n.classes {
-				out.Classes[i].Claims = &plan.Claims{Problem: problem}
-			}
-			delete(out.needs, name)
-		}
-	}
+	p.count(ctx, out, &cat)
 	out.request()
 	out.offer()
 	return out, nil
+}
+
+// count counts the devices for the needs whose turn it is, and says why the others are not planned for.
+func (p *Planner) count(ctx context.Context, out *Prepared, cat *catalog.State) {
+	p.turns.next()
+	share, start := max(countTime/time.Duration(max(len(out.needs), 1)), leastTime), time.Now()
+	var apart pairs
+	for _, name := range p.turns.order(out) {
+		n, problem := out.needs[name], (*plan.Reason)(nil)
+		if time.Since(start) >= countTime || !apart.fits(len(n.classes)) {
+			out.Postponed = true
+			problem = &plan.Reason{Code: postponed, Message: fmt.Sprintf("asks for the ResourceClaim %q: pods with many different ResourceClaims "+
+				"are planned in turns, and the turn of this pod comes with a later batch", n.name)}
+		} else {
+			p.turns.had(name)
+			within, cancel := context.WithTimeout(ctx, share)
+			problem = p.fill(within, n, cat)
+			cancel()
+		}
+		if problem == nil {
+			apart.add(len(n.classes))
+			continue
+		}
+		for _, i := range n.classes {
+			out.Classes[i].Claims = &plan.Claims{Problem: problem}
+		}
+		delete(out.needs, name)
+	}
 }
 
 // group collects the classes with equal claims, and says why others are not planned for.

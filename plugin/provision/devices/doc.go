@@ -4,5 +4,5 @@
 // resource of the instance type, which the planner packs like any other.
 //
 // Left out are devices that are not on one node, and devices that consume shared counters. Pods with different claims do not share
-// a new node.
+// a new node; those with very many different claims are planned in turns.
 package devices
