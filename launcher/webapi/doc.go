@@ -9,5 +9,6 @@
 // A list is computed at most once for all who ask within a second, and less often where computing takes long. It has an ETag, so that a client
 // which asks again gets it only if it has changed. The number of requests at a time, the size of a request and its time are bounded.
 //
-// Server is safe for concurrent use. Its Run returns when its context ends.
+// Server is safe for concurrent use. Its Run returns when its context ends. Meanwhile goroutines follow the authority of client certificates, and the
+// files of the server's own certificate: a renewed one is read without a restart.
 package webapi

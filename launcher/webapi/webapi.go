@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/cert"
 	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/view"
@@ -107,18 +108,24 @@ func (s *Server) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	certificate, err := s.certificate()
-	if err != nil {
-		return err
-	}
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.config.Address)
 	if err != nil {
 		return fmt.Errorf("serving the API on %s: %w", s.config.Address, err)
 	}
+	return s.serve(ctx, listener, s.Handler(access))
+}
+
+// serve answers what connects to the listener until the context ends. It closes the listener.
+func (s *Server) serve(ctx context.Context, listener net.Listener, handler http.Handler) error {
+	defer func() { _ = listener.Close() }()
+	certificate, err := s.certificate(ctx)
+	if err != nil {
+		return fmt.Errorf("reading the certificate of the API: %w", err)
+	}
 	server := &http.Server{
-		Handler: s.Handler(access), MaxHeaderBytes: mostHeader,
+		Handler: handler, MaxHeaderBytes: mostHeader,
 		ReadHeaderTimeout: requestTimeout, ReadTimeout: requestTimeout, WriteTimeout: 2 * requestTimeout, IdleTimeout: idleTimeout,
-		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{certificate}, ClientAuth: tls.RequestClientCert},
+		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: certificate, ClientAuth: tls.RequestClientCert},
 	}
 	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
 	defer stop()
@@ -129,16 +136,26 @@ func (s *Server) Run(ctx context.Context) error {
 	return nil
 }
 
-// certificate reads the certificate, or makes one.
-func (s *Server) certificate() (tls.Certificate, error) {
+// certificate returns what returns the certificate of a connection: that of the files, which are read again when they change, or one that is made now.
+func (s *Server) certificate(ctx context.Context) (func(*tls.ClientHelloInfo) (*tls.Certificate, error), error) {
 	if s.config.CertFile != "" {
-		return tls.LoadX509KeyPair(s.config.CertFile, s.config.KeyFile)
+		files, err := certwatcher.New(s.config.CertFile, s.config.KeyFile)
+		if err != nil {
+			return nil, err
+		}
+		go func() {
+			if err := files.Start(ctx); err != nil && ctx.Err() == nil {
+				klog.FromContext(ctx).Error(err, "A renewed certificate of the API is not read until the launcher starts again", "file", s.config.CertFile)
+			}
+		}()
+		return files.GetCertificate, nil
 	}
 	chain, key, err := cert.GenerateSelfSignedCertKey("slipway-launcher", []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback}, []string{"localhost"})
 	if err != nil {
-		return tls.Certificate{}, err
+		return nil, err
 	}
-	return tls.X509KeyPair(chain, key)
+	own, err := tls.X509KeyPair(chain, key)
+	return func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &own, nil }, err
 }
 
 // known answers viewers that may see what they ask for.
