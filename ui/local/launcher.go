@@ -38,6 +38,9 @@ func identified(user *rest.Config, own bool, dial Dial) (http.RoundTripper, erro
 	c := rest.CopyConfig(user)
 	c.CAData, c.CAFile, c.ServerName, c.Insecure, c.Proxy = nil, "", "", own, nil
 	c.Host, c.Dial = "", dial
+	if dial != nil { // Without a function, client-go takes the proxy of the environment.
+		c.Proxy = func(*http.Request) (*url.URL, error) { return nil, nil }
+	}
 	if c.Impersonate.UserName != "" {
 		return nil, fmt.Errorf("using the kubeconfig's identity: it impersonates %s, which the launcher's API does not support", c.Impersonate.UserName)
 	}

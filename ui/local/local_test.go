@@ -7,12 +7,21 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"k8s.io/client-go/rest"
 )
+
+// The tests run behind a proxy. Go does not ask it for addresses of loopback.
+func TestMain(m *testing.M) {
+	if err := os.Setenv("HTTPS_PROXY", "http://proxy.invalid:3128"); err != nil {
+		panic(err)
+	}
+	os.Exit(m.Run())
+}
 
 const secret = "the-users-token"
 
@@ -241,5 +250,44 @@ func TestServe(t *testing.T) {
 	cancel()
 	if err := <-served; err != nil {
 		t.Error(err)
+	}
+}
+
+// A connection that is forwarded goes through no proxy, neither the kubeconfig's nor the environment's. One to an address uses the environment's.
+func TestForwardedWithoutProxy(t *testing.T) {
+	server, asked := launcher(t)
+	var dialed []string
+	dial := func(ctx context.Context, network, address string) (net.Conn, error) {
+		dialed = append(dialed, address)
+		return (&net.Dialer{}).DialContext(ctx, network, server.Listener.Addr().String())
+	}
+	user := &rest.Config{Host: "https://example.invalid", BearerToken: secret, Proxy: func(*http.Request) (*url.URL, error) { return url.Parse("http://kubeconfig.invalid:3128") }}
+	c, err := Forwarded(user, dial)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, c.Launcher.JoinPath("/api/v1/pods").String(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := c.Transport.RoundTrip(r)
+	if err != nil {
+		t.Fatalf("%v, dialed %v", err, dialed)
+	}
+	_ = answer.Body.Close()
+	if len(dialed) != 1 || dialed[0] != "slipway-launcher:443" || len(*asked) != 1 || (*asked)[0].Header.Get("Authorization") != "Bearer "+secret {
+		t.Errorf("dialed %v, asked %d times", dialed, len(*asked))
+	}
+	if c, err = At(user, "https://launcher.invalid:8443"); err != nil {
+		t.Fatal(err)
+	}
+	if r.URL, err = c.Launcher.Parse("/api/v1/pods"); err != nil {
+		t.Fatal(err)
+	}
+	if answer, err := c.Transport.RoundTrip(r); err == nil || !strings.Contains(err.Error(), "proxy.invalid") {
+		if err == nil {
+			_ = answer.Body.Close()
+		}
+		t.Errorf("an address elsewhere: %v, want the proxy of the environment to be asked", err)
 	}
 }
