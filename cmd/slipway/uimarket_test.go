@@ -1,14 +1,25 @@
 package main
 
 import (
+	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/view"
+	"github.com/slipway-k8s/slipway/plugin/simulate/input"
+	"github.com/slipway-k8s/slipway/plugin/simulate/market"
 	"github.com/slipway-k8s/slipway/ui/local"
 )
 
@@ -60,5 +71,42 @@ func TestPlansOfThePageHaveTheLaunchersPrices(t *testing.T) {
 				t.Errorf("the notes are\n%s", said)
 			}
 		})
+	}
+}
+
+// Prices of a class with a license, written for the page and read by it, are those that the launcher plans with.
+func TestPricesOfWindowsAreReadAsTheLaunchersOwn(t *testing.T) {
+	const name, instanceType = "windows", "m5.xlarge"
+	class := &awsv1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: awsv1.EC2NodeClassSpec{AMIFamily: new("Windows2022")}}
+	pool := &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	pool.Spec.Template.Spec.NodeClassRef = &karpv1.NodeClassReference{Group: "karpenter.k8s.aws", Kind: "EC2NodeClass", Name: name}
+	objects := &input.Objects{NodePools: []*karpv1.NodePool{pool}, NodeClasses: []*awsv1.EC2NodeClass{class}}
+	offered := func(files market.Files) (map[string][]catalog.InstanceType, []catalog.Offering) {
+		files.Zones = []byte(`["us-east-1a"]`)
+		m, err := market.Read(files)
+		if err != nil {
+			t.Fatal(err)
+		}
+		state, _ := m.Catalog(t.Context(), objects)
+		for _, it := range state.InstanceTypes[name] {
+			if it.Name == instanceType {
+				return state.InstanceTypes, it.Offerings
+			}
+		}
+		t.Fatalf("no %s among %d types", instanceType, len(state.InstanceTypes[name]))
+		return nil, nil
+	}
+	types, want := offered(market.Files{Prices: []byte(`{"on-demand": {"m5.xlarge": 0.192}, "spot": {"us-east-1a": {"m5.xlarge": 0.07}}}`)})
+	prices := view.PricesOf(types, time.Now())
+	if prices.OnDemand[instanceType] != 0.192 || prices.Spot["us-east-1a"][instanceType] != 0.07 {
+		t.Errorf("the prices are %+v, want those of Linux", prices)
+	}
+	text, err := json.Marshal(prices)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, got := offered(market.Files{Prices: text})
+	if diff := cmp.Diff(want, got, cmpopts.EquateApprox(0, 1e-6)); diff != "" || want[0].Price < 0.192+0.184 {
+		t.Errorf("the offerings differ (-launcher +page):\n%s", diff)
 	}
 }

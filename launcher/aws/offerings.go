@@ -53,7 +53,7 @@ func (c *Cloud) InstanceTypes(ctx context.Context, class *awsv1.EC2NodeClass) (_
 			return c.without.inGroup(offeringKey{capacityType, shape.Name, zone}, group.ID, now)
 		}
 		shape.Offerings = offerings(of)
-		shape.Charges.AddTo(shape.Offerings, of.facts, fromec2.Family(class))
+		shape.Charges.AddTo(shape.Offerings)
 		shape.DedicatedShare = catalog.DedicatedShare(of.onDemand, known.dedicated[shape.Name])
 		if len(shape.Offerings) > 0 {
 			next.types = append(next.types, shape)

@@ -13,6 +13,9 @@ import (
 type Charges struct {
 	// Volumes and PublicIPv4 are USD per hour.
 	Volumes, PublicIPv4 float64
+	// License is what AWS adds to the instance's price for its operating system (LicenseUSD), in USD per hour. It is in the offerings' prices, and not in
+	// Fixed: those that are paid for already have it paid. The planner's side is not sent it.
+	License float64
 	// BaselineCPU is the CPU, in thousandths, up to which a burstable instance costs nothing more; 0 for types without surplus charges.
 	BaselineCPU int64
 	// SurplusCPU is USD per hour and CPU beyond BaselineCPU.
@@ -42,13 +45,13 @@ func (c Charges) Assuming(idle float64) Charges {
 	return c
 }
 
-// AddTo adds to the prices of Linux of a type's offerings what nodes of the AMI family cost besides: the operating system's license and
-// Fixed. A capacity reservation is paid for already, with its license.
-func (c Charges) AddTo(offerings []Offering, f Facts, family string) {
+// AddTo adds to the prices of Linux of a type's offerings what nodes cost besides: License and Fixed. A capacity reservation is paid for already, with
+// its license.
+func (c Charges) AddTo(offerings []Offering) {
 	for i := range offerings {
 		offerings[i].Price += c.Fixed()
 		if !CapacityTypeOf(offerings[i].CapacityType).Counted {
-			offerings[i].Price += LicenseUSD(f, family)
+			offerings[i].Price += c.License
 		}
 	}
 }
@@ -59,7 +62,7 @@ func charges(f Facts, class NodeClass) Charges {
 	if rates == nil {
 		rates = BuiltinRates()
 	}
-	out := Charges{}
+	out := Charges{License: LicenseUSD(f, class.AMIFamily)}
 	for _, d := range volumes(class) {
 		out.Volumes += rates.Volumes[d.volumeType()].perHour(d)
 	}

@@ -19,7 +19,9 @@ func TestWindowsIsPaidFor(t *testing.T) {
 		}
 	}
 	offerings := []Offering{{CapacityType: "spot", Price: 0.03}, {CapacityType: "reserved", Price: 0.0001}}
-	Charges{Volumes: 0.01}.AddTo(offerings, Facts{Name: "m5.large", VCPUs: 2}, FamilyWindows2022)
+	paid := charges(Facts{Name: "m5.large", VCPUs: 2}, NodeClass{AMIFamily: FamilyWindows2022})
+	paid.Volumes = 0.01
+	paid.AddTo(offerings)
 	if got := Micro(offerings[0].Price); got != 0.132 {
 		t.Errorf("spot costs %v, want 0.132", got)
 	}

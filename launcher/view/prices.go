@@ -6,7 +6,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
-// Prices are what launches are planned with: USD per hour of an instance, without its volumes and addresses, and what EC2 refuses. slipway simulate
+// Prices are what launches are planned with: USD per hour of an instance with Linux, without its volumes and addresses, and what EC2 refuses. slipway simulate
 // --prices reads them.
 type Prices struct {
 	// OnDemand has them by instance type.
@@ -17,8 +17,9 @@ type Prices struct {
 	Refused []Fault `json:"refused,omitempty"`
 }
 
-// PricesOf returns the prices of the instance types by EC2NodeClass, and what EC2 refuses at a time. Of classes that pay differently, such as those with a license, it has the
-// lowest price. What is paid for already, such as a capacity reservation, has none.
+// PricesOf returns the prices of the instance types by EC2NodeClass, and what EC2 refuses at a time. A class whose operating system has a license is
+// planned with that in addition. Of classes that pay differently it has the lowest price. What is paid for already, such as a capacity reservation, has
+// none.
 func PricesOf(byClass map[string][]catalog.InstanceType, now time.Time) Prices {
 	out := Prices{OnDemand: map[string]float64{}, Spot: map[string]map[string]float64{}, Refused: refused(byClass, now)}
 	for _, types := range byClass {
@@ -26,7 +27,7 @@ func PricesOf(byClass map[string][]catalog.InstanceType, now time.Time) Prices {
 			t := &types[i]
 			for _, o := range t.Offerings {
 				capacity := catalog.CapacityTypeOf(o.CapacityType)
-				price := catalog.Micro(o.Price - t.Charges.Fixed())
+				price := catalog.Micro(o.Price - t.Charges.Fixed() - t.Charges.License)
 				if capacity.Counted || price <= 0 {
 					continue
 				}

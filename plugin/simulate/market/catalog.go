@@ -183,7 +183,7 @@ func (b *builder) types(name string, class *awsv1.EC2NodeClass) string {
 		if t.Offerings = b.market.offerings(facts, zones); len(t.Offerings) == 0 {
 			continue
 		}
-		t.Charges.AddTo(t.Offerings, facts, settings.AMIFamily)
+		t.Charges.AddTo(t.Offerings)
 		t.DedicatedShare = catalog.DedicatedShare(b.market.OnDemand[t.Name], b.market.Dedicated[t.Name])
 		if len(zones) > 0 {
 			t.Labels[corev1.LabelTopologyRegion] = region(zones[0].Zone)
