@@ -42,7 +42,11 @@ func (s *simulation) pricedByLauncher(ctx context.Context, c local.Config) (*mar
 	if err != nil {
 		return nil, err
 	}
-	m.Notes = append(m.Notes, "prices, and what EC2 refuses: as the launcher plans, now")
+	if m.Refusals {
+		m.Notes = append(m.Notes, "prices, and what EC2 refuses: as the launcher plans, now")
+	} else { // A standby, or a launcher of an older version.
+		m.Notes = append(m.Notes, "prices: as the launcher plans, now")
+	}
 	return m, s.commit(ctx, m)
 }
 

@@ -13,8 +13,11 @@ type Prices struct {
 	OnDemand map[string]float64 `json:"on-demand"`
 	// Spot has them by zone and instance type.
 	Spot map[string]map[string]float64 `json:"spot"`
-	// Refused are the offerings that EC2 refuses now: nothing is planned on them until they are tried again. Only the replica that leads knows them.
-	Refused []Fault `json:"refused,omitempty"`
+	// Refused are the offerings that EC2 refuses now: nothing is planned on them until they are tried again. Only the replica that leads knows them:
+	// another one leaves them out.
+	Refused []Fault `json:"refused,omitzero"`
+	// Standby means that the replica does not lead: it does not know what EC2 refuses.
+	Standby bool `json:"standby,omitempty"`
 }
 
 // PricesOf returns the prices of the instance types by EC2NodeClass, and what EC2 refuses at a time. A class whose operating system has a license is

@@ -348,7 +348,7 @@ func TestRequestsAreBounded(t *testing.T) {
 // A replica that does not lead says so where it knows nothing.
 func TestStandbySaysSo(t *testing.T) {
 	w := newWorld(t)
-	for _, path := range []string{"/api/v1/faults", "/api/v1/consolidation"} {
+	for _, path := range []string{"/api/v1/faults", "/api/v1/prices", "/api/v1/consolidation"} {
 		for _, standby := range []bool{false, true} {
 			w.standby = standby
 			at := w.now().Add(time.Hour)

@@ -1,5 +1,6 @@
 // Package forward reaches the API of a launcher in a cluster from the user's machine: it finds a pod that serves it and opens a port-forward to it
-// with client-go, as kubectl does, when a connection is asked for. A port-forward that ended is opened again by the next connection.
+// with client-go, as kubectl does, when a connection is asked for. A port-forward that ended is opened again by the next connection. One ends when
+// another replica leads, which is looked at twice a minute.
 //
 // A Forwarder is safe for concurrent use. Each port-forward has goroutines that end with it or with the Forwarder's context.
 package forward
@@ -34,6 +35,8 @@ const (
 	lease = "slipway-scheduler"
 	// opens bounds how long it takes to find a pod and to open a port-forward to it.
 	opens = 20 * time.Second
+	// looks is the period of reading the Lease while a port-forward is open.
+	looks = 30 * time.Second
 )
 
 // Config is what a Forwarder needs. All fields are required.
@@ -52,6 +55,8 @@ type Forwarder struct {
 	clients kubernetes.Interface
 	// done ends all port-forwards.
 	done <-chan struct{}
+	// looks is the constant of that name, but in tests.
+	looks time.Duration
 
 	mu sync.Mutex
 	// open is the port-forward that connections use; nil for none.
@@ -61,6 +66,8 @@ type Forwarder struct {
 // tunnel is one port-forward.
 type tunnel struct {
 	address string
+	// pod that it ends at.
+	pod corev1.Pod
 	// ended is closed when it has ended.
 	ended chan struct{}
 }
@@ -74,7 +81,7 @@ func New(ctx context.Context, c Config) (*Forwarder, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Forwarder{config: c, clients: clients, done: ctx.Done()}, nil
+	return &Forwarder{config: c, clients: clients, done: ctx.Done(), looks: looks}, nil
 }
 
 // DialContext returns a connection to the launcher's API, whatever address it is asked for.
@@ -99,23 +106,53 @@ func (f *Forwarder) tunnel(ctx context.Context) (*tunnel, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, opens)
 	defer cancel()
-	pod, port, err := f.find(ctx)
+	pod, port, err := f.find(ctx, f.leader(ctx))
 	if err != nil {
 		return nil, err
 	}
 	if f.open, err = f.to(ctx, pod, port); err != nil {
-		return nil, fmt.Errorf("forwarding a port of pod %s/%s: %w", f.config.Namespace, pod, err)
+		return nil, fmt.Errorf("forwarding a port of pod %s/%s: %w", f.config.Namespace, pod.Name, err)
 	}
 	return f.open, nil
 }
 
 // find returns a pod that serves the API, and the port.
-func (f *Forwarder) find(ctx context.Context) (string, int32, error) {
+func (f *Forwarder) find(ctx context.Context, leader string) (corev1.Pod, int32, error) {
 	list, err := f.clients.CoreV1().Pods(f.config.Namespace).List(ctx, metav1.ListOptions{LabelSelector: f.config.Selector})
 	if err != nil {
-		return "", 0, fmt.Errorf("looking for slipway's pods in namespace %s: %w", f.config.Namespace, err)
+		return corev1.Pod{}, 0, fmt.Errorf("looking for slipway's pods in namespace %s: %w", f.config.Namespace, err)
 	}
-	return choose(list.Items, f.config, f.leader(ctx))
+	return choose(list.Items, f.config, leader)
+}
+
+// overtaken reports whether another pod than a port-forward's leads and serves the API. A Lease without a holder leaves the port-forward as it is.
+func (f *Forwarder) overtaken(ctx context.Context, t *tunnel) bool {
+	ctx, cancel := context.WithTimeout(ctx, opens)
+	defer cancel()
+	leader := f.leader(ctx)
+	if leader == "" || leads(t.pod, leader) {
+		return false
+	}
+	pod, _, err := f.find(ctx, leader)
+	return err == nil && leads(pod, leader)
+}
+
+// wait returns when a port-forward is of no use anymore: it has ended, another pod leads, or the Forwarder ends.
+func (f *Forwarder) wait(ctx context.Context, t *tunnel) {
+	look := time.NewTicker(f.looks)
+	defer look.Stop()
+	for {
+		select {
+		case <-f.done:
+			return
+		case <-t.ended:
+			return
+		case <-look.C:
+			if f.overtaken(ctx, t) {
+				return
+			}
+		}
+	}
 }
 
 // leader returns the identity that holds the scheduler's Lease; empty if there is none, or if the user may not read it.
@@ -134,7 +171,7 @@ func leads(pod corev1.Pod, identity string) bool {
 
 // choose returns a pod whose launcher runs and serves the API, and the port: the one that leads, or else the first by name. Every replica answers, but
 // only that one knows what EC2 refuses and what consolidation decides.
-func choose(pods []corev1.Pod, c Config, leader string) (string, int32, error) {
+func choose(pods []corev1.Pod, c Config, leader string) (corev1.Pod, int32, error) {
 	slices.SortFunc(pods, func(a, b corev1.Pod) int {
 		if x, y := leads(a, leader), leads(b, leader); x != y {
 			return map[bool]int{true: -1, false: 1}[x]
@@ -150,15 +187,15 @@ func choose(pods []corev1.Pod, c Config, leader string) (string, int32, error) {
 		for _, c := range pod.Spec.Containers {
 			for _, port := range c.Ports {
 				if port.Name == portName && started(pod, c.Name) {
-					return pod.Name, port.ContainerPort, nil
+					return pod, port.ContainerPort, nil
 				}
 			}
 		}
 	}
 	if runs {
-		return "", 0, fmt.Errorf("looking for the API in namespace %s: no launcher serves it: helm upgrade slipway ... --set controller.api.enabled=true", c.Namespace)
+		return corev1.Pod{}, 0, fmt.Errorf("looking for the API in namespace %s: no launcher serves it: helm upgrade slipway ... --set controller.api.enabled=true", c.Namespace)
 	}
-	return "", 0, fmt.Errorf("looking for slipway's pods in namespace %s: none with the labels %s runs: --slipway-namespace or --selector names others", c.Namespace, c.Selector)
+	return corev1.Pod{}, 0, fmt.Errorf("looking for slipway's pods in namespace %s: none with the labels %s runs: --slipway-namespace or --selector names others", c.Namespace, c.Selector)
 }
 
 // started reports whether a pod's container runs. One that the status does not list has not started.
@@ -167,8 +204,8 @@ func started(pod corev1.Pod, container string) bool {
 }
 
 // to opens a port-forward to a pod's port, on a free port of loopback. Behind it the launcher asks for an identity, as everywhere.
-func (f *Forwarder) to(ctx context.Context, pod string, port int32) (*tunnel, error) {
-	dialer, err := f.dialer(pod)
+func (f *Forwarder) to(ctx context.Context, pod corev1.Pod, port int32) (*tunnel, error) {
+	dialer, err := f.dialer(pod.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -177,7 +214,7 @@ func (f *Forwarder) to(ctx context.Context, pod string, port int32) (*tunnel, er
 	if err != nil {
 		return nil, err
 	}
-	t, failed := &tunnel{ended: make(chan struct{})}, make(chan error, 1)
+	t, failed := &tunnel{pod: pod, ended: make(chan struct{})}, make(chan error, 1)
 	go func() {
 		defer close(t.ended)
 		failed <- forwarder.ForwardPorts()
@@ -185,10 +222,7 @@ func (f *Forwarder) to(ctx context.Context, pod string, port int32) (*tunnel, er
 	end := sync.OnceFunc(func() { close(stop) })
 	go func() {
 		defer end()
-		select {
-		case <-f.done:
-		case <-t.ended:
-		}
+		f.wait(context.WithoutCancel(ctx), t)
 	}()
 	select {
 	case <-ready:

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	upgrade "k8s.io/apimachinery/pkg/util/proxy"
@@ -23,7 +24,11 @@ import (
 )
 
 // kubelet copies between a port-forward's streams and a server, as a kubelet's runtime does.
-type kubelet struct{ opened atomic.Int32 }
+type kubelet struct {
+	opened atomic.Int32
+	// leader is the identity that holds the cluster's Lease; nil for none.
+	leader atomic.Pointer[string]
+}
 
 // PortForward implements the interface of the runtime's streaming server.
 func (k *kubelet) PortForward(ctx context.Context, _ string, _ string, port int32, stream io.ReadWriteCloser) error {
@@ -87,6 +92,12 @@ func cluster(t *testing.T, webSockets bool, pods ...corev1.Pod) (config *rest.Co
 		default:
 			http.Error(w, "no WebSockets", http.StatusForbidden)
 		}
+	})
+	mux.HandleFunc("GET /apis/coordination.k8s.io/v1/namespaces/kube-system/leases/slipway-scheduler", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(coordinationv1.Lease{
+			TypeMeta: metav1.TypeMeta{Kind: "Lease", APIVersion: "coordination.k8s.io/v1"}, Spec: coordinationv1.LeaseSpec{HolderIdentity: k.leader.Load()},
+		})
 	})
 	server := httptest.NewUnstartedServer(mux)
 	var opened []net.Conn
@@ -156,6 +167,55 @@ func forwards(t *testing.T, webSockets bool) {
 	<-last.ended
 }
 
+// replica serves its name, and returns its port.
+func replica(t *testing.T, name string) int32 {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, name) }))
+	t.Cleanup(server.Close)
+	return int32(server.Listener.Addr().(*net.TCPAddr).Port)
+}
+
+// Once another replica leads, a connection that is kept open ends, and the next one reaches that replica. While none leads, or one that cannot be
+// reached, the connection stays.
+func TestAnotherReplicaLeads(t *testing.T) {
+	config, k, _ := cluster(t, true, pod("slipway-a", corev1.PodRunning, replica(t, "a")), pod("slipway-b", corev1.PodRunning, replica(t, "b")))
+	f, err := New(t.Context(), Config{Kubernetes: config, Namespace: "kube-system", Selector: "app.kubernetes.io/name=slipway"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.looks = 10 * time.Millisecond
+	client := http.Client{Timeout: time.Minute, Transport: &http.Transport{DialContext: f.DialContext}}
+	ask := func() string {
+		answer, err := client.Get("http://slipway-launcher/api/v1/nodes")
+		if err != nil {
+			return "" // The connection ended below it.
+		}
+		defer func() { _ = answer.Body.Close() }()
+		body, _ := io.ReadAll(answer.Body)
+		return string(body)
+	}
+	until := func(want string) {
+		t.Helper()
+		for end := time.Now().Add(time.Minute); ask() != want; time.Sleep(10 * time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("replica %s does not answer", want)
+			}
+		}
+	}
+	until("a")
+	k.leader.Store(new("slipway-b_9f0a"))
+	until("b")
+	f.mu.Lock()
+	open := f.open
+	f.mu.Unlock()
+	for _, leader := range []*string{nil, new("slipway-c_9f0a"), new("slipway-b_77aa")} {
+		k.leader.Store(leader)
+		if f.overtaken(t.Context(), open) {
+			t.Errorf("the port-forward to the replica that led last ends while the Lease has %v", leader)
+		}
+	}
+}
+
 // What is missing is reported with what to do about it.
 func TestNoLauncher(t *testing.T) {
 	starting := pod("slipway-a", corev1.PodRunning, 8443)
@@ -193,8 +253,8 @@ func TestTheLeaderIsChosen(t *testing.T) {
 		"some other thing": "slipway-a",
 	} {
 		pods := []corev1.Pod{away, pod("slipway-b", corev1.PodRunning, 8443), host, pod("slipway-a", corev1.PodRunning, 8443), pod("slipway-e", corev1.PodSucceeded, 8443)}
-		if got, _, err := choose(pods, Config{}, identity); err != nil || got != want {
-			t.Errorf("%q leads: %s (%v), want %s", identity, got, err, want)
+		if got, _, err := choose(pods, Config{}, identity); err != nil || got.Name != want {
+			t.Errorf("%q leads: %s (%v), want %s", identity, got.Name, err, want)
 		}
 	}
 }

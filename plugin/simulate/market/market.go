@@ -33,6 +33,8 @@ type Market struct {
 	// Interruptions are what is known of spot interruptions; nil if they are not priced. InterruptionCost is the price of one for a pod, in USD.
 	Interruptions    *interruption.Known
 	InterruptionCost float64
+	// Refusals means that the prices came with what EC2 refuses now, of which there may be nothing.
+	Refusals bool
 	// Notes are sentences about what was assumed.
 	Notes []string
 	// Problems of the types and prices.
@@ -47,7 +49,8 @@ type Market struct {
 type Files struct {
 	// InstanceTypes is the output of `aws ec2 describe-instance-types`.
 	InstanceTypes []byte
-	// Prices is {"on-demand": {TYPE: USD}, "dedicated": {TYPE: USD}, "spot": {ZONE: {TYPE: USD}}, "usage": {USAGE TYPE: USD}}, and "refused" as the launcher's API has it.
+	// Prices is {"on-demand": {TYPE: USD}, "dedicated": {TYPE: USD}, "spot": {ZONE: {TYPE: USD}}, "usage": {USAGE TYPE: USD}}, and "refused" and "standby" as the launcher's
+	// API has them.
 	Prices []byte
 	// Zones is a list of names.
 	Zones []byte
@@ -133,6 +136,7 @@ func (m *Market) readPrices(text []byte, now time.Time) error {
 		Spot      map[string]json.RawMessage `json:"spot"`
 		Usage     map[string]json.RawMessage `json:"usage"`
 		Refused   json.RawMessage            `json:"refused"`
+		Standby   bool                       `json:"standby"`
 	}
 	if err := json.Unmarshal(text, &prices); err != nil {
 		return fmt.Errorf("prices: %w", err)
@@ -159,6 +163,10 @@ func (m *Market) readPrices(text []byte, now time.Time) error {
 	}
 	m.refused = readRefusals(refused, now)
 	m.Notes = append(m.Notes, m.refused.note()...)
+	m.Refusals = len(prices.Refused) > 0
+	if prices.Standby {
+		m.Notes = append(m.Notes, "what EC2 refuses is not known: the prices are those of a replica of the launcher that does not lead")
+	}
 	var none []string
 	for _, t := range m.Types {
 		if !m.sold(t.Name) {
