@@ -26,7 +26,7 @@ type Bound struct {
 
 func (s *Server) lowerBound(ctx context.Context) (Bound, error) {
 	return s.bound.get(boundFresh, boundRests, func() (Bound, error) {
-		w, err := s.world(ctx, "")
+		w, err := s.world(ctx)
 		if err != nil {
 			return Bound{}, err
 		}

@@ -125,28 +125,46 @@ func (s *Server) read(ctx context.Context) ([]runtime.Object, error) {
 	return s.objects.get(fresh, rests, func() ([]runtime.Object, error) { return s.config.Objects(ctx) })
 }
 
-// world returns the cluster's objects for the planner, with the text's in their place.
-func (s *Server) world(ctx context.Context, text string) (edits.World, error) {
+// inputs are what worlds are made of: those of one question are made of the same.
+type inputs struct {
+	objects []runtime.Object
+	prices  *market.Market
+	now     time.Time
+}
+
+// inputs returns the cluster's objects and the prices of now, or of a short time ago.
+func (s *Server) inputs(ctx context.Context) (inputs, error) {
 	objects, err := s.read(ctx)
 	if err != nil {
-		return edits.World{}, err
+		return inputs{}, err
 	}
+	prices, err := s.market.get(marketFresh, rests, func() (*market.Market, error) { return s.config.Market(ctx) })
+	return inputs{objects: objects, prices: prices, now: time.Now()}, err
+}
+
+// world returns the inputs for the planner, with the text's objects in the place of theirs.
+func (in inputs) world(options simulate.Options, text string) (edits.World, error) {
 	r := input.NewReader()
-	for _, o := range objects {
+	for _, o := range in.objects {
 		r.Add(o)
 	}
 	if err := input.Edit(r, "edit", []byte(text)); err != nil {
 		return edits.World{}, apierrors.NewBadRequest("reading the edit: " + err.Error())
 	}
-	prices, err := s.market.get(marketFresh, rests, func() (*market.Market, error) { return s.config.Market(ctx) })
+	out := edits.World{Objects: r.Finish(), Options: options}
+	out.Options.Now = in.now
+	m := *in.prices.AtLaunch(out.Objects, in.now) // A simulation notes what it assumes.
+	out.Market = &m
+	return out, nil
+}
+
+// world returns the cluster for the planner.
+func (s *Server) world(ctx context.Context) (edits.World, error) {
+	in, err := s.inputs(ctx)
 	if err != nil {
 		return edits.World{}, err
 	}
-	out := edits.World{Objects: r.Finish(), Options: s.config.Options}
-	out.Options.Now = time.Now()
-	m := *prices.AtLaunch(out.Objects, out.Options.Now) // A simulation notes what it assumes.
-	out.Market = &m
-	return out, nil
+	return in.world(s.config.Options, "")
 }
 
 // bufferReport returns what buffers would have cost and saved.
@@ -164,7 +182,7 @@ type Edits struct {
 
 func (s *Server) findEdits(ctx context.Context) (Edits, error) {
 	return s.edits.get(fresh, rests, func() (Edits, error) {
-		w, err := s.world(ctx, "")
+		w, err := s.world(ctx)
 		if err != nil {
 			return Edits{}, err
 		}

@@ -146,6 +146,31 @@ func TestWhatIfObjectsWereOthers(t *testing.T) {
 	}
 }
 
+// Both plans are of the same cluster: what is read is not read again between them.
+func TestWhatIfPlansOneCluster(t *testing.T) {
+	prices := [][]byte{[]byte(`{"on-demand": {"m7g.4xlarge": 0.6528}}`), []byte(`{"on-demand": {"m7g.4xlarge": 6.528}}`)}
+	clusters := [][]runtime.Object{{pool(), node(), pod("runs", "a", "3")}, {pool()}}
+	var s *Server
+	reads := 0
+	s, err := New(Config{Buffers: buffered, Objects: func(context.Context) ([]runtime.Object, error) {
+		reads++
+		return clusters[min(reads, len(clusters))-1], nil
+	}, Market: func(context.Context) (*market.Market, error) {
+		s.objects.until = time.Time{} // They are of no use again.
+		return market.Read(market.Files{Prices: prices[min(reads, len(prices))-1]})
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mux := http.NewServeMux()
+	s.Register(mux)
+	var got WhatIf
+	asked(t, mux, Path+"whatif", question(t, ""), &got)
+	if got.Before.Nodes != 1 || got.After.Nodes != 1 || got.Before.Price == 0 || got.Before.Price != got.After.Price || reads != 1 {
+		t.Errorf("nothing is changed: %+v after %d reads", got, reads)
+	}
+}
+
 // A question plans fewer nodes, by their names or those of their NodeClaims. One that cannot be read, or is too large, is refused.
 func TestWhatIfNodesWereGone(t *testing.T) {
 	claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "claim-a", Labels: node().Labels}, Status: karpv1.NodeClaimStatus{NodeName: "a"}}

@@ -83,7 +83,11 @@ func (s *Server) whatIf(ctx context.Context, r *http.Request) (any, error) {
 	}
 	slices.Sort(q.Remove)
 	q.Remove = slices.Compact(q.Remove)
-	now, err := s.world(ctx, "")
+	in, err := s.inputs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	now, err := in.world(s.config.Options, "")
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +95,7 @@ func (s *Server) whatIf(ctx context.Context, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	then, err := s.world(ctx, q.Objects)
+	then, err := in.world(s.config.Options, q.Objects)
 	if err != nil {
 		return nil, err
 	}
