@@ -4,7 +4,6 @@ import (
 	"context"
 
 	corev1 "k8s.io/api/core/v1"
-	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/simulate"
@@ -14,6 +13,8 @@ import (
 type Bound struct {
 	// Price of the nodes at the planner's prices, in USD per hour.
 	Price float64 `json:"usdPerHour"`
+	// Unpriced is how many nodes have no known price, such as those in capacity reservations: neither they nor their pods count in any figure.
+	Unpriced int `json:"unpriced,omitempty"`
 	// Planned is what the planner would pay if all their pods were planned from scratch.
 	Planned float64 `json:"plannedUSDPerHour"`
 	// Least is the proven lower bound, in USD per hour.
@@ -31,21 +32,11 @@ func (s *Server) lowerBound(ctx context.Context) (Bound, error) {
 			return Bound{}, err
 		}
 		w.Market = w.Market.Open() // The nodes that run were bought before EC2 refused others.
-		pools := map[string]bool{}
-		for _, p := range w.Objects.NodePools {
-			pools[p.Name] = true
-		}
 		bound := *w.Objects
 		bound.Pods, bound.NodeClaims = nil, nil // A node that boots has no pods yet.
 		for _, p := range w.Objects.Pods {      // Pending pods have no node that costs anything.
 			if p.Spec.NodeName != "" {
 				bound.Pods = append(bound.Pods, p)
-			}
-		}
-		var ours []string
-		for _, n := range w.Objects.Nodes {
-			if pools[n.Labels[karpv1.NodePoolLabelKey]] {
-				ours = append(ours, n.Name)
 			}
 		}
 		now, err := simulate.Run(ctx, &bound, w.Market, w.Options)
@@ -54,23 +45,38 @@ func (s *Server) lowerBound(ctx context.Context) (Bound, error) {
 		}
 		out := Bound{Notes: notes(now)}
 		before, _ := now.Nodes(ctx)
+		var priced []string
 		for _, n := range before {
-			out.Price += n.Price
+			if n.Price > 0 {
+				priced = append(priced, n.Name)
+			}
 		}
-		empty, err := simulate.Without(&bound, ours)
+		out.Price, out.Unpriced = priceOf(before)
+		empty, err := simulate.Without(&bound, priced)
 		if err != nil {
 			return Bound{}, err
 		}
-		// Nodes of others keep their pods, and take none of these.
+		// Nodes of others, and those without a price, keep their pods and take none of these.
 		empty.Nodes = closed(empty.Nodes)
 		scratch, err := simulate.Run(ctx, empty, w.Market, w.Options)
 		if err != nil {
 			return Bound{}, err
 		}
 		out.Unplaced = unplaced(scratch)
-		out.Price, out.Planned, out.Least = catalog.Micro(out.Price), catalog.Micro(scratch.Plan.CostPerHour), catalog.Micro(scratch.LowerBound(ctx))
+		out.Planned, out.Least = catalog.Micro(scratch.Plan.CostPerHour), catalog.Micro(scratch.LowerBound(ctx))
 		return out, ctx.Err()
 	})
+}
+
+// priceOf returns what nodes cost, in USD per hour, and how many of them have no known price.
+func priceOf(nodes []simulate.NodeUse) (usd float64, unpriced int) {
+	for _, n := range nodes {
+		usd += n.Price
+		if n.Price == 0 {
+			unpriced++
+		}
+	}
+	return catalog.Micro(usd), unpriced
 }
 
 // closed returns the nodes cordoned.

@@ -232,6 +232,28 @@ func TestBound(t *testing.T) {
 	}
 }
 
+// Nodes without a known price, such as those in a capacity reservation, do not count, and neither do their pods: the bound stays below the price.
+func TestUnpricedNodesDoNotCount(t *testing.T) {
+	var want, got Bound
+	h, _ := served(t, pool(), node(), pod("runs", "a", "3"))
+	asked(t, h, Path+"bound", "", &want)
+	reserved := node()
+	reserved.Name, reserved.UID = "b", "b"
+	reserved.Labels[corev1.LabelHostname], reserved.Labels[karpv1.CapacityTypeLabelKey] = "b", "reserved"
+	large := pool()
+	large.Spec.Limits = nil
+	h, _ = served(t, large, node(), reserved, pod("runs", "a", "3"), pod("reserved", "b", "15"))
+	asked(t, h, Path+"bound", "", &got)
+	if got.Price != want.Price || got.Least != want.Least || got.Planned != want.Planned || got.Least > got.Price || got.Unpriced != 1 || want.Unpriced != 0 {
+		t.Errorf("got %+v, want %+v and the node without a price", got, want)
+	}
+	var answer WhatIf
+	asked(t, h, Path+"whatif", question(t, "", "b"), &answer)
+	if answer.Before.Unpriced != 1 || answer.Before.Price != want.Price || answer.Before.Nodes != 2 || answer.After.Unpriced != 0 {
+		t.Errorf("what if without the node: %+v", answer)
+	}
+}
+
 // Nothing is planned on what EC2 refuses. The lower bound is that of a cluster that was bought before.
 func TestRefusedOfferings(t *testing.T) {
 	prices := `{"on-demand": {"m6i.xlarge": 0.2, "m6i.2xlarge": 0.4}, "refused": [{"code": "InsufficientInstanceCapacity", "zone": "us-east-1a",
@@ -242,10 +264,11 @@ func TestRefusedOfferings(t *testing.T) {
 	if got.After.LaunchedCount != 0 || got.After.UnschedulableCount != 1 || !strings.Contains(got.After.Unschedulable[0].Reasons[0].Reason, "EC2 has no capacity in the 2 offerings that fit") {
 		t.Errorf("got %+v", got.After)
 	}
+	prices = strings.Replace(prices, `"on-demand": {`, `"on-demand": {"m7g.4xlarge": 0.7, `, 1)
 	h, _ = servedAt(t, market.Files{Prices: []byte(prices), Zones: []byte(`["us-east-1a"]`), Now: time.Now()}, pool(), node(), pod("runs", "a", "3"))
 	var bound Bound
 	asked(t, h, Path+"bound", "", &bound)
-	if bound.Least <= 0 || bound.Unplaced != 0 {
+	if bound.Least <= 0 || bound.Least > 0.3 || bound.Price < 0.7 || bound.Unplaced != 0 {
 		t.Errorf("got %+v", bound)
 	}
 }

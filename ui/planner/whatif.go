@@ -9,7 +9,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/simulate"
 	"github.com/slipway-k8s/slipway/plugin/simulate/edits"
 	"github.com/slipway-k8s/slipway/plugin/simulate/input"
@@ -47,6 +46,8 @@ type WhatIf struct {
 type Side struct {
 	// Price of all nodes of NodePools, those to launch included, in USD per hour.
 	Price float64 `json:"usdPerHour"`
+	// Unpriced is how many of them have no known price, such as those in capacity reservations: they do not count in Price.
+	Unpriced int `json:"unpriced,omitempty"`
 	// Nodes is their number.
 	Nodes int `json:"nodes"`
 	// Launched are the nodes to launch, at most 200.
@@ -129,10 +130,8 @@ func sideOf(ctx context.Context, o *simulate.Outcome) Side {
 	result := o.Result(ctx)
 	out := Side{Launched: result.Nodes[:min(len(result.Nodes), mostNodes)], LaunchedCount: len(result.Nodes), Unschedulable: []Class{}, UnschedulableCount: len(result.Unschedulable)}
 	_, nodes := o.Nodes(ctx)
-	for _, n := range nodes {
-		out.Price += n.Price
-	}
-	out.Price, out.Nodes = catalog.Micro(out.Price), len(nodes)
+	out.Price, out.Unpriced = priceOf(nodes)
+	out.Nodes = len(nodes)
 	for _, e := range result.Existing {
 		out.Existing += len(e.Pods)
 	}

@@ -1,7 +1,7 @@
 // The view of the cluster: what it costs, and its nodes.
 import { useState } from "preact/hooks";
 import { useAnswer, type Answer, type Faults, type NodeRow, type Nodes, type Pods } from "./api";
-import { by, clock, count, eta, parts, percent, perMonth, usd } from "./format";
+import { by, clock, count, eta, notCounted, parts, percent, perMonth, usd } from "./format";
 import type { Bound } from "./local";
 import { Bar, Problem, Since, Table, useNow, type Column } from "./parts";
 import { link, replace, type Route } from "./route";
@@ -99,14 +99,16 @@ export function Distance({ bound, want }: { bound?: Answer<Bound>; want?: () => 
   if (!bound) return want ? <p><button type="button" onClick={want}>Compute the lower bound of the cost</button></p> : null;
   const b = bound.value;
   if (!b) return bound.error ? <p class="quiet">The lower bound of the cost is not known: {bound.error}</p> : null;
-  if (!b.lowerBoundUSDPerHour) return null;
+  const unpriced = notCounted(b.unpriced);
+  if (!b.lowerBoundUSDPerHour) return unpriced ? <p class="quiet">The lower bound of the cost is not known. {unpriced}</p> : null;
   const least = b.usdPerHour > 0 && usd(b.usdPerHour) === usd(b.lowerBoundUSDPerHour);
   return (
     <p class="distance">
       At today's prices no set of nodes for the pods that run costs less than <strong>{usd(b.lowerBoundUSDPerHour)} per hour</strong>.{" "}
-      {least ? <>The nodes cost just that.</> : b.usdPerHour > 0 && <>The nodes cost {usd(b.usdPerHour)}, <strong>{percent(Math.max(0, b.usdPerHour / b.lowerBoundUSDPerHour - 1))} more</strong>.</>}
+      {least ? <>The nodes cost just that.</> : b.usdPerHour > 0 && <>The nodes cost {usd(b.usdPerHour)}{b.usdPerHour > b.lowerBoundUSDPerHour && <>, <strong>{percent(b.usdPerHour / b.lowerBoundUSDPerHour - 1)} more</strong></>}.</>}
       {(!b.usdPerHour || b.plannedUSDPerHour < b.usdPerHour - 0.00005) && <>{" "}Planned from scratch, they would cost {usd(b.plannedUSDPerHour)}.</>}
       {b.unplaced ? ` ${count(b.unplaced, "pod")} would have no node then.` : ""}
+      {unpriced && ` ${unpriced}`}
     </p>
   );
 }

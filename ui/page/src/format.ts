@@ -14,6 +14,11 @@ export function perMonth(hourly: number): string {
   return `$${Math.round(hourly * hoursPerMonth).toLocaleString("en-US")}`;
 }
 
+/** notCounted returns what a price leaves out; empty for nothing. */
+export function notCounted(unpriced: number | undefined): string {
+  return unpriced ? `Not counted: ${count(unpriced, "node")} without a known price.` : "";
+}
+
 /** percent returns a share of 0 to 1; a dash where it is not known. */
 export function percent(share: number | undefined | null): string {
   return share === undefined || share === null ? "–" : `${Math.round(share * 100)}%`;

@@ -5,11 +5,11 @@ export type Edit = {
 };
 export type Unplaced = { namespace: string; owner: string; pods: string[]; count: number; edits: Edit[]; incomplete?: boolean };
 export type Edits = { classes: Unplaced[]; notes: string[] };
-export type Bound = { usdPerHour: number; plannedUSDPerHour: number; lowerBoundUSDPerHour: number; unplaced?: number; notes: string[] };
+export type Bound = { usdPerHour: number; unpriced?: number; plannedUSDPerHour: number; lowerBoundUSDPerHour: number; unplaced?: number; notes: string[] };
 export type Reason = { nodePool: string; code: string; reason: string };
 export type NewNode = { name: string; nodePool: string; instanceType: string; zone: string; capacityType: string; price: number; pods: string[] };
 export type Side = {
-  usdPerHour: number; nodes: number; launched: NewNode[]; launchedCount: number; placedOnExisting: number;
+  usdPerHour: number; unpriced?: number; nodes: number; launched: NewNode[]; launchedCount: number; placedOnExisting: number;
   unschedulable: { pods: string[]; count: number; reasons: Reason[] }[]; unschedulableCount: number;
 };
 export type WhatIf = { before: Side; after: Side; removed: string[]; problems: string[]; notes: string[] };

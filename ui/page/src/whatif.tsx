@@ -2,7 +2,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { Buffers } from "./buffers";
 import { fetchAnswer, post, type Answer } from "./api";
-import { count, usd } from "./format";
+import { count, notCounted, usd } from "./format";
 import type { NewNode, Side, WhatIf } from "./local";
 import { Problem, Table, type Column } from "./parts";
 import { link, replace, type Route } from "./route";
@@ -130,7 +130,7 @@ export function change(before: number, after: number): string {
 
 function Figures({ title, side }: { title: string; side: Side }) {
   return (
-    <div><dt>{title}</dt><dd>{usd(side.usdPerHour)}<small> per hour</small><small class="under">{count(side.nodes, "node")}, {side.launchedCount} of them launched</small><small class="under">{count(side.unschedulableCount, "pod")} without a node</small></dd></div>
+    <div><dt>{title}</dt><dd>{usd(side.usdPerHour)}<small> per hour</small><small class="under">{count(side.nodes, "node")}, {side.launchedCount} of them launched</small><small class="under">{count(side.unschedulableCount, "pod")} without a node</small>{side.unpriced ? <small class="under">{notCounted(side.unpriced)}</small> : null}</dd></div>
   );
 }
 

@@ -109,6 +109,7 @@ test("what if shows both plans", () => {
   };
   has(render(<Outcome of={{ before, after, removed: ["ip-1"], problems: ["NodePool x: spec.y: unknown field"], notes: ["prices: built-in"] }} />),
     "$1.5000", "+$0.5000", "default-1", "m7g.large spot in us-east-1a", "Removed: ip-1.", "2 pods would be placed", "and 6 more", "NodePool default: limit cpu of 4 reached", "unknown field", "built-in");
+  has(render(<Outcome of={{ before: { ...before, unpriced: 1 }, after, removed: [], problems: [], notes: [] }} />), "Not counted: 1 node without a known price.");
   assert.deepEqual([change(1, 1), change(1, 0.5), joined("", "a"), joined("a\n", "b"), names(" a, b c ")], ["the same", "−$0.5000", "a", "a\n---\nb", ["a", "b", "c"]]);
 });
 
@@ -125,6 +126,11 @@ test("what buffers would have done is asked for, and shown by size", () => {
 test("the cluster shows how far its cost is from the lower bound", () => {
   has(render(<Distance bound={{ value: { usdPerHour: 1.2, plannedUSDPerHour: 1.1, lowerBoundUSDPerHour: 1, unplaced: 2, notes: [] } }} />), "$1.0000 per hour", "20% more", "$1.1000", "2 pods would have no node");
   has(render(<Distance want={() => {}} />), "Compute the lower bound");
+  const without = render(<Distance bound={{ value: { usdPerHour: 1.2, unpriced: 3, plannedUSDPerHour: 1.1, lowerBoundUSDPerHour: 1, notes: [] } }} />);
+  has(without, "20% more", "Not counted: 3 nodes without a known price.");
+  has(render(<Distance bound={{ value: { usdPerHour: 0, unpriced: 1, plannedUSDPerHour: 0, lowerBoundUSDPerHour: 0, notes: [] } }} />), "is not known. Not counted: 1 node without");
+  const below = render(<Distance bound={{ value: { usdPerHour: 1.9, plannedUSDPerHour: 2, lowerBoundUSDPerHour: 2, notes: [] } }} />);
+  assert.ok(below.includes("The nodes cost $1.9000.") && !below.includes("more"), below);
   const least = render(<Distance bound={{ value: { usdPerHour: 1, plannedUSDPerHour: 1, lowerBoundUSDPerHour: 1, notes: [] } }} />);
   has(least, "$1.0000 per hour", "The nodes cost just that.");
   assert.ok(!least.includes("more") && !least.includes("from scratch"), least);
