@@ -102,6 +102,8 @@ func (s *Server) answering(answer func(context.Context, *http.Request) (any, err
 // kept is an answer that is used again for a while.
 type kept[T any] struct {
 	value T
+	// begun is when the value was asked for.
+	begun time.Time
 	until time.Time
 }
 
@@ -116,7 +118,7 @@ func (k *kept[T]) get(least time.Duration, rests int, compute func() (T, error))
 		return value, err
 	}
 	end := time.Now()
-	k.value, k.until = value, end.Add(max(least, time.Duration(rests)*end.Sub(begin)))
+	k.value, k.begun, k.until = value, begin, end.Add(max(least, time.Duration(rests)*end.Sub(begin)))
 	return value, nil
 }
 
@@ -170,29 +172,6 @@ func (s *Server) world(ctx context.Context) (edits.World, error) {
 // bufferReport returns what buffers would have cost and saved.
 func (s *Server) bufferReport(ctx context.Context, _ *http.Request) (any, error) {
 	return s.buffers.get(fresh, rests, func() (view.BufferReport, error) { return s.config.Buffers(ctx) })
-}
-
-// Edits is the answer of /local/v1/edits.
-type Edits struct {
-	// Classes of pods that cannot be placed, the largest first, at most 20.
-	Classes []edits.Unplaced `json:"classes"`
-	// Notes are sentences about what was assumed.
-	Notes []string `json:"notes"`
-}
-
-func (s *Server) findEdits(ctx context.Context) (Edits, error) {
-	return s.edits.get(fresh, rests, func() (Edits, error) {
-		w, err := s.world(ctx)
-		if err != nil {
-			return Edits{}, err
-		}
-		outcome, err := simulate.Run(ctx, w.Objects, w.Market, w.Options)
-		if err != nil {
-			return Edits{}, err
-		}
-		list, err := edits.Find(ctx, w, outcome, "")
-		return Edits{Classes: list, Notes: notes(outcome)}, err
-	})
 }
 
 // notes returns what the planner assumed, each once.

@@ -4,12 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -110,6 +112,45 @@ func TestEdits(t *testing.T) {
 	h.ServeHTTP(again, r)
 	if again.Code != http.StatusNotModified || *reads != 1 {
 		t.Errorf("asking again: %d after %d reads", again.Code, *reads)
+	}
+}
+
+// What a row of pending pods is depends on what the plan did with its pods: edits were searched for the largest classes alone, some pods are not planned
+// at all, and some have a place.
+func TestEditsSayWhatHappenedToEachPod(t *testing.T) {
+	full := pool()
+	full.Spec.Limits[corev1.ResourceCPU] = resource.MustParse("20")
+	objects := []runtime.Object{full, node(), pod("runs", "a", "10")}
+	for i := range 21 {
+		objects = append(objects, pod(fmt.Sprintf("large-%02d", i), "", fmt.Sprint(100+i)))
+	}
+	gated := pod("gated", "", "1")
+	gated.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/wait"}}
+	gated.OwnerReferences = []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: "later", UID: "later", Controller: new(true)}}
+	objects = append(objects, gated, pod("fits", "", "2"))
+	begun := time.Now()
+	h, _ := servedAt(t, market.Files{Prices: []byte(`{"on-demand": {"m7g.4xlarge": 0.6528, "m7g.xlarge": 0.1632}, "refused": []}`), Now: begun}, objects...)
+	var got Edits
+	asked(t, h, Path+"edits", "", &got)
+	searched := 0
+	for _, c := range got.Classes {
+		if !c.Unsearched {
+			searched++
+		}
+	}
+	if len(got.Classes) != 21 || searched != 20 || !got.Classes[20].Unsearched || got.Classes[20].Edits == nil || got.More != 0 {
+		t.Errorf("%d classes, %d of them searched, %d more: %+v", len(got.Classes), searched, got.More, got.Classes)
+	}
+	want := []Group{{Namespace: "shop", Owner: "Job later", Pods: []string{"gated"}, Count: 1, Reason: "held by the scheduling gate example.com/wait"}}
+	if diff := cmp.Diff(want, got.Held); diff != "" {
+		t.Errorf("the pods that are held differ (-want +got):\n%s", diff)
+	}
+	want = []Group{{Namespace: "shop", Owner: "Pod fits", Pods: []string{"fits"}, Count: 1}}
+	if diff := cmp.Diff(want, got.Placed); diff != "" {
+		t.Errorf("the pods with a place differ (-want +got):\n%s", diff)
+	}
+	if got.At.Before(begun) || got.At.After(time.Now()) || !got.Refusals {
+		t.Errorf("read at %s, refusals known: %t", got.At, got.Refusals)
 	}
 }
 

@@ -17,8 +17,10 @@ import (
 )
 
 const (
-	// mostClasses bounds the classes that edits are searched for, the largest first, and mostPods the pods that are named of each.
-	mostClasses, mostPods = 20, 100
+	// mostClasses bounds the classes that edits are searched for, the largest first.
+	mostClasses = 20
+	// MostPods bounds the pods that are named of each class.
+	MostPods = 100
 	// within bounds the search for all classes.
 	within = 20 * time.Second
 )
@@ -37,6 +39,8 @@ type Unplaced struct {
 	Edits []Edit `json:"edits"`
 	// Incomplete means that the time ended before all candidates were checked.
 	Incomplete bool `json:"incomplete,omitempty"`
+	// Unsearched means that no edits were searched for: 20 classes are larger, or as large.
+	Unsearched bool `json:"unsearched,omitempty"`
 }
 
 // World is what is planned: an input, what can be bought, and the planner's options.
@@ -49,8 +53,8 @@ type World struct {
 	Options simulate.Options
 }
 
-// Find returns the classes that the outcome of the world leaves unplaced, with the edits that help. A name as namespace/name limits them to the class
-// of that pod. Pods that wait for something other than a node are not among them.
+// Find returns the classes that the outcome of the world leaves unplaced, the largest first, with the edits that help. Edits are searched for the first
+// 20. A name as namespace/name limits them to the class of that pod. Pods that wait for something other than a node are not among them.
 func Find(ctx context.Context, w World, outcome *simulate.Outcome, pod string) ([]Unplaced, error) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
@@ -67,15 +71,20 @@ func Find(ctx context.Context, w World, outcome *simulate.Outcome, pod string) (
 	}
 	owners := outcome.Owners()
 	out := []Unplaced{}
-	for _, u := range list[:min(len(list), mostClasses)] {
+	for i, u := range list {
 		class := outcome.Input.Classes[u.Class]
 		one := unplacedOf(u, class.Pod)
+		if i >= mostClasses {
+			one.Unsearched = true
+			out = append(out, one)
+			continue
+		}
 		first := u.Pods[0].Namespace + "/" + u.Pods[0].Name
 		found, complete, err := Search(ctx, Class{Pod: class.Pod, Owner: owners[first], Reasons: u.Reasons}, pools, w.check(outcome, u.Class))
 		if err != nil {
 			return nil, err
 		}
-		one.Edits, one.Incomplete = found, !complete
+		one.Edits, one.Incomplete = append(one.Edits, found...), !complete
 		out = append(out, one)
 	}
 	return out, nil
@@ -83,14 +92,21 @@ func Find(ctx context.Context, w World, outcome *simulate.Outcome, pod string) (
 
 // unplacedOf returns the class with the names of its pods.
 func unplacedOf(u plan.Unplaced, pod *corev1.Pod) Unplaced {
-	out := Unplaced{Namespace: u.Pods[0].Namespace, Owner: "Pod " + u.Pods[0].Name, Count: len(u.Pods)}
-	if c := metav1.GetControllerOf(pod); c != nil {
-		out.Owner = c.Kind + " " + c.Name
-	}
-	for _, ref := range u.Pods[:min(len(u.Pods), mostPods)] {
+	out := Unplaced{Namespace: u.Pods[0].Namespace, Owner: OwnerOf(pod, u.Pods[0].Name), Count: len(u.Pods), Edits: []Edit{}}
+	for _, ref := range u.Pods[:min(len(u.Pods), MostPods)] {
 		out.Pods = append(out.Pods, ref.Name)
 	}
 	return out
+}
+
+// OwnerOf returns the controller of a pod, such as "ReplicaSet web-5d4f", or "Pod web" with the name if it has none. A nil pod is one that is not known.
+func OwnerOf(pod *corev1.Pod, name string) string {
+	if pod != nil {
+		if c := metav1.GetControllerOf(pod); c != nil {
+			return c.Kind + " " + c.Name
+		}
+	}
+	return "Pod " + name
 }
 
 // check returns a Check that simulates the world with a change for the pods of a class.

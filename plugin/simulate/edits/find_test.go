@@ -114,3 +114,32 @@ func TestSearchIsBounded(t *testing.T) {
 		t.Errorf("%d edits when the time ended, complete: %t (%v)", len(list), complete, err)
 	}
 }
+
+// Edits are searched for the 20 largest classes. The others are listed without any, and their pods are counted below the edits.
+func TestSmallerClassesAreListed(t *testing.T) {
+	var objects strings.Builder
+	for i := range 22 {
+		fmt.Fprintf(&objects, "apiVersion: v1\nkind: Pod\nmetadata: {name: p%02d}\nspec: {containers: [{name: main, resources: {requests: {cpu: %d}}}]}\n---\n", i, 1000+i)
+	}
+	m, err := market.Read(market.Files{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := input.NewReader()
+	if err := r.Read("input.yaml", []byte(objects.String())); err != nil {
+		t.Fatal(err)
+	}
+	w := edits.World{Objects: r.Finish(), Market: m}
+	outcome, err := simulate.Run(t.Context(), w.Objects, m, w.Options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := edits.Find(t.Context(), w, outcome, "")
+	if err != nil || len(list) != 22 || list[19].Unsearched || !list[20].Unsearched || !list[21].Unsearched {
+		t.Errorf("%d classes (%v): %+v", len(list), err, list)
+	}
+	var out strings.Builder
+	if err := edits.Write(t.Context(), &out, w, outcome, ""); err != nil || !strings.HasSuffix(out.String(), "Edits for 2 pods of smaller classes were not looked for.\n") {
+		t.Errorf("%v, the text is\n%s", err, out.String())
+	}
+}

@@ -16,7 +16,12 @@ func Write(ctx context.Context, w io.Writer, world World, outcome *simulate.Outc
 	if err != nil {
 		return err
 	}
+	unsearched := 0
 	for _, u := range list {
+		if u.Unsearched {
+			unsearched += u.Count
+			continue
+		}
 		of := ""
 		if pod == "" || u.Count > 1 {
 			of = " for " + catalog.CountText(u.Count, "pod") + " of " + u.Namespace + ", " + u.Owner
@@ -37,6 +42,9 @@ func Write(ctx context.Context, w io.Writer, world World, outcome *simulate.Outc
 			}
 			fmt.Fprintf(w, "  %s%s\n", or, e)
 		}
+	}
+	if unsearched > 0 {
+		fmt.Fprintf(w, "Edits for %s of smaller classes were not looked for.\n", catalog.CountText(unsearched, "pod"))
 	}
 	return nil
 }

@@ -40,7 +40,7 @@ export function columns(now: Date, edits?: Answer<Edits>): Column<Class>[] {
     { key: "since", title: "Since", number: true, value: (c) => (c.since ? Date.parse(c.since) : undefined), cell: (c) => <Since at={c.since} now={now} /> },
     { key: "why", title: "Why", cell: (c) => <Why why={c.why} reasons={c.reasons} /> },
   ];
-  if (edits && !edits.absent) all.push({ key: "edit", title: "Smallest edit that helps", cell: (c) => <Helps edits={edits} namespace={c.namespace} owner={c.owner} pod={c.pod} /> });
+  if (edits && !edits.absent) all.push({ key: "edit", title: "Smallest edit that helps", cell: (c) => <Helps edits={edits} namespace={c.namespace} owner={c.owner} pod={c.pod} now={now} /> });
   return all;
 }
 

@@ -31,7 +31,7 @@ export function PodFacts({ pod, edits, now }: { pod: Pod; edits?: Answer<Edits>;
         <dt>Phase</dt><dd>{pod.phase}</dd>
         <dt>Node</dt><dd>{pod.node ? (claim ? <a href={link("nodes", [claim])}>{pod.node}</a> : <>{pod.node}, which slipway does not manage</>) : claim ? <>promised a place on <a href={link("nodes", [claim])}>{claim}</a>{pod.ready && <>, {eta(pod.ready, now)}</>}</> : "none, and none is on its way"}</dd>
         {!pod.node && (pod.why || pod.reasons?.length) ? <><dt>Why</dt><dd><Why why={pod.why} reasons={pod.reasons} /></dd></> : null}
-        {!pod.node && pod.reasons?.length && edits && !edits.absent ? <><dt>Smallest edit that helps</dt><dd><Helps edits={edits} namespace={pod.namespace} owner="" pod={pod.name} /></dd></> : null}
+        {!pod.node && pod.reasons?.length && edits && !edits.absent ? <><dt>Smallest edit that helps</dt><dd><Helps edits={edits} namespace={pod.namespace} owner="" pod={pod.name} now={now} /></dd></> : null}
       </dl>
       <Timeline moments={pod.timeline} now={now} />
       {pod.note && <p>{sentence(pod.note)}</p>}

@@ -10,7 +10,7 @@ import { bytes, cores } from "../src/format";
 import { NodeFacts, PodsOf } from "../src/node";
 import { Pending, textOf } from "../src/pending";
 import { gets } from "../src/edits";
-import { editsOf, type Edit, type Edits, type Side } from "../src/local";
+import { standingOf, type Edit, type Edits, type Side } from "../src/local";
 import { Controls, standing } from "../src/pause";
 import { PodFacts, steps } from "../src/pod";
 import { BufferFigures } from "../src/buffers";
@@ -85,20 +85,38 @@ test("decisions are shown with their prices, and what consolidation does next", 
 });
 
 const raise: Edit = { object: "NodePool default", field: "spec.limits.cpu", text: "Raise limit cpu of NodePool default from 4 to 10.", nodes: 3, instanceType: "c6g.large", zone: "us-east-1a", capacityType: "spot", usdPerHour: 0.21 };
-const edits: Edits = { classes: [{ namespace: "shop", owner: "ReplicaSet web-1", pods: ["web-1-a"], count: 5, edits: [raise, { ...raise, text: "Add a toleration.", nodes: 0 }] }], notes: [] };
+const edits: Edits = { classes: [{ namespace: "shop", owner: "ReplicaSet web-1", pods: ["web-1-a"], count: 5, edits: [raise, { ...raise, text: "Add a toleration.", nodes: 0 }] }], held: [], placed: [], at: "2026-01-02T11:59:50Z", refusals: true, notes: [] };
 
 test("a class of pending pods has the smallest edit that helps, with its price", () => {
   const pods = { pods: counts, pending: [row] }, query = new URLSearchParams();
   has(render(<Pending now={now} query={query} pods={pods} edits={{ value: edits }} />), "Smallest edit that helps", "from 4 to 10.", "3 new nodes, such as c6g.large spot in us-east-1a: $0.2100/h more.", "1 other edit", "then fit nodes that exist");
   has(render(<Pending now={now} query={query} pods={pods} edits={{}} />), "The planner looks for one");
-  has(render(<Pending now={now} query={query} pods={pods} edits={{ value: { classes: [], notes: [] } }} />), "does not know what EC2 refuses");
-  has(render(<Pending now={now} query={query} pods={pods} edits={{ value: { classes: [{ ...edits.classes[0]!, edits: [] }], notes: [] } }} />), "No single edit");
+  has(render(<Pending now={now} query={query} pods={pods} edits={{ value: { ...edits, classes: [{ ...edits.classes[0]!, edits: [] }] } }} />), "No single edit");
   assert.ok(!render(<Pending now={now} query={query} pods={pods} edits={{ absent: true, error: "404" }} />).includes("Smallest edit"));
   has(render(<PodFacts now={now} edits={{ value: edits }} pod={{ namespace: "shop", name: "web-1-a", phase: "Pending", reasons: [limit], timeline: [] }} />), "from 4 to 10.");
-  assert.equal(editsOf(edits, "shop", "ReplicaSet web-1", "web-1-z")?.count, 5);
-  assert.equal(editsOf(edits, "shop", "ReplicaSet other", "web-1-z"), undefined);
+  assert.equal(standingOf(edits, "shop", "ReplicaSet web-1", "web-1-z").unplaced?.count, 5);
+  assert.deepEqual(standingOf(edits, "shop", "ReplicaSet other", "web-1-z"), {});
   assert.equal(gets({ ...raise, nodes: 1 }), "A node is launched, c6g.large spot in us-east-1a: $0.2100/h more.");
   assert.deepEqual([urlOf("nodes"), urlOf("local/v1/edits")], ["../api/v1/nodes", "../local/v1/edits"]);
+});
+
+test("pods without an edit have the reason: what the plan did with them", () => {
+  const pods = { pods: counts, pending: [row] }, query = new URLSearchParams();
+  const group = { namespace: "shop", owner: "ReplicaSet web-1", pods: ["web-1-a"], count: 1 };
+  const shown = (change: Partial<Edits>) => render(<Pending now={now} query={query} pods={pods} edits={{ value: { ...edits, classes: [], ...change } }} />);
+  has(shown({ classes: [{ ...edits.classes[0]!, edits: [], unsearched: true }] }), "Not looked for", "slipway explain pod shop/web-1-a");
+  has(shown({ classes: [{ ...edits.classes[0]!, edits: [], incomplete: true }] }), "None was found in time.");
+  has(shown({ held: [{ ...group, reason: "held by the scheduling gate a/b" }] }), "Not planned. Held by the scheduling gate a/b.");
+  has(shown({ held: [{ ...group, pods: ["web-1-b"], reason: "no" }], placed: [group] }), "the pods have a place.");
+  const at = new Date(edits.at).toTimeString().slice(0, 8);
+  const placed = shown({ placed: [group] });
+  has(placed, `Planned on this machine at ${at}, the pods have a place.`);
+  assert.ok(!placed.includes("EC2 refuses"), placed);
+  has(shown({ placed: [group], refusals: false }), "What EC2 refuses is not known there.");
+  const newer = shown({ placed: [{ ...group, pods: ["web-1-0"] }] });
+  has(newer, `Not planned yet: the cluster was read at ${at}.`);
+  assert.ok(!newer.includes("a place"), newer);
+  has(shown({ more: 3 }), "Not listed");
 });
 
 test("what if shows both plans", () => {
