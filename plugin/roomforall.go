@@ -116,6 +116,7 @@ func (d *displacer) launchMove(ctx context.Context, r *roomRequest, m move) stri
 	if bound := r.asked.GetBound(); bound != nil {
 		b := movebound.Bound{
 			Most: bound.GetMostPerHour() - r.answer.GetPerHour(), Going: m.offers, SpotToSpot: bound.GetSpotToSpot(), Catalog: w.result.Input.Catalog,
+			MinValuesBestEffort: w.result.Input.MinValuesBestEffort,
 		}
 		if why := b.Keep(w.result.Plan.Claims); why != "" {
 			return why

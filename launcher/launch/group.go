@@ -319,7 +319,8 @@ func (g *group) choose(ctx context.Context) (in cloud.LaunchInput, done bool, er
 	choice, err := Search{Claim: first, Types: offered, Failed: g.failed, BestEffort: g.config.MinValuesBestEffort}.Options()
 	g.refused = choice.Refused
 	if _, short := errors.AsType[*MinValuesError](err); short {
-		return in, true, g.fail(ctx, g.claims, ec2error.ReasonInsufficientCapacity, err.Error()+": "+explain(g.failures()))
+		reason, message := tooFewValues(err, g.failures())
+		return in, true, g.fail(ctx, g.claims, reason, message)
 	}
 	if err != nil {
 		return in, true, g.fail(ctx, g.claims, "InvalidRequirements", err.Error())

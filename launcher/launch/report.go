@@ -42,6 +42,18 @@ func reasonOf(failures []cloud.OfferingFailure) string {
 	return cmp.Or(reason, ec2error.ReasonInsufficientCapacity)
 }
 
+// reasonMinValues is the reason of a claim that names fewer values than its minValues ask for, where EC2 refused none of its offerings.
+const reasonMinValues = "MinValuesNotMet"
+
+// tooFewValues returns the reason and the message of claims that have fewer values left than their minValues. Only where EC2 refused offerings
+// is the reason a lack of capacity: the scheduler leaves out the claim's offerings then, in all NodePools.
+func tooFewValues(err error, failures []cloud.OfferingFailure) (reason, message string) {
+	if len(failures) == 0 {
+		return reasonMinValues, err.Error()
+	}
+	return ec2error.ReasonInsufficientCapacity, err.Error() + ": " + explain(failures)
+}
+
 const (
 	// showAgain is how often the condition of a waiting claim is written while the error stays the same.
 	showAgain = 30 * time.Second

@@ -44,3 +44,44 @@ func (c *Claim) NarrowTypes(keep func(instanceType string) bool) {
 	})
 	c.Narrow(corev1.LabelInstanceTypeStable, func(name string) bool { return slices.Contains(c.Alternatives, name) })
 }
+
+// ShortOfValues returns a requirement of the claim that has fewer values left than its minValues, with the number that is left, and
+// whether there is one. It counts as the launcher does, over the available offerings of the alternatives. The types are those of
+// the claim's NodePool.
+func (c *Claim) ShortOfValues(types []catalog.InstanceType) (r catalog.Requirement, have int, short bool) {
+	for _, r := range c.Requirements {
+		if r.MinValues <= 0 {
+			continue
+		}
+		seen := map[string]bool{}
+		for i := range types {
+			if t := &types[i]; slices.Contains(c.Alternatives, t.Name) {
+				c.addValues(seen, r.Key, t)
+			}
+		}
+		if len(seen) < int(r.MinValues) {
+			return r, len(seen), true
+		}
+	}
+	return catalog.Requirement{}, 0, false
+}
+
+// addValues adds the values that the type has for the key where the claim may be launched as the type.
+func (c *Claim) addValues(seen map[string]bool, key string, t *catalog.InstanceType) {
+	for i := range t.Offerings {
+		o := &t.Offerings[i]
+		if !o.Available || !c.AllowsOffering(o) {
+			continue
+		}
+		switch value, ok := t.Labels[key]; {
+		case key == corev1.LabelInstanceTypeStable:
+			seen[t.Name] = true
+		case key == corev1.LabelTopologyZone:
+			seen[o.Zone] = true
+		case key == labelCapacityType:
+			seen[o.CapacityType] = true
+		case ok:
+			seen[value] = true
+		}
+	}
+}

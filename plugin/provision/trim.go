@@ -76,25 +76,6 @@ func (s *rounds) launchable(c *plan.Claim, name string, bad []plan.Offer) bool {
 // keepsMinValues reports whether the claim still allows at least minValues distinct values of each label that its NodePool asks
 // them for.
 func (s *rounds) keepsMinValues(c *plan.Claim) bool {
-	types := s.in.Catalog.TypesOf(c.NodePool)
-	for _, r := range c.Requirements {
-		if r.MinValues <= 0 {
-			continue
-		}
-		seen := map[string]bool{}
-		for _, t := range types {
-			if v, ok := t.Labels[r.Key]; ok && slices.Contains(c.Alternatives, t.Name) {
-				seen[v] = true
-			}
-		}
-		if r.Key == corev1.LabelTopologyZone || r.Key == clusterview.LabelCapacityType || r.Key == corev1.LabelInstanceTypeStable {
-			for _, v := range r.Values {
-				seen[v] = true
-			}
-		}
-		if len(seen) < int(r.MinValues) {
-			return false
-		}
-	}
-	return true
+	_, _, short := c.ShortOfValues(s.in.Catalog.TypesOf(c.NodePool))
+	return !short
 }

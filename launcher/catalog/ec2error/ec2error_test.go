@@ -70,6 +70,9 @@ func TestRemedies(t *testing.T) {
 			t.Errorf("%s has the reason %q", code, reason)
 		}
 	}
+	if ec2error.OfferingsFailed("MinValuesNotMet") {
+		t.Error("a claim that names too few values counts against its offerings")
+	}
 	if got := ec2error.Code("SomethingNew").Remedy(""); got != "" {
 		t.Errorf("an unknown code: %q", got)
 	}

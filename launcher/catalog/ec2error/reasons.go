@@ -38,6 +38,7 @@ const (
 func IsLaunchEvent(reason string) bool {
 	return OfferingsFailed(reason) || slices.Contains([]string{
 		EventInsufficientCapacity, ReasonLaunchTimeout, "Unauthorized", "AccountPendingVerification", "AMIAuthorizationFailure", "LaunchFailed",
+		"MinValuesNotMet",
 	}, reason)
 }
 

@@ -29,6 +29,8 @@ type Bound struct {
 	Going []consolidate.Offer
 	// SpotToSpot lets spot nodes replace spot nodes.
 	SpotToSpot bool
+	// MinValuesBestEffort launches even if fewer values are left than a NodePool's minValues.
+	MinValuesBestEffort bool
 	// Catalog has the prices.
 	Catalog catalog.State
 }
@@ -52,15 +54,40 @@ func (b *Bound) Keep(claims []plan.Claim) string {
 	}
 	for i := range claims {
 		b.trim(&claims[i], claims[i].Expected.Price+(b.Most-total)/float64(len(claims)))
+		if why := b.short(&claims[i]); why != "" && !b.MinValuesBestEffort {
+			return why
+		}
 	}
 	if len(claims) == 1 && len(b.Going) == 1 && interruptible(claims[0].Expected.CapacityType) && b.allSpot() {
-		types := claims[0].Alternatives
-		if len(types) < spotTypes {
-			return fmt.Sprintf("%s would be cheaper, a spot node is replaced by another one only where there are %d", catalog.CountText(len(types), "instance type"), spotTypes)
+		if n := len(claims[0].Alternatives); n < spotTypes {
+			return fmt.Sprintf("%s would be cheaper, a spot node is replaced by another one only where there are %d", catalog.CountText(n, "instance type"), spotTypes)
 		}
-		claims[0].NarrowTypes(func(name string) bool { return slices.Contains(types[:spotTypes], name) })
+		b.cheapest(&claims[0])
 	}
 	return ""
+}
+
+// short returns which minValues the claim cannot keep; empty if it keeps all.
+func (b *Bound) short(c *plan.Claim) string {
+	r, have, short := c.ShortOfValues(b.Catalog.TypesOf(c.NodePool))
+	if !short {
+		return ""
+	}
+	return fmt.Sprintf("minValues of NodePool %s asks for %s of %s, nodes that cost little enough have %d",
+		c.NodePool, catalog.CountText(int(r.MinValues), "value"), r.Key, have)
+}
+
+// cheapest leaves the claim its cheapest spotTypes instance types, and more only as far as minValues needs them (Karpenter's
+// computeSpotToSpotConsolidation).
+func (b *Bound) cheapest(c *plan.Claim) {
+	all := *c
+	for n := spotTypes; n <= len(all.Alternatives); n++ {
+		*c = all
+		c.NarrowTypes(func(name string) bool { return slices.Contains(all.Alternatives[:n], name) })
+		if b.short(c) == "" {
+			return
+		}
+	}
 }
 
 func (b *Bound) equal(pool, instanceType, capacityType string) bool {
