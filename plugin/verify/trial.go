@@ -14,9 +14,10 @@ import (
 
 // trial is the state for questions about one class: what PreFilter counted for it.
 type trial struct {
-	scene *scene
-	class plan.Class
-	index int
+	scene    *scene
+	capacity *storageCapacity
+	class    plan.Class
+	index    int
 	// nodes are those that PreFilter leaves; nil for all.
 	nodes *fwk.PreFilterResult
 	// asked are the parts of the profile, each with its own cycle state, in the profile's order.
@@ -45,7 +46,7 @@ func (v *Verifier) preFilter(ctx context.Context, s *scene, index int, known sha
 	if !ok {
 		return nil, nil, fmt.Errorf("pod %s: no profile is named %q", klog.KObj(class.Pod), class.Pod.Spec.SchedulerName)
 	}
-	t := &trial{scene: s, class: class, index: index}
+	t := &trial{scene: s, capacity: &v.capacity, class: class, index: index}
 	s.shareHost(index)
 	rejected, err := t.begin(ctx, p.own)
 	for _, among := range p.among {
@@ -97,6 +98,7 @@ func (t *trial) count(ctx context.Context, asked *corev1.Pod, p fwk.PodInfo, nod
 
 // ask runs the filters. It returns success or a rejection.
 func (t *trial) ask(ctx context.Context, pod *corev1.Pod, node *framework.NodeInfo) (*fwk.Status, error) {
+	t.capacity.unknown = virtual(node.Node())
 	for _, one := range t.asked {
 		status := one.fw.RunFilterPlugins(ctx, one.state, pod, node)
 		switch {

@@ -52,6 +52,7 @@ type Config struct {
 // Verifier asks the profiles' filters about plans.
 type Verifier struct {
 	lister   *swappable
+	capacity storageCapacity
 	devices  *virtualDevices
 	profiles map[string]profile
 	// extenders are asked after the filters.
@@ -90,7 +91,7 @@ func New(ctx context.Context, cfg Config) (*Verifier, error) {
 	build := func(of *config.KubeSchedulerProfile) (framework.Framework, error) {
 		return frameworkruntime.NewFramework(ctx, registry, of,
 			frameworkruntime.WithSnapshotSharedLister(v.lister),
-			frameworkruntime.WithInformerFactory(cfg.Informers),
+			frameworkruntime.WithInformerFactory(capacityInformers{cfg.Informers, &v.capacity}),
 			frameworkruntime.WithClientSet(cfg.Client),
 			frameworkruntime.WithSharedDRAManager(dra),
 			frameworkruntime.WithSharedCSIManager(attachLimits{cfg.CSI, v.lister}),
