@@ -70,7 +70,9 @@ func newCore(ctx context.Context, c coreConfig) (*core, error) {
 		return nil, err
 	}
 	needs := &needs{
-		Needs:   podclass.Needs{Spreads: podclass.NewSpreads(s.Profiles, s.Informers), Volumes: podclass.NewVolumes(s.Informers)},
+		Needs: podclass.Needs{
+			Spreads: podclass.NewSpreads(s.Profiles, s.Informers), Volumes: podclass.NewVolumes(s.Informers), Affinity: podclass.AddedAffinity(s.Profiles),
+		},
 		objects: c.objects, profiles: served,
 	}
 	status := podstatus.New(podstatus.Config{Client: s.Client, Pods: c.objects.pods, Recorder: s.Recorder, Karpenter: cmp.Or(s.Karpenter, s.Recorder), Adopts: served.adopts})

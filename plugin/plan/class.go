@@ -19,11 +19,11 @@ type class struct {
 	need     vec
 	terms    []catalog.Requirements
 	termsErr error
-	// own are the terms without what volumes, preferences and OffSpotTerms add: they say which nodes a topology spread counts.
+	// own are the terms without what the profile, volumes, preferences and OffSpotTerms add: they say which nodes a topology spread counts.
 	own   []catalog.Requirements
 	ports portSet
-	// placed are the volumes that terms come from, by key.
-	placed map[string]Volume
+	// origins are what requirements of the terms come from that are not the pod's own, by key.
+	origins map[string]string
 	// shared are those of its volumes that other pods may use as well.
 	shared []sharedVolume
 	// fits are the offers one of whose nodes could run a pod of the class, were they available.
@@ -135,23 +135,11 @@ func (d dims) newClass(c Class, w want) class {
 	}
 	out.terms = bothOf(out.terms, c.OffSpotTerms)
 	if out.broken = unsupported(&c, requests); out.broken == nil {
+		out.addAffinity(c.AddedAffinity)
+	}
+	if out.broken == nil {
 		d.addVolumes(&out, c.Volumes)
 		out.shared = d.sharedVolumes(&out, c.Volumes)
-	}
-	return out
-}
-
-// bothOf joins each of the alternatives with each of the others, if there are others. What contradicts itself matches nothing, and is named as the
-// reason.
-func bothOf(terms, others []catalog.Requirements) []catalog.Requirements {
-	if len(others) == 0 {
-		return terms
-	}
-	out := make([]catalog.Requirements, 0, len(terms)*len(others))
-	for _, t := range terms {
-		for _, o := range others {
-			out = append(out, t.Intersect(o))
-		}
 	}
 	return out
 }

@@ -73,8 +73,8 @@ func nodePreferences(terms []corev1.PreferredSchedulingTerm) []preference {
 		if len(t.Preference.MatchExpressions)+len(t.Preference.MatchFields) == 0 || t.Weight <= 0 {
 			continue
 		}
-		reqs, err := termRequirements([]corev1.NodeSelectorTerm{t.Preference})
-		if err != nil {
+		reqs := termRequirements([]corev1.NodeSelectorTerm{t.Preference})
+		if reqs == nil {
 			continue
 		}
 		out = append(out, preference{weight: t.Weight, text: "preferred node affinity to " + termsText(reqs), apply: func(w *want) { requireNode(w.pod, t.Preference) }})

@@ -77,7 +77,7 @@ func (ex *explainer) reason(ci, pi int) Reason {
 	}
 	// What the pod itself decides against the pool comes before the pool's own state, which then does not concern it.
 	if set, ok := excluded(c.terms, p.Name); ok {
-		return say(NotSelected, "requires %s %s%s", labelNodePool, setText(set), unnamed(set, ex.market.pools))
+		return say(NotSelected, "requires %s %s%s%s", labelNodePool, setText(set), c.of(labelNodePool), unnamed(set, ex.market.pools))
 	}
 	if taint, ok := nodematch.Tolerates(c.pod.Spec.Tolerations, p.Taints); !ok {
 		return say("TaintNotTolerated", "does not tolerate the pool's taint %s", taint.ToString())
@@ -204,18 +204,6 @@ func excluded(terms []catalog.Requirements, pool string) (of catalog.Set, ok boo
 		of = set
 	}
 	return of, len(terms) > 0
-}
-
-// of returns for people which volume claim a requirement of the class is from; empty for one of the pod's own.
-func (c *class) of(key string) string {
-	v, ok := c.placed[key]
-	switch {
-	case !ok:
-		return ""
-	case v.Name == "":
-		return fmt.Sprintf(" (the topology of volume claim %s)", v.Claim)
-	}
-	return fmt.Sprintf(" (where volume %s of claim %s is)", v.Name, v.Claim)
 }
 
 // allows says why the pool has no value for the key that the class asks for.

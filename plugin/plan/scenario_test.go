@@ -39,6 +39,7 @@ type podYAML struct {
 	Priority      *int32                            `json:"priority"`
 	Status        corev1.PodStatus                  `json:"status"`
 	DefaultSpread []corev1.TopologySpreadConstraint `json:"defaultSpread"`
+	AddedAffinity *corev1.NodeSelector              `json:"addedAffinity"`
 	Volumes       []struct {
 		Claim, Driver, Problem string
 		Zones                  []string
@@ -157,7 +158,7 @@ func scenario(t *testing.T, a *txtar.Archive) plan.Input {
 	keys := map[string]string{}
 	for _, p := range pods {
 		pod := p.pod()
-		c := plan.Class{Key: plan.ClassKey(pod), Pod: pod, DefaultSpread: p.DefaultSpread, Volumes: p.volumes()}
+		c := plan.Class{Key: plan.ClassKey(pod), Pod: pod, DefaultSpread: p.DefaultSpread, AddedAffinity: p.AddedAffinity, Volumes: p.volumes()}
 		keys[p.Name] = c.Key
 		for i := range max(p.Count, 1) {
 			name := fmt.Sprintf("%s-%d", p.Name, i)

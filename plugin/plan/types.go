@@ -59,6 +59,9 @@ type Class struct {
 	// DefaultSpread are the topology spread constraints that the scheduler's profile adds to a pod that has none
 	// (PodTopologySpreadArgs.defaultConstraints), with the selector it derives from the pod's services and owner.
 	DefaultSpread []corev1.TopologySpreadConstraint
+	// AddedAffinity is the node affinity that the scheduler's profile requires of its pods (NodeAffinityArgs.addedAffinity); nil for
+	// none. Topology spread does not look at it.
+	AddedAffinity *corev1.NodeSelector
 	// Volumes are the persistent ones of one pod, generic ephemeral ones included.
 	Volumes []Volume
 	// Claims says whether the pods' ResourceClaims can be planned for; nil if they are not looked at.

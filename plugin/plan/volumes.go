@@ -5,9 +5,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-
-	"github.com/slipway-k8s/slipway/launcher/catalog"
-	"github.com/slipway-k8s/slipway/plugin/plan/nodematch"
 )
 
 func attachments(driver string) corev1.ResourceName {
@@ -29,53 +26,24 @@ func (d dims) addVolumes(c *class, volumes []Volume) {
 		if len(v.Terms) == 0 || c.termsErr != nil {
 			continue
 		}
-		places, err := termRequirements(v.Terms)
-		if err != nil {
-			c.broken = &Reason{Code: "VolumeConflict", Message: fmt.Sprintf("volume claim %s: %v", v.Claim, err)}
+		places := termRequirements(v.Terms)
+		if places == nil {
+			c.broken = &Reason{Code: "VolumeConflict", Message: fmt.Sprintf("volume claim %s: the volume's node affinity has no term that can match", v.Claim)}
 			return
 		}
-		c.place(v, places)
-		var joined []catalog.Requirements
-		for _, t := range c.terms {
-			for _, p := range places {
-				if both := t.Intersect(p); len(joined) < maxTerms {
-					if _, none := both.Conflict(); !none {
-						joined = append(joined, both)
-					}
-				}
-			}
-		}
-		if len(joined) == 0 {
+		if !c.join(places, v.origin()) {
 			c.broken = &Reason{Code: "VolumeConflict", Message: fmt.Sprintf("volume claim %s: its volume is reached only from nodes with %s, which the pod's other demands rule out", v.Claim, termsText(places))}
 			return
 		}
-		c.terms = joined
 	}
 }
 
-// place notes which labels a volume makes requirements of.
-func (c *class) place(v Volume, places []catalog.Requirements) {
-	if c.placed == nil {
-		c.placed = map[string]Volume{}
+// origin describes for people what a requirement is from that the volume adds to a pod.
+func (v *Volume) origin() string {
+	if v.Name == "" {
+		return "the topology of volume claim " + v.Claim
 	}
-	for _, place := range places {
-		for key := range place {
-			if _, earlier := c.placed[key]; !earlier {
-				c.placed[key] = v
-			}
-		}
-	}
-}
-
-// termRequirements are the terms that can match some node.
-func termRequirements(terms []corev1.NodeSelectorTerm) ([]catalog.Requirements, error) {
-	selector := &corev1.NodeSelector{NodeSelectorTerms: terms}
-	pod := &corev1.Pod{Spec: corev1.PodSpec{Affinity: &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: selector}}}}
-	out, err := nodematch.PodRequirements(pod)
-	if err != nil {
-		return nil, fmt.Errorf("the volume's node affinity has no term that can match")
-	}
-	return out, nil
+	return fmt.Sprintf("where volume %s of claim %s is", v.Name, v.Claim)
 }
 
 // sharedVolumes are those of the class that count against what a node can attach.

@@ -66,7 +66,7 @@ func newWorld(ctx context.Context, objects *input.Objects, scheduler *Scheduler)
 	if err != nil {
 		return nil, err
 	}
-	w.needs = podclass.Needs{Volumes: podclass.NewVolumes(factory), Spreads: podclass.NewSpreads(profiles, factory)}
+	w.needs = podclass.Needs{Volumes: podclass.NewVolumes(factory), Spreads: podclass.NewSpreads(profiles, factory), Affinity: podclass.AddedAffinity(profiles)}
 	inner, cancel := context.WithCancel(ctx)
 	factory.Start(inner.Done())
 	w.stop = func() { cancel(); factory.Shutdown() }

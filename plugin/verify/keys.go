@@ -19,6 +19,11 @@ func keysThatMatter(classes []*plan.Class, nodes []*framework.NodeInfo) map[stri
 		for _, c := range class.DefaultSpread {
 			out[c.TopologyKey] = true
 		}
+		if class.AddedAffinity != nil {
+			for _, t := range class.AddedAffinity.NodeSelectorTerms {
+				termKeys(t, out)
+			}
+		}
 		if len(class.Volumes) > 0 {
 			for _, k := range []string{
 				corev1.LabelTopologyZone, corev1.LabelTopologyRegion, corev1.LabelFailureDomainBetaZone,

@@ -3,6 +3,7 @@ package verify_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -155,44 +156,77 @@ func TestPluginOfOthersAndAlternatives(t *testing.T) {
 // others checks a claim that may be launched in zones z1, z2 and z3 by two instance types.
 func others(t *testing.T, v *verify.Verifier, why string) {
 	t.Helper()
-	cat := verifytest.Zones("z1", "z2", "z3")
-	large := cat.InstanceTypes["default"][0]
-	xlarge := large
-	xlarge.Name = "m7g.xlarge"
-	cat.InstanceTypes["default"] = []catalog.InstanceType{large, xlarge}
-	classes := []plan.Class{verifytest.Class("a", 1, verifytest.Pod("a"))}
-	found := func(zone string) verify.Result {
-		p := verifytest.PlanOf(classes, verifytest.Claim{Name: "n1", Zone: zone, Pods: map[int]int{0: 1}})
-		p.Claims[0].Alternatives = []string{"m7g.large", "m7g.xlarge"}
-		w, err := clusterview.New(klog.Background(), clusterview.Source{
-			Snapshot: internalcache.NewSnapshot(nil, nil), Catalog: cat, Pod: func(catalog.PodRef) *corev1.Pod { return nil },
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		out, err := v.Check(t.Context(), w, classes, p, cat)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return out
-	}
-	var bad []string
-	for _, of := range found("z2").Bad[0] {
-		bad = append(bad, of.InstanceType+"/"+of.Zone)
-	}
-	slices.Sort(bad)
-	if diff := cmp.Diff([]string{"m7g.large/z1", "m7g.xlarge/z1"}, bad); diff != "" {
+	class := verifytest.Class("a", 1, verifytest.Pod("a"))
+	if diff := cmp.Diff([]string{"m7g.0/z1", "m7g.1/z1"}, bad(alternatives(t, v, class, "z2", 2))); diff != "" {
 		t.Errorf("alternatives to leave out: -want +got\n%s", diff)
 	}
 	var rejected []string
-	for _, x := range found("z1").Verdicts {
+	for _, x := range alternatives(t, v, class, "z1", 2).Verdicts {
 		rejected = append(rejected, x.InstanceType+"/"+x.Zone)
 		if !strings.Contains(x.Reason, why) {
 			t.Errorf("reason %q, want %q", x.Reason, why)
 		}
 	}
 	slices.Sort(rejected)
-	if diff := cmp.Diff([]string{"m7g.large/z1", "m7g.xlarge/z1"}, slices.Compact(rejected)); diff != "" {
+	if diff := cmp.Diff([]string{"m7g.0/z1", "m7g.1/z1"}, slices.Compact(rejected)); diff != "" {
 		t.Errorf("rejected with the expected offering: -want +got\n%s", diff)
+	}
+}
+
+// alternatives checks a claim of the class that is expected in the zone as type m7g.0, and may be launched in zones z1, z2 and z3 by the given
+// number of types.
+func alternatives(t *testing.T, v *verify.Verifier, class plan.Class, zone string, types int) verify.Result {
+	t.Helper()
+	cat := verifytest.Zones("z1", "z2", "z3")
+	classes := []plan.Class{class}
+	p := verifytest.PlanOf(classes, verifytest.Claim{Name: "n1", Zone: zone, Pods: map[int]int{0: 1}})
+	p.Claims[0].Expected.InstanceType = "m7g.0"
+	var list []catalog.InstanceType
+	for i := range types {
+		it := cat.InstanceTypes["default"][0]
+		it.Name = fmt.Sprintf("m7g.%d", i)
+		list = append(list, it)
+		p.Claims[0].Alternatives = append(p.Claims[0].Alternatives, it.Name)
+	}
+	cat.InstanceTypes["default"] = list
+	w, err := clusterview.New(klog.Background(), clusterview.Source{
+		Snapshot: internalcache.NewSnapshot(nil, nil), Catalog: cat, Pod: func(catalog.PodRef) *corev1.Pod { return nil },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := v.Check(t.Context(), w, classes, p, cat)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// bad lists the alternatives of the only claim that do not run its pods.
+func bad(r verify.Result) []string {
+	var out []string
+	for _, of := range r.Bad[0] {
+		out = append(out, of.InstanceType+"/"+of.Zone)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// The node affinity that a profile adds counts for alternatives as for the expected offering.
+func TestAddedAffinityAndAlternatives(t *testing.T) {
+	required := &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+		MatchExpressions: []corev1.NodeSelectorRequirement{{Key: zone, Operator: corev1.NodeSelectorOpNotIn, Values: []string{"z1"}}},
+	}}}
+	v := verifytest.New(t, func(c *verify.Config) {
+		for _, plugin := range c.Profiles[0].PluginConfig {
+			if args, ok := plugin.Args.(*config.NodeAffinityArgs); ok {
+				args.AddedAffinity = &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: required}
+			}
+		}
+	})
+	class := verifytest.Class("a", 1, verifytest.Pod("a"))
+	class.AddedAffinity = required
+	if diff := cmp.Diff([]string{"m7g.0/z1", "m7g.1/z1"}, bad(alternatives(t, v, class, "z2", 2))); diff != "" {
+		t.Errorf("alternatives to leave out: -want +got\n%s", diff)
 	}
 }

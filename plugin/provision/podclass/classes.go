@@ -13,6 +13,8 @@ import (
 type Needs struct {
 	// Spreads returns the spread constraints that profiles add; nil for none.
 	Spreads *Spreads
+	// Affinity is the node affinity that profiles require of their pods, by the profile's name; nil for none.
+	Affinity map[string]*corev1.NodeSelector
 	// Volumes returns where volumes can be used; nil if pods have none.
 	Volumes *Volumes
 }
@@ -35,7 +37,7 @@ func (c *Classes) Of(pod *corev1.Pod, key string) int {
 	if key == "" {
 		key = plan.ClassKey(pod)
 	}
-	class := plan.Class{Pod: pod}
+	class := plan.Class{Pod: pod, AddedAffinity: c.needs.Affinity[pod.Spec.SchedulerName]}
 	var selector string
 	if c.needs.Spreads != nil {
 		class.DefaultSpread, selector = c.needs.Spreads.Of(pod)
