@@ -98,6 +98,8 @@ type question struct {
 	// spots and variants are the names of their nodes. A claim's spot has the name of its expected variant.
 	spots    map[*spot]string
 	variants map[*variant]string
+	// answered means that an extender gave an answer.
+	answered bool
 }
 
 func (q *question) add(node *corev1.Node) {
@@ -149,6 +151,8 @@ func (v *Verifier) extend(ctx context.Context, t *trial, spots []*spot) []Verdic
 			klog.FromContext(ctx).Error(err, "Extender gave no answer: its pods are not launched for", "extender", e.Name())
 			why := fmt.Sprintf("extender %s gave no answer: %v", e.Name(), err)
 			return []Verdict{{plan.Rejection{ClassKey: t.class.Key, Reason: why}, t.index, t.class.Pods}}
+		default:
+			q.answered = true
 		}
 		maps.Copy(refused, no)
 		q.nodes = slices.DeleteFunc(q.nodes, func(ni fwk.NodeInfo) bool { return no[ni.Node().Name] != "" })
@@ -164,11 +168,14 @@ func (v *Verifier) extend(ctx context.Context, t *trial, spots []*spot) []Verdic
 func (t *trial) refuse(q *question, spots []*spot, refused map[string]string) []Verdict {
 	var out []Verdict
 	t.refused = map[*variant]bool{}
-	for x, name := range q.variants {
-		t.refused[x] = refused[name] != "" || name == "" // What was not asked about may be refused.
-	}
 	done := map[*variant]bool{}
 	for _, at := range spots {
+		if at.claim != nil {
+			for _, x := range t.scene.variants(at.claim) {
+				name := q.variants[x]
+				t.refused[x] = refused[name] != "" || name == "" && q.answered // What was not asked about may be refused.
+			}
+		}
 		why := refused[q.spots[at]]
 		if why == "" {
 			continue

@@ -132,6 +132,35 @@ func TestExtenderAndAlternatives(t *testing.T) {
 	others(t, v, "zone z1 is closed")
 }
 
+// One question has 1,000 nodes. The ways in which EC2 may launch a claim that were not asked about are taken out of the claim as well, unless
+// no extender has answered.
+func TestExtenderAndManyAlternatives(t *testing.T) {
+	const types, asked = 350, 1000
+	e := &zoneExtender{}
+	server := httptest.NewServer(e)
+	defer server.Close()
+	of := config.Extender{URLPrefix: server.URL, FilterVerb: "filter"}
+	class := verifytest.Class("a", 1, verifytest.Pod("a"))
+	var want []string
+	for i := range types {
+		for j, z := range []string{"z1", "z2", "z3"} {
+			if z == "z1" || 3*i+j >= asked {
+				want = append(want, fmt.Sprintf("m7g.%d/%s", i, z))
+			}
+		}
+	}
+	slices.Sort(want)
+	v := verifytest.New(t, func(c *verify.Config) { c.Extenders = []config.Extender{of} })
+	if diff := cmp.Diff(want, bad(alternatives(t, v, class, "z2", types))); diff != "" {
+		t.Errorf("alternatives to leave out: -want +got\n%s", diff)
+	}
+	of.FilterVerb, of.Ignorable = "none", true
+	v = verifytest.New(t, func(c *verify.Config) { c.Extenders = []config.Extender{of} })
+	if got := bad(alternatives(t, v, class, "z2", types)); len(got) > 0 {
+		t.Errorf("an ignorable extender without an answer takes out %v", got)
+	}
+}
+
 // closedZone is a Filter plugin of others that refuses nodes in zone z1.
 type closedZone struct{}
 
