@@ -28,7 +28,8 @@ import (
 )
 
 // search looks for the instances of a call that an earlier process made, or was about to make. It adds all claims of that call to the group,
-// because the instances can be assigned only with all waiting claims known. It returns the instances that no claim has.
+// because the instances can be assigned only with all waiting claims known. It gives up the group's claims that have another launch ID by now.
+// It returns the instances that no claim has.
 func (g *group) search(ctx context.Context) ([]cloud.Instance, error) {
 	instances, err := g.config.Cloud.Instances(ctx, cloud.Selector{LaunchIDs: []string{g.id}})
 	if err != nil {
@@ -38,13 +39,19 @@ func (g *group) search(ctx context.Context) ([]cloud.Instance, error) {
 	if err := g.config.Reader.List(ctx, &list); err != nil {
 		return nil, fmt.Errorf("listing NodeClaims: %w", err)
 	}
-	owned := map[string]bool{}
+	owned, had := map[string]bool{}, map[types.UID]bool{}
+	for _, c := range g.claims {
+		had[c.UID] = true
+	}
 	g.claims = nil
 	for i := range list.Items {
 		c := &list.Items[i]
 		owned[c.Status.ProviderID] = true
-		if c.Annotations[catalog.LaunchAnnotation] == g.id && c.Status.ProviderID == "" && c.DeletionTimestamp.IsZero() {
+		switch waits := c.Status.ProviderID == "" && c.DeletionTimestamp.IsZero(); {
+		case waits && c.Annotations[catalog.LaunchAnnotation] == g.id:
 			g.claims = append(g.claims, c)
+		case waits && had[c.UID]:
+			g.yield(c)
 		}
 	}
 	g.know(g.claims)

@@ -3,6 +3,7 @@ package launch_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -266,6 +267,46 @@ func TestAnotherLeaderMeanwhile(t *testing.T) {
 		}
 		w.owners()
 	})
+}
+
+// Another leader began an attempt for what is left of a call whose instances this process has begun to assign, or the cache showed a restarted
+// process the ID of the attempt before: the claim is launched with the ID that it has.
+func TestAnotherLeaderAfterTheCall(t *testing.T) {
+	for _, restarted := range []bool{false, true} {
+		t.Run(fmt.Sprintf("restarted %t", restarted), func(t *testing.T) {
+			inWorld(t, memory.Config{}, func(t *testing.T, w *world) {
+				t.Helper()
+				w.at("before", always("status default-a", context.Canceled))
+				w.record("default-a")
+				w.settle(100 * time.Millisecond)
+				w.lead(false)
+				w.settle(time.Minute)
+				if restarted {
+					w.stop()
+					w.start()
+				}
+				w.at("", nil)
+				c := w.claims()[0]
+				stale := c.DeepCopy()
+				metav1.SetMetaDataAnnotation(&c.ObjectMeta, catalog.LaunchAnnotation, "another")
+				if err := w.api.Update(context.Background(), &c); err != nil {
+					t.Fatal(err)
+				}
+				// The other leader terminated the call's instance.
+				if err := w.ec2.Terminate(context.Background(), w.ec2.Live()); err != nil {
+					t.Fatal(err)
+				}
+				w.lead(true)
+				w.subject.Enqueue(stale)
+				w.settle(time.Minute)
+				w.subject.Enqueue(&c) // As each look of package join does.
+				w.settle(time.Minute)
+				w.want(map[string]string{"default-a": "m7g.large us-east-1a"})
+				w.wantLaunches(2)
+				w.owners()
+			})
+		})
+	}
 }
 
 // Some EC2 stand-ins ignore client tokens: a call repeated after a lost answer launches again. The first instance has no claim, and the

@@ -271,14 +271,14 @@ func (g *group) refresh(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var kept, late, stolen []*karpv1.NodeClaim
+	var kept, late []*karpv1.NodeClaim
 	for i, c := range g.claims {
 		current := read[i]
 		switch {
 		case current == nil, current.UID != c.UID, !current.DeletionTimestamp.IsZero(), current.Status.ProviderID != "":
 			// Deleted, being deleted, or launched.
 		case !g.mine[current.Annotations[catalog.LaunchAnnotation]]:
-			stolen = append(stolen, current)
+			g.yield(current)
 		case time.Since(current.CreationTimestamp.Time) > record.LaunchTimeout:
 			late = append(late, current)
 		default:
@@ -286,15 +286,16 @@ func (g *group) refresh(ctx context.Context) error {
 		}
 	}
 	g.claims = kept
-	for _, c := range stolen {
-		// Another leader began an attempt meanwhile: its call is handled like that of an earlier process.
-		g.Forget(c.UID)
-		g.Enqueue(c)
-	}
 	if len(late) > 0 {
 		return g.fail(ctx, late, ec2error.ReasonLaunchTimeout, fmt.Sprintf("no instance within %s: %s", record.LaunchTimeout, g.tooLate()))
 	}
 	return nil
+}
+
+// yield gives up a claim for which another leader began an attempt meanwhile: its call is handled like that of an earlier process.
+func (g *group) yield(c *karpv1.NodeClaim) {
+	g.Forget(c.UID)
+	g.Enqueue(c)
 }
 
 // choose decides what to request from EC2. done means that nothing is left to request, and that the claims have failed.
