@@ -49,7 +49,7 @@ type LauncherClient interface {
 	// a claim whose name exists already is answered as recorded. What comes of it shows in WatchCatalog and in Events.
 	// The launcher refuses (FailedPrecondition) while the caller is not the leader that the Lease names.
 	Launch(ctx context.Context, in *LaunchRequest, opts ...grpc.CallOption) (*LaunchResponse, error)
-	// Withdraw takes back the promises of pods, such as those of a gang the rest of which gets no node. A NodeClaim whose node is not
+	// Withdraw takes back the promises of pods, such as those of a gang the rest of which gets no node. A NodeClaim that was launched for pods, whose node is not
 	// initialized and that keeps no promise is deleted, and its instance is terminated. It is idempotent.
 	// The launcher refuses (FailedPrecondition) while the caller is not the leader that the Lease names.
 	Withdraw(ctx context.Context, in *WithdrawRequest, opts ...grpc.CallOption) (*WithdrawResponse, error)
@@ -162,7 +162,7 @@ type LauncherServer interface {
 	// a claim whose name exists already is answered as recorded. What comes of it shows in WatchCatalog and in Events.
 	// The launcher refuses (FailedPrecondition) while the caller is not the leader that the Lease names.
 	Launch(context.Context, *LaunchRequest) (*LaunchResponse, error)
-	// Withdraw takes back the promises of pods, such as those of a gang the rest of which gets no node. A NodeClaim whose node is not
+	// Withdraw takes back the promises of pods, such as those of a gang the rest of which gets no node. A NodeClaim that was launched for pods, whose node is not
 	// initialized and that keeps no promise is deleted, and its instance is terminated. It is idempotent.
 	// The launcher refuses (FailedPrecondition) while the caller is not the leader that the Lease names.
 	Withdraw(context.Context, *WithdrawRequest) (*WithdrawResponse, error)

@@ -8,6 +8,9 @@ const (
 	StartingTaintKey = "slipway.dev/starting"
 	// PodsAnnotation on a NodeClaim lists the pods promised to it, as a JSON list of objects with uids, schedulerOnly and adopted.
 	PodsAnnotation = "slipway.dev/pods"
+	// ForPodsAnnotation on a NodeClaim, with the value "true", means that it was launched for pods that were promised its node. A NodeClaim of a
+	// CapacityBuffer, of a static NodePool or of a user has none, even where pods are promised its node later.
+	ForPodsAnnotation = "slipway.dev/for-pods"
 	// BindingsAnnotation on a NodeClaim records when and by which rule each of its promised pods is bound: a JSON list of objects with at,
 	// rule, why and uids.
 	BindingsAnnotation = "slipway.dev/bindings"

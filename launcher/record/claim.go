@@ -120,6 +120,9 @@ func annotate(out *karpv1.NodeClaim, claim *api.Claim, pool *karpv1.NodePool) {
 
 		karpv1.NodeClaimMinValuesRelaxedAnnotationKey: strconv.FormatBool(relaxed(claim, pool)),
 	})
+	if len(claim.GetPods()) > 0 {
+		out.Annotations[catalog.ForPodsAnnotation] = "true"
+	}
 	if e := claim.GetExpected(); e != nil {
 		out.Annotations[catalog.ExpectedAnnotation] = FormatExpected(e.GetInstanceType(), e.GetZone(), e.GetCapacityType(), e.GetPrice())
 	}

@@ -72,7 +72,7 @@ func TestNewNodeClaim(t *testing.T) {
 		catalog.InstanceTypesAnnotation: "m7g.large,m6g.large", catalog.ExpectedAnnotation: "m7g.large/us-east-1a/spot/0.012340",
 		catalog.BurstUseAnnotation: "40",
 		catalog.ReplacesAnnotation: "node-0,node-1", karpv1.NodeClaimMinValuesRelaxedAnnotationKey: "false",
-		catalog.PodsAnnotation: `[{"uids":["u1"]},{"uids":["u2"],"schedulerOnly":"GPU","adopted":true}]`,
+		catalog.PodsAnnotation: `[{"uids":["u1"]},{"uids":["u2"],"schedulerOnly":"GPU","adopted":true}]`, catalog.ForPodsAnnotation: "true",
 	}
 	if diff := cmp.Diff(wantAnnotations, got.Annotations); diff != "" {
 		t.Errorf("annotations, -want +got:\n%s", diff)

@@ -177,7 +177,8 @@ type withdrawing struct {
 //
 //  1. refuse a scheduler of another major version, wait for a Launch in progress, and refuse everything while not leading;
 //  2. remove the pods from the promises of their NodeClaims;
-//  3. delete the NodeClaims that promise nothing any more and whose nodes are not initialized: no pod waits for their instances.
+//  3. delete the NodeClaims that were launched for pods, promise nothing any more and whose nodes are not initialized: no pod waits for their
+//     instances. Those of CapacityBuffers, of static NodePools and of users stay.
 func (w withdrawing) Withdraw(ctx context.Context, in *api.WithdrawRequest) (*api.WithdrawResponse, error) {
 	s := w.server
 	effects, end, err := s.enter(ctx, in.GetVersion())
@@ -218,7 +219,7 @@ func (w withdrawing) giveBack(ctx context.Context, p *api.InFlightPlacement, why
 		return false, err
 	case !claim.DeletionTimestamp.IsZero():
 		return true, nil
-	case len(left) > 0 || claim.StatusConditions().Get(karpv1.ConditionTypeInitialized).IsTrue():
+	case len(left) > 0 || claim.Annotations[catalog.ForPodsAnnotation] == "" || claim.StatusConditions().Get(karpv1.ConditionTypeInitialized).IsTrue():
 		return false, nil
 	}
 	err = s.config.Client.Delete(ctx, claim, client.Preconditions{UID: &claim.UID, ResourceVersion: &claim.ResourceVersion})

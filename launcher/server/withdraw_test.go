@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apitypes "k8s.io/apimachinery/pkg/types"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/api"
@@ -48,6 +50,35 @@ func TestWithdraw(t *testing.T) {
 	}
 	if diff := cmp.Diff(map[string][]string{"default-2": {"u4"}, "default-3": {"u5"}}, stay); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
+	}
+}
+
+// A NodeClaim that was launched for no pods stays, though it promises nothing any more: a CapacityBuffer, a static NodePool or a user wants it.
+func TestWithdrawLeavesWhatWasNotLaunchedForPods(t *testing.T) {
+	users := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "users"}}
+	w := newWorld(t, append(ready("default", nil), users)...)
+	w.launch(&api.LaunchRequest{Purpose: api.Purpose_PURPOSE_BUFFER, Claims: []*api.Claim{planned("default-buffer", "default")}})
+	<-w.handed
+	half := []*api.InFlightPlacement{{NodeClaim: "default-buffer", Pods: podsNamed("u1")}, {NodeClaim: "users", Pods: podsNamed("u2")}}
+	w.launch(&api.LaunchRequest{Placements: half, Claims: []*api.Claim{planned("default-1", "default", "u3")}})
+	<-w.handed
+	got, err := w.client.Withdraw(t.Context(), &api.WithdrawRequest{
+		Version: api.OwnVersion(), Promises: append(half, &api.InFlightPlacement{NodeClaim: "default-1", Pods: podsNamed("u3")}),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"default-1"}; !slices.Equal(got.GetDeleted(), want) {
+		t.Errorf("deleted %v, want %v", got.GetDeleted(), want)
+	}
+	for _, p := range half {
+		claim := &karpv1.NodeClaim{}
+		if err := w.api.Get(t.Context(), apitypes.NamespacedName{Name: p.GetNodeClaim()}, claim); err != nil {
+			t.Fatal(err)
+		}
+		if pods, err := record.Pods(claim); err != nil || len(pods) > 0 || !claim.DeletionTimestamp.IsZero() {
+			t.Errorf("NodeClaim %s promises room to %v, deleted at %v, %v", claim.Name, pods, claim.DeletionTimestamp, err)
+		}
 	}
 }
 
