@@ -85,10 +85,10 @@ func (c *catalogUpdates) expect(req *api.LaunchRequest) {
 
 // answered records that the request was answered, and applies what became of its claims before.
 func (c *catalogUpdates) answered(ctx context.Context) {
-	ended := c.unanswered.ended
+	ended, now := c.unanswered.ended, time.Now()
 	c.unanswered = unanswered{}
 	for _, e := range ended {
-		c.onEnded(ctx, e, time.Now())
+		c.onEnded(ctx, e, now)
 	}
 }
 
@@ -267,7 +267,7 @@ func (c *catalogUpdates) onEnded(ctx context.Context, e link.End, now time.Time)
 		return
 	case api.Outcome_OUTCOME_FAILED:
 		if !lacked {
-			c.view.Failed(e.Node.NodePool, lastFailure(e), now)
+			c.view.Failed(name, e.Node.NodePool, e.Reason, failureText(e.Reason, e.Message), now)
 		}
 	case api.Outcome_OUTCOME_DELETED, api.Outcome_OUTCOME_UNSPECIFIED:
 	}
@@ -280,12 +280,12 @@ func (c *catalogUpdates) onEnded(ctx context.Context, e link.End, now time.Time)
 	c.metrics.release("failed", c.promises.ReleaseClaim(name), c.promises)
 }
 
-// lastFailure returns why a launch failed, for the pods of the NodePool that has to wait.
-func lastFailure(e link.End) string {
-	if e.Message == "" {
-		return e.Reason
+// failureText returns why a launch failed, for the pods of the NodePool that has to wait.
+func failureText(reason, message string) string {
+	if message == "" {
+		return reason
 	}
-	return e.Reason + " (" + ec2error.Clip(e.Message) + ")"
+	return reason + " (" + ec2error.Clip(message) + ")"
 }
 
 // countAwaited counts the nodes that are awaited in the scheduler's cache.

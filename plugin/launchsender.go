@@ -233,7 +233,7 @@ func (s *launchSender) recorded(ctx context.Context, w *work, refused map[string
 	var names []string
 	for _, c := range w.result.Plan.Claims {
 		if r := refused[c.Name]; r != nil {
-			s.view.Failed(c.NodePool, r.GetReason(), now)
+			s.view.Failed(c.Name, c.NodePool, r.GetReason(), failureText(r.GetReason(), r.GetMessage()), now)
 			s.refuse(ctx, c.Members, r)
 			continue
 		}

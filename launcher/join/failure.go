@@ -7,6 +7,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
+	"github.com/slipway-k8s/slipway/launcher/api"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 	"github.com/slipway-k8s/slipway/launcher/index"
 	"github.com/slipway-k8s/slipway/launcher/record"
@@ -17,7 +18,7 @@ import (
 const (
 	registrationTimeout = "registration_timeout"
 	readinessTimeout    = "readiness_timeout"
-	instanceTerminated  = "instance_terminated"
+	instanceTerminated  = api.ReasonInstanceTerminated
 )
 
 // bootTime is what a machine needs to boot: EC2 is not asked about it earlier.

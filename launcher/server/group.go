@@ -27,7 +27,7 @@ func (b broken) note(in grouped, r *api.Result) {
 // refusal returns the refusal of a member of a broken group, nil for any other.
 func (b broken) refusal(in grouped, name string) error {
 	if why := b[in.GetGroup()]; why != "" && in.GetGroup() != "" {
-		return &refusal{"GangIncomplete", fmt.Sprintf("claim %s: %s", name, why)}
+		return &refusal{api.ReasonGangIncomplete, fmt.Sprintf("claim %s: %s", name, why)}
 	}
 	return nil
 }

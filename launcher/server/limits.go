@@ -78,7 +78,7 @@ func (s *Server) admit(ctx context.Context, claims []*api.Claim) ([]error, error
 			i := indexes[k]
 			switch {
 			case v.refused != "":
-				out[i] = &refusal{"LimitsExceeded", fmt.Sprintf("claim %s: NodePool %s: %s", claims[i].GetName(), name, v.refused)}
+				out[i] = &refusal{api.ReasonLimitsExceeded, fmt.Sprintf("claim %s: NodePool %s: %s", claims[i].GetName(), name, v.refused)}
 			case v.reserve != nil:
 				claims[i].InstanceTypes = v.instanceTypes
 				if v.pinned {

@@ -42,7 +42,7 @@ func (s *Server) moveOut(ctx context.Context, in *api.LaunchRequest, over []erro
 			return err
 		}
 		if c.Pods = kept; had > 0 && len(kept) == 0 && over[i] == nil {
-			over[i] = &refusal{"PodsBound", fmt.Sprintf("claim %s: each of its pods is bound by now", c.GetName())}
+			over[i] = &refusal{api.ReasonPodsBound, fmt.Sprintf("claim %s: each of its pods is bound by now", c.GetName())}
 		}
 	}
 	for _, p := range in.GetPlacements() {

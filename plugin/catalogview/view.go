@@ -2,14 +2,14 @@ package catalogview
 
 import (
 	"maps"
-	"math"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/slipway-k8s/slipway/launcher/api"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
-	"github.com/slipway-k8s/slipway/plugin/explain"
 	"github.com/slipway-k8s/slipway/plugin/plan"
 	"github.com/slipway-k8s/slipway/plugin/promise"
 )
@@ -22,10 +22,6 @@ const (
 	settleWithin = 30 * time.Second
 	// youngFor is for how long pods may not have been tried on a node that has come into the scheduler's cache.
 	youngFor = 10 * time.Second
-	// freeFailures is after how many failed launches in a row a NodePool has to wait: fewer may be a coincidence.
-	freeFailures = 3
-	// backoffMax bounds that wait.
-	backoffMax = 5 * time.Minute
 )
 
 // View is the launcher's catalog for the planner: as it was last received, with what has happened since. It is for one goroutine.
@@ -41,7 +37,8 @@ type View struct {
 	settling map[string]settlingNode
 	// ready are nodes that are Ready and not initialized, with promised pods that the scheduler may not try yet, by NodeClaim.
 	ready map[string]readyNode
-	pools map[string]poolHistory
+	// pools are the NodePools whose launches fail.
+	pools poolBackoff
 	// offerings are those of launches that failed for lack of capacity.
 	offerings failedOfferings
 	// settled are initialized nodes that came into the scheduler's cache lately, by name.
@@ -67,14 +64,6 @@ type settledNode struct {
 	placed map[string]bool
 }
 
-// poolHistory counts a NodePool's failed launches since the last one that succeeded. Launches that lacked capacity count against
-// their offerings instead.
-type poolHistory struct {
-	failures int
-	last     string
-	until    time.Time
-}
-
 // readyNode is a node that is Ready and not initialized.
 type readyNode struct {
 	name string
@@ -93,7 +82,7 @@ type Node struct {
 // New returns the view of a catalog that has not been received.
 func New() *View {
 	return &View{
-		sent: map[string]sentClaim{}, settling: map[string]settlingNode{}, ready: map[string]readyNode{}, pools: map[string]poolHistory{},
+		sent: map[string]sentClaim{}, settling: map[string]settlingNode{}, ready: map[string]readyNode{}, pools: newPoolBackoff(),
 		offerings: newFailedOfferings(), settled: map[string]settledNode{},
 	}
 }
@@ -107,6 +96,7 @@ func (v *View) InFlight() map[string]catalog.InFlightNode { return v.received.In
 // Receive replaces the catalog, and returns the previous one.
 func (v *View) Receive(state catalog.State) (before catalog.State) {
 	before, v.received = v.received, state
+	v.pools.received(before, state)
 	return before
 }
 
@@ -163,7 +153,7 @@ func (v *View) Ended(n catalog.InFlightNode, lackedCapacity bool, now time.Time)
 
 // Initialized records that the node has joined. Settled returns it once the scheduler's cache has it as an initialized node.
 func (v *View) Initialized(n catalog.InFlightNode, now time.Time) {
-	delete(v.pools, n.NodePool)
+	v.pools.succeeded(n.NodePool)
 	v.settling[n.NodeClaim] = settlingNode{node: n, until: now.Add(settleWithin)}
 }
 
@@ -245,32 +235,32 @@ func (v *View) Forget(now time.Time) {
 		}
 	}
 	v.offerings.forget(now)
-	v.offerings.keep(func(name string) bool {
+	inFlight := func(name string) bool {
 		_, sent := v.sent[name]
 		_, shown := v.received.InFlight[name]
 		return sent || shown
-	})
+	}
+	v.offerings.keep(inFlight)
+	v.pools.keep(inFlight)
 }
 
-// Failed counts a failed launch against the pool: the pool, its class or its nodes are at fault.
-func (v *View) Failed(pool, why string, now time.Time) {
-	h := v.pools[pool]
-	h.failures++
-	h.last = why
-	if n := h.failures - freeFailures; n > 0 {
-		wait := time.Duration(math.Min(float64(backoffMax), float64(time.Second)*math.Pow(2, float64(n-1))))
-		h.until = now.Add(wait)
+// Failed counts a failed launch against the pool: the pool, its class or its nodes are at fault. The claims of one request count once. A reason that
+// says nothing about the pool does not count; text is the reason for people.
+func (v *View) Failed(nodeClaim, pool, reason, text string, now time.Time) {
+	switch reason {
+	case api.ReasonLimitsExceeded:
+		v.pools.limited(pool, text, now)
+	case api.ReasonGangIncomplete, api.ReasonPodsBound, api.ReasonInstanceTerminated:
+	default:
+		v.pools.failed(nodeClaim, pool, text, now)
 	}
-	v.pools[pool] = h
 }
 
 // BackoffEnds returns the first moment when a NodePool or an offering that has to wait may be tried again. Zero if none waits.
 func (v *View) BackoffEnds(now time.Time) time.Time {
-	first := v.offerings.holdEnds(now)
-	for _, h := range v.pools {
-		if h.until.After(now) && (first.IsZero() || h.until.Before(first)) {
-			first = h.until
-		}
+	first, pools := v.offerings.holdEnds(now), v.pools.ends(now)
+	if first.IsZero() || !pools.IsZero() && pools.Before(first) {
+		return pools
 	}
 	return first
 }
@@ -278,6 +268,7 @@ func (v *View) BackoffEnds(now time.Time) time.Time {
 // Record adds a claim that the launcher has recorded, until the catalog has it.
 func (v *View) Record(c plan.Claim, now time.Time) {
 	v.offerings.planned(c)
+	v.pools.recorded(c.Name, c.NodePool, now)
 	if _, shown := v.received.InFlight[c.Name]; shown {
 		return
 	}
@@ -297,19 +288,27 @@ func (v *View) Record(c plan.Claim, now time.Time) {
 	v.sent[c.Name] = sentClaim{node: n, capacity: v.capacity(c), at: now}
 }
 
-// capacity returns what the claim's expected instance type counts against the NodePool's limits.
+// capacity returns what the claim counts against the NodePool's limits: of each resource the most that one of its instance types has, as the launcher
+// counts it.
 func (v *View) capacity(c plan.Claim) corev1.ResourceList {
+	out := corev1.ResourceList{}
 	for _, t := range v.received.TypesOf(c.NodePool) {
-		if t.Name == c.Expected.InstanceType {
-			out := t.Capacity
-			if _, limited := v.received.NodePools[c.NodePool].Limits[catalog.LimitUSD]; limited {
-				out = maps.Clone(out)
-				out[catalog.LimitUSD] = c.LimitedUSD(v.received)
+		if t.Name != c.Expected.InstanceType && !slices.Contains(c.Alternatives, t.Name) {
+			continue
+		}
+		for name, q := range t.Capacity {
+			if most, ok := out[name]; !ok || q.Cmp(most) > 0 {
+				out[name] = q
 			}
-			return out
 		}
 	}
-	return c.Allocatable
+	if len(out) == 0 {
+		return c.Allocatable
+	}
+	if _, limited := v.received.NodePools[c.NodePool].Limits[catalog.LimitUSD]; limited {
+		out[catalog.LimitUSD] = c.LimitedUSD(v.received)
+	}
+	return out
 }
 
 // Unconfirmed drops the claims that did not come into the catalog within confirmWithin, and returns their names.
@@ -368,12 +367,7 @@ func (v *View) StateFor(promises map[string][]promise.Promise, now time.Time, se
 		out.InFlight[name] = n
 	}
 	maps.DeleteFunc(out.InFlight, func(_ string, n catalog.InFlightNode) bool { return !sees(n, out) })
-	for name, h := range v.pools {
-		if pool, ok := out.NodePools[name]; ok && h.until.After(now) {
-			pool.Ready, pool.NotReadyMessage = false, explain.BackingOff(h.failures, h.last, h.until)
-			out.NodePools[name] = pool
-		}
-	}
+	v.pools.mark(out.NodePools, now)
 	return out
 }
 

@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/plan"
 	"github.com/slipway-k8s/slipway/plugin/promise"
@@ -47,6 +49,22 @@ func TestRecordedClaims(t *testing.T) {
 	v.Resync(now)
 	if late := v.Unconfirmed(now.Add(confirmWithin + 1)); len(late) != 1 || len(v.State(nil, now).InFlight) != 0 {
 		t.Errorf("%v are given up, want the claim", late)
+	}
+}
+
+// A recorded claim counts against the limits as the largest type that it may become, as in the launcher.
+func TestRecordedClaimsCountTheLargest(t *testing.T) {
+	now := time.Unix(1000, 0)
+	state := smallCatalog(nil)
+	state.InstanceTypes["c"] = []catalog.InstanceType{
+		{Name: "t", Capacity: cpus("2")}, {Name: "larger", Capacity: cpus("8")}, {Name: "another", Capacity: cpus("64")},
+	}
+	v := New()
+	v.Receive(state)
+	v.Record(plan.Claim{Name: "n", NodePool: "p", Expected: plan.Offer{InstanceType: "t", Zone: "a"}, Alternatives: []string{"t", "larger"}}, now)
+	usage := v.State(nil, now).NodePools["p"].Usage
+	if cpu, nodes := usage[corev1.ResourceCPU], usage["nodes"]; cpu.Value() != 4+8 || nodes.Value() != 1 {
+		t.Errorf("usage %v, want the 4 CPUs of before, the 8 of the larger type, and one node", usage)
 	}
 }
 
@@ -117,29 +135,6 @@ func TestTakingPods(t *testing.T) {
 	}
 	if v.Tried("n"); v.Ready() != 0 {
 		t.Error("the node is looked at after all its pods were tried")
-	}
-}
-
-// Launches that fail in a row make their pool wait, and one that works ends that.
-func TestPoolsBackOff(t *testing.T) {
-	now := time.Unix(1000, 0)
-	v := receivedView(now)
-	for i := range freeFailures + 1 {
-		if pool := v.State(nil, now).NodePools["p"]; !pool.Ready || !v.BackoffEnds(now).IsZero() {
-			t.Errorf("the pool waits after %d failures", i)
-		}
-		v.Failed("p", "NodeClassNotReady", now)
-	}
-	until := v.BackoffEnds(now)
-	if pool := v.State(nil, now).NodePools["p"]; pool.Ready || !until.Equal(now.Add(time.Second)) {
-		t.Errorf("after %d failures the pool waits until %s, ready %t", freeFailures+1, until, pool.Ready)
-	}
-	if !v.State(nil, until).NodePools["p"].Ready {
-		t.Error("the pool is not ready when its time is over")
-	}
-	v.Failed("p", "NodeClassNotReady", now)
-	if v.Initialized(catalog.InFlightNode{NodeClaim: "n", NodePool: "p"}, now); !v.State(nil, now).NodePools["p"].Ready {
-		t.Error("the pool waits after a launch that worked")
 	}
 }
 
