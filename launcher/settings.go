@@ -19,6 +19,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/launcher/bind"
 	"github.com/slipway-k8s/slipway/launcher/handover"
+	"github.com/slipway-k8s/slipway/launcher/record"
 )
 
 // Settings are the user's settings from configuration file, environment and flags; the later one overrides the earlier.
@@ -56,9 +57,9 @@ type Settings struct {
 	SubnetRefreshInterval metav1.Duration `json:"subnetRefreshInterval,omitzero"`
 	// BindAt is when promised pods are bound: auto, launch, ready or never. Default auto.
 	BindAt bind.Setting `json:"bindAt,omitempty"`
-	// JoinDeadline is how long a node with promised pods may take to become Ready. Default 5m.
+	// JoinDeadline is how long a node that was launched for pods may take to become Ready. Default 5m.
 	JoinDeadline metav1.Duration `json:"joinDeadline,omitzero"`
-	// EmptyJoinDeadline is the same for a node without promised pods. Default 15m.
+	// EmptyJoinDeadline is the same for any other node, and for bare metal and Windows. Default 15m.
 	EmptyJoinDeadline metav1.Duration `json:"emptyJoinDeadline,omitzero"`
 	// FeatureGates has Karpenter's format, such as NodeRepair=true. Default: all are off.
 	FeatureGates string `json:"featureGates,omitempty"`
@@ -263,6 +264,11 @@ func configMapName(setting, text string) (types.NamespacedName, error) {
 		return types.NamespacedName{}, fmt.Errorf("%s: NAMESPACE/NAME of a ConfigMap is expected, got %q", setting, text)
 	}
 	return types.NamespacedName{Namespace: namespace, Name: name}, nil
+}
+
+// patience returns how long nodes may take to become Ready.
+func (s *Settings) patience() record.Patience {
+	return record.Patience{Promised: s.JoinDeadline.Duration, Empty: s.EmptyJoinDeadline.Duration}
 }
 
 // serves reports whether something is served on the address.

@@ -141,7 +141,7 @@ func (l *Launcher) parts() (p parts, err error) {
 	}
 	p.server, err = server.New(server.Config{
 		Socket: settings.Socket, Client: mgr.GetClient(), Pods: l.cache.Pods, Claims: l.cache.Claims, Reader: mgr.GetAPIReader(), Cache: mgr.GetCache(), Offers: p.learned,
-		Leader: p.leader, Launcher: p.launcher, Peer: p.peer, Bound: p.binder.Bound, JoinDeadline: settings.JoinDeadline.Duration, Manages: p.beside.manages, Own: p.beside.own, HandedOver: p.beside.handedOver, Gate: p.health.Gate,
+		Leader: p.leader, Launcher: p.launcher, Peer: p.peer, Bound: p.binder.Bound, Patience: settings.patience(), Manages: p.beside.manages, Own: p.beside.own, HandedOver: p.beside.handedOver, Gate: p.health.Gate,
 		Commitments: p.commitments.List, Overlay: l.ownLists().apply, Overlays: l.overlays != nil, Leaving: leavingSoon(mgr.GetClient(), l.cache.Claims, settings.ExpiryWindow.Duration, late.inMove),
 	})
 	late.server = p.server
@@ -295,7 +295,7 @@ func (l *Launcher) joining(p parts) error {
 		Client: mgr.GetClient(), Pods: l.cache.Pods, Reader: mgr.GetAPIReader(), Instances: l.config.Cloud, Launcher: p.launcher, Ender: p.terminator,
 		Binder: p.binder, Images: images.Prepare, Health: p.health, Guard: p.leader, Events: l.recorders.slipway, KarpenterEvents: l.recorders.karpenter, Ours: p.beside.ours, Failed: p.late.failed, Registerer: l.registerer,
 		Settings: join.Settings{
-			BindAt: settings.BindAt, JoinDeadline: settings.JoinDeadline.Duration, EmptyDeadline: settings.EmptyJoinDeadline.Duration,
+			BindAt: settings.BindAt, Patience: settings.patience(),
 			IgnoreDRARequests: settings.IgnoreDRARequests,
 		},
 	})

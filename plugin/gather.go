@@ -14,8 +14,8 @@ import (
 )
 
 // Permit keeps the pods of a gang of a stated size from being bound until as many of them have a node. Those that wait keep the room that
-// the scheduler chose, gangTimeout while pods of the gang are missing, promiseTimeout while these wait for their nodes. Once the gang is
-// complete all of them are bound.
+// the scheduler chose, gangTimeout while pods of the gang are missing, promiseTimeout while these wait for their nodes, or as long as the launcher
+// gives these nodes. Once the gang is complete all of them are bound.
 func (n *nodeLaunch) Permit(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod, nodeName string) (status *fwk.Status, wait time.Duration) {
 	defer n.guard.recovered(pointPermit, &status)
 	n.guard.injected(pointPermit, pod)
@@ -34,12 +34,23 @@ func (n *nodeLaunch) Permit(ctx context.Context, _ fwk.CycleState, pod *corev1.P
 	}
 	wait = n.args.GangTimeout.Duration
 	if placed+len(others) >= g.Size {
-		wait = n.args.PromiseTimeout.Duration
+		wait = n.untilPromised(others, time.Now())
 		n.wake(ctx, others)
 	}
 	klog.FromContext(ctx).V(4).Info("Pod waits for its gang", "pod", klog.KObj(pod), "node", nodeName, "gang", g.Name, "placed", placed,
 		"size", g.Size, "atMost", wait)
 	return fwk.NewStatus(fwk.Wait, fmt.Sprintf("gang %s: %d of %d pods have a node", g.Name, placed, g.Size)), wait
+}
+
+// untilPromised returns how long the pods of a gang may wait for the others' nodes: bare metal boots for longer than promiseTimeout.
+func (n *nodeLaunch) untilPromised(others []*corev1.Pod, now time.Time) time.Duration {
+	wait := n.args.PromiseTimeout.Duration
+	for _, pod := range others {
+		if p, promised := n.promises.Get(pod.UID); promised {
+			wait = max(wait, p.Deadline.Sub(now))
+		}
+	}
+	return wait
 }
 
 // wake has the scheduler try the pods again that gave their room back while their gang was incomplete. Promised ones stay gated.

@@ -124,7 +124,7 @@ func New(c Config) (*Controller, error) {
 	if slices.Contains(given, false) {
 		return nil, errors.New("join: every field of Config is required")
 	}
-	if c.Settings.JoinDeadline <= 0 || c.Settings.EmptyDeadline <= 0 || c.Settings.BindAt == "" {
+	if c.Settings.Patience.Promised <= 0 || c.Settings.Patience.Empty <= 0 || c.Settings.BindAt == "" {
 		return nil, errors.New("join: Settings need BindAt and positive deadlines")
 	}
 	m, err := newMetrics(c.Registerer)

@@ -38,6 +38,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/index"
 	"github.com/slipway-k8s/slipway/launcher/join"
 	"github.com/slipway-k8s/slipway/launcher/leadership/leadershiptest"
+	"github.com/slipway-k8s/slipway/launcher/record"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -143,7 +144,7 @@ func (w *world) config() join.Config {
 	}
 	return join.Config{
 		Client: w.api, Pods: index.ListPods(w.api), Reader: w.api, Instances: w.ec2, Launcher: w, Ender: w, Binder: binder, Guard: leadershiptest.Always{}, Events: w, KarpenterEvents: w, Health: w,
-		Settings: join.Settings{BindAt: bind.Auto, JoinDeadline: 5 * time.Minute, EmptyDeadline: 15 * time.Minute},
+		Settings: join.Settings{BindAt: bind.Auto, Patience: record.Patience{Promised: 5 * time.Minute, Empty: 15 * time.Minute}},
 		Ours:     func(*karpv1.NodeClaim) bool { return w.ours },
 		Images: func(_ context.Context, _ *karpv1.NodeClaim, node *corev1.Node) func() {
 			metav1.SetMetaDataAnnotation(&node.ObjectMeta, catalog.PrefetchAnnotation, "r.io/web:1")
@@ -192,6 +193,9 @@ func (w *world) claim(age time.Duration, pods ...string) *karpv1.NodeClaim {
 		w.create(s.Slots[0].Pod)
 	}
 	c.Annotations[catalog.PodsAnnotation] = catalog.FormatPods(refs)
+	if len(refs) > 0 {
+		c.Annotations[catalog.ForPodsAnnotation] = "true"
+	}
 	status := newScenario().Claim.Status
 	status.ProviderID = w.instance.ProviderID()
 	w.create(c)

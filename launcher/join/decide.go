@@ -71,8 +71,8 @@ type Slot struct {
 type Settings struct {
 	// BindAt is when promised pods are bound.
 	BindAt bind.Setting
-	// JoinDeadline is how long a node may take to become Ready while pods are promised to it; EmptyDeadline while none are.
-	JoinDeadline, EmptyDeadline time.Duration
+	// Patience is how long nodes may take to become Ready.
+	Patience record.Patience
 	// IgnoreDRARequests means that a node is initialized whether or not its DRA drivers have published its devices.
 	IgnoreDRARequests bool
 }
@@ -170,17 +170,9 @@ func Decide(o Observed) Decision {
 // shows, has the same time again from when it stopped being Ready: pods run there.
 func deadline(o Observed) time.Time {
 	if o.Node != nil && registeredNode(o.Node) && !hasTaint(o.Node, catalog.StartingTaintKey) {
-		return joinedAt(o.Node).Add(patience(o))
+		return joinedAt(o.Node).Add(o.Settings.Patience.Of(o.Claim))
 	}
-	return record.Deadline(o.Claim, patience(o))
-}
-
-// patience returns how long the node may take.
-func patience(o Observed) time.Duration {
-	if len(o.Slots) > 0 {
-		return o.Settings.JoinDeadline
-	}
-	return o.Settings.EmptyDeadline
+	return record.Deadline(o.Claim, o.Settings.Patience)
 }
 
 // unbound reports whether a promised pod is still to be bound.

@@ -21,15 +21,16 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 	"github.com/slipway-k8s/slipway/launcher/join"
 	"github.com/slipway-k8s/slipway/launcher/node"
+	"github.com/slipway-k8s/slipway/launcher/record"
 )
 
 // TestDecide runs the files of testdata. A file is the life of one NodeClaim that was launched at second 0:
 //
-//	claim [standby[=STATE/TIME]] [gpu] [taint=KEY:EFFECT] [startup-taint=KEY:EFFECT] [bind-at=SETTING] [registered] [initialized]
+//	claim [standby[=STATE/TIME]] [label=KEY=VALUE] [gpu] [taint=KEY:EFFECT] [startup-taint=KEY:EFFECT] [bind-at=SETTING] [registered] [initialized]
 //	    [network-at-start] [switched-off=WHY]             the last two are the state of its NodePool
 //	pod NAME [owner=KIND|none] [volumes=none] [host-network] [gpu] [cpu=Q] [unbound-volume=NAME] [scheduler-only=WHY]
 //	    [tolerates=KEY] [bound] [deleted] [gone] [adopted] [nominated=NODE]
-//	                                                      a promised pod is created or changed
+//	                                                      a promised pod is created or changed; the node is launched for one before it exists
 //	node [ready=true|false|none] [says=MESSAGE] [gpu=N] [cpu=Q] [add-taint=KEY:EFFECT] [remove-taint=KEY] [gone]
 //	                                                      the kubelet, or a user, changes the Node
 //	instance STATE                                        EC2's answer for the instance
@@ -69,7 +70,7 @@ func newScenario() *scenario {
 	launchedAt(claim, start())
 	return &scenario{join.Observed{
 		Claim: claim, Answered: map[types.UID]bool{},
-		Settings: join.Settings{BindAt: bind.Auto, JoinDeadline: 5 * time.Minute, EmptyDeadline: 15 * time.Minute},
+		Settings: join.Settings{BindAt: bind.Auto, Patience: record.Patience{Promised: 5 * time.Minute, Empty: 15 * time.Minute}},
 	}}
 }
 
@@ -157,6 +158,9 @@ func (s *scenario) claim(args map[string]string) {
 			s.NetworkAtStart = true
 		case "switched-off":
 			s.SwitchedOff = value
+		case "label":
+			key, value, _ := strings.Cut(value, "=")
+			metav1.SetMetaDataLabel(&s.Claim.ObjectMeta, key, value)
 		case "standby":
 			s.Claim.Annotations = map[string]string{catalog.StandbyAnnotation: "buffer"}
 			if value != "" {
@@ -171,6 +175,9 @@ func (s *scenario) claim(args map[string]string) {
 }
 
 func (s *scenario) pod(name string, args map[string]string) {
+	if s.Node == nil { // The node was launched for it.
+		metav1.SetMetaDataAnnotation(&s.Claim.ObjectMeta, catalog.ForPodsAnnotation, "true")
+	}
 	slot := s.slot(name)
 	for key, value := range args {
 		switch key {

@@ -39,7 +39,7 @@ func failure(o Observed, left time.Duration) (reason, message string) {
 	case left > 0:
 		return "", ""
 	}
-	within := patience(o)
+	within := o.Settings.Patience.Of(o.Claim)
 	switch {
 	case joined:
 		c := conditions.Ready(o.Node)

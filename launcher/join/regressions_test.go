@@ -11,12 +11,14 @@ import (
 
 	"github.com/slipway-k8s/slipway/launcher/bind"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/record"
 )
 
 // booting is a claim that was recorded recorded ago and launched launched ago, and its Node.
 func booting(recorded, launched time.Duration, ready ...corev1.NodeCondition) Observed {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "default-1", CreationTimestamp: metav1.NewTime(now.Add(-recorded))}}
+	claim.Annotations = map[string]string{catalog.ForPodsAnnotation: "true"}
 	claim.StatusConditions().SetTrue(karpv1.ConditionTypeLaunched)
 	for i := range claim.Status.Conditions {
 		claim.Status.Conditions[i].LastTransitionTime = metav1.NewTime(now.Add(-launched))
@@ -27,7 +29,7 @@ func booting(recorded, launched time.Duration, ready ...corev1.NodeCondition) Ob
 	node.Status.Conditions = ready
 	return Observed{
 		Now: now, Claim: claim, Node: node,
-		Settings: Settings{BindAt: bind.Auto, JoinDeadline: 5 * time.Minute, EmptyDeadline: 15 * time.Minute},
+		Settings: Settings{BindAt: bind.Auto, Patience: record.Patience{Promised: 5 * time.Minute, Empty: 15 * time.Minute}},
 	}
 }
 

@@ -105,13 +105,13 @@ const LaunchTimeout = 5 * time.Minute
 const asleepFor = 100 * 365 * 24 * time.Hour
 
 // Deadline returns when a claim's node must be Ready: patience after its launch, or before the launch, the latest possible time. An instance of a
-// standby buffer has the same time again from when it is woken, and none while it sleeps.
-func Deadline(claim *karpv1.NodeClaim, patience time.Duration) time.Time {
+// standby buffer has time again from when it is woken, and none while it sleeps.
+func Deadline(claim *karpv1.NodeClaim, patience Patience) time.Time {
 	if StandbyOf(claim).Off() {
 		return claim.CreationTimestamp.Add(asleepFor)
 	}
 	if started := StartedAt(claim); !started.IsZero() {
-		return started.Add(patience)
+		return started.Add(patience.Of(claim))
 	}
-	return claim.CreationTimestamp.Add(LaunchTimeout + patience)
+	return claim.CreationTimestamp.Add(LaunchTimeout + patience.Of(claim))
 }

@@ -113,7 +113,7 @@ func (s *Server) inFlightNode(ctx context.Context, claim *karpv1.NodeClaim, list
 		NodeClaim: claim.Name, NodeName: claim.Status.NodeName, NodePool: claim.Labels[karpv1.NodePoolLabelKey],
 		Phase: api.Phase_PHASE_RECORDED, Labels: claim.Labels, Taints: taints(claim.Spec.Taints),
 		Replaces:     record.Replaces(claim),
-		Deadline:     millis(record.Deadline(claim, s.config.JoinDeadline)),
+		Deadline:     millis(record.Deadline(claim, s.config.Patience)),
 		InstanceType: cmp.Or(claim.Labels[corev1.LabelInstanceTypeStable], expected.InstanceType),
 		Zone:         cmp.Or(claim.Labels[corev1.LabelTopologyZone], expected.Zone),
 		CapacityType: cmp.Or(claim.Labels[karpv1.CapacityTypeLabelKey], expected.CapacityType),

@@ -37,7 +37,7 @@ func TestNotReadyOnlyReads(t *testing.T) {
 	if why := notReady(&pool, offered{}); why != "its condition Ready is not True yet" {
 		t.Errorf("a NodePool without conditions: %q", why)
 	}
-	if at := record.Deadline(&claim, time.Minute); !at.Equal(time.Unix(1000, 0).Add(record.LaunchTimeout + time.Minute)) {
+	if at := record.Deadline(&claim, record.Patience{Empty: time.Minute}); !at.Equal(time.Unix(1000, 0).Add(record.LaunchTimeout + time.Minute)) {
 		t.Errorf("the deadline of a claim without conditions is %s", at)
 	}
 	if diff := cmp.Diff(beforePool, pool) + cmp.Diff(beforeClaim, claim); diff != "" {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"time"
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	"google.golang.org/grpc"
@@ -24,6 +23,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/health"
 	"github.com/slipway-k8s/slipway/launcher/index"
 	"github.com/slipway-k8s/slipway/launcher/leadership"
+	"github.com/slipway-k8s/slipway/launcher/record"
 )
 
 // Offers is the part of cloud.Cloud that lists what can be launched.
@@ -83,8 +83,8 @@ type Config struct {
 	Peer *Peer
 	// Bound reports whether the launcher has bound a pod lately, which the cache may not show yet; nil means that it binds none.
 	Bound func(uid types.UID) bool
-	// JoinDeadline is how long a node with promised pods may take to become Ready.
-	JoinDeadline time.Duration
+	// Patience is how long nodes may take to become Ready.
+	Patience record.Patience
 	// HandedOver reports whether a Karpenter runs and the NodePool is slipway's; nil means that none ever runs.
 	HandedOver func(pool *karpv1.NodePool) bool
 	// Own marks a new NodeClaim as slipway's while a Karpenter runs; nil means that none ever runs.
@@ -120,8 +120,8 @@ type Server struct {
 // New returns a Server that serves once Run is called.
 func New(c Config) (*Server, error) {
 	complete := c.Socket != "" && c.Client != nil && c.Pods != nil && c.Claims != nil && c.Reader != nil && c.Cache != nil && c.Offers != nil && c.Leader != nil && c.Launcher != nil && c.Peer != nil
-	if !complete || c.JoinDeadline <= 0 {
-		return nil, errors.New("server: Socket, Client, Pods, Reader, Cache, Offers, Leader, Launcher, Peer and JoinDeadline are required")
+	if !complete || c.Patience.Promised <= 0 || c.Patience.Empty <= 0 {
+		return nil, errors.New("server: Socket, Client, Pods, Reader, Cache, Offers, Leader, Launcher, Peer and Patience are required")
 	}
 	c.setDefaults()
 	return &Server{config: c, hub: newHub(), types: newTypes(), failures: newFailures(), asks: newAsks(), ledger: newLedger(), turn: make(chan struct{}, 1)}, nil

@@ -32,6 +32,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/cloud/memory"
 	"github.com/slipway-k8s/slipway/launcher/health"
 	"github.com/slipway-k8s/slipway/launcher/index"
+	"github.com/slipway-k8s/slipway/launcher/record"
 	"github.com/slipway-k8s/slipway/launcher/server"
 )
 
@@ -99,7 +100,7 @@ func newWorldOver(tb testing.TB, through func(client.WithWatch) client.Client, t
 	reads := through(w.api)
 	w.config = server.Config{
 		Socket: w.socket, Client: reads, Pods: index.ListPods(w.api), Claims: index.ListClaims(reads), Reader: reader{w}, Cache: w.cache, Offers: w.cloud, Leader: leader{w}, Launcher: launcher{w}, Peer: peer,
-		JoinDeadline: 5 * time.Minute, Leaving: func(context.Context) []string { return []string{"drifted"} },
+		Patience: record.Patience{Promised: 5 * time.Minute, Empty: 15 * time.Minute}, Leaving: func(context.Context) []string { return []string{"drifted"} },
 		Manages: func(*karpv1.NodePool) (bool, string) { return !w.foreign.Load(), "Karpenter lives" },
 		Commitments: func() []commitment.Commitment {
 			if list := w.committed.Load(); list != nil {
