@@ -25,7 +25,7 @@ type renewal struct {
 	at time.Time
 	// version is the Lease's resourceVersion after that; empty if it has to be read.
 	version string
-	// kubelets means that the kubelet writes the Lease.
+	// kubelets means that the kubelet created the Lease: the launcher may not write it.
 	kubelets bool
 }
 
@@ -46,9 +46,17 @@ func (l leases) renew(ctx context.Context, claim types.UID, of *corev1.Node) err
 	}
 	now := metav1.NewMicroTime(time.Now())
 	lease, err := l.write(ctx, of, last.version, now)
+	if apierrors.IsConflict(err) && last.version != "" {
+		// The kubelet has adopted it, another leader renewed it, or the answer to the last renewal was lost. The first ends the renewals with its
+		// first status.
+		lease, err = l.write(ctx, of, "", now)
+	}
 	switch {
-	case apierrors.IsConflict(err), err == nil && lease == nil:
-		l.memory.renewed(claim, renewal{at: now.Time, kubelets: true}) // The kubelet wrote it first: from now on the Lease is its own.
+	case err == nil && lease == nil:
+		l.memory.renewed(claim, renewal{at: now.Time, kubelets: true})
+		return nil
+	case apierrors.IsConflict(err):
+		l.memory.renewed(claim, renewal{at: now.Time}) // It was written at this moment: the next renewal reads it.
 		return nil
 	case apierrors.IsNotFound(err):
 		l.memory.renewed(claim, renewal{}) // It was deleted since: the next round creates it again.
