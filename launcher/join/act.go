@@ -65,7 +65,7 @@ func (c *Controller) act(ctx context.Context, o Observed, d Decision) (time.Dura
 	if held := c.held(o, &d); held > 0 && (after <= 0 || held < after) {
 		after = held
 	}
-	return max(after, 0), errors.Join(err, c.condition(ctx, o, d))
+	return after, errors.Join(err, c.condition(ctx, o, d))
 }
 
 func (c *Controller) end(ctx context.Context, claim *karpv1.NodeClaim, reason, message string) error {

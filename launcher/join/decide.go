@@ -136,7 +136,7 @@ func Decide(o Observed) Decision {
 		return Decision{}
 	}
 	ready := o.Node != nil && conditions.NodeReady(o.Node)
-	left := deadline(o).Sub(o.Now)
+	left := max(deadline(o).Sub(o.Now), 0)
 	if reason, message := failure(o, left); reason != "" {
 		return Decision{End: reason, EndMessage: message}
 	}
@@ -157,13 +157,20 @@ func Decide(o Observed) Decision {
 		if d.RenewLease = left <= 0; d.RenewLease {
 			left = leaseEvery
 		}
-		d.After = min(d.After, left)
+		d.again(left)
 	}
 	d.Uncordon = o.Node.Spec.Unschedulable && record.StandbyOf(o.Claim).State == record.StandbyAwake
 	d.bindings(o, ready)
 	d.taint(o, ready)
 	d.initialize(o, ready, registered)
 	return d
+}
+
+// again has the claim looked at after some time, unless it is earlier anyway. A node that became Ready has no look at its deadline once that has passed.
+func (d *Decision) again(after time.Duration) {
+	if d.After <= 0 || after < d.After {
+		d.After = after
+	}
 }
 
 // deadline returns when the node must be Ready, counted from its launch. A node that was Ready before, which its missing startup taint
@@ -269,7 +276,7 @@ func (d *Decision) taint(o Observed, ready bool) {
 	}
 	unknown := unknownFor(o)
 	if unknown > 0 {
-		d.After = min(d.After, unknown)
+		d.again(unknown)
 	}
 	switch {
 	case ready:
@@ -283,13 +290,13 @@ func (d *Decision) taint(o Observed, ready bool) {
 		}
 		d.Untaint = left <= 0
 		if !d.Untaint {
-			d.After = min(d.After, left)
+			d.again(left)
 		}
 	case o.DaemonKeptOff != "":
 		waited := o.Now.Sub(joinedAt(o.Node))
 		d.Untaint = waited >= daemonPatience
 		if !d.Untaint {
-			d.After = min(d.After, daemonPatience-waited)
+			d.again(daemonPatience - waited)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/bind"
@@ -58,6 +59,19 @@ func TestDeadlineBeginsWithTheLaunch(t *testing.T) {
 	o.Slots = []Slot{host(corev1.ResourceCPU, "1")}
 	if d := Decide(o); d.End != "registration_timeout" {
 		t.Errorf("not ended after 6 of 5 minutes: %+v", d)
+	}
+}
+
+// A node may become Ready while its deadline passes and no launcher leads: the next one removes the startup taint when it is time to.
+func TestLooksAfterTheDeadline(t *testing.T) {
+	ready := corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady"}
+	o := booting(8*time.Minute, 6*time.Minute, ready)
+	pod := host(corev1.ResourceCPU, "1")
+	pod.Ref.Adopted, pod.Pod.Status.NominatedNodeName = true, "n"
+	o.Slots, o.ReadySince = []Slot{pod}, o.Now
+	o.Known = map[types.UID]time.Time{"u": o.Now}
+	if d := Decide(o); d.Untaint || d.After != knownFor {
+		t.Errorf("the startup taint is removed %t, again after %s, want %s", d.Untaint, d.After, knownFor)
 	}
 }
 
