@@ -132,8 +132,14 @@ func (h *Handover) Pass(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	return h.steps(ctx, claims, selected)
+}
+
+// steps makes one step with each NodeClaim, and drops the proofs once all are returned.
+func (h *Handover) steps(ctx context.Context, claims []*karpv1.NodeClaim, selected map[string]bool) error {
 	var errs []error
 	h.settled = time.Now()
+	returned := h.config.Neighbour.Alone()
 	for _, claim := range claims {
 		pool := claim.Labels[karpv1.NodePoolLabelKey]
 		facts := Facts{Claim: claim, Alone: h.config.Neighbour.Alone(), Selected: selected[pool]}
@@ -142,9 +148,21 @@ func (h *Handover) Pass(ctx context.Context) error {
 		}
 		h.settled = time.Time{}
 		facts.Kept = facts.Selected && h.Keeps(pool) == nil
-		errs = append(errs, h.step(ctx, facts))
+		step, err := h.step(ctx, facts)
+		returned = returned && step == Stay && err == nil && !finalizer.Taken(claim)
+		errs = append(errs, err)
+	}
+	if returned {
+		h.forget()
 	}
 	return errors.Join(errs...)
+}
+
+// forget drops the proofs. Nothing is handed over any more: no NodeClaim that was returned has a Node that was not.
+func (h *Handover) forget() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	clear(h.proofs)
 }
 
 // prove proves again what is old, and forgets NodePools that are no more selected.
@@ -182,16 +200,15 @@ func (h *Handover) prove(ctx context.Context, selected map[string]bool) {
 	}
 }
 
-// step makes one step with a NodeClaim and its Node.
-func (h *Handover) step(ctx context.Context, f Facts) error {
-	var err error
+// step makes one step with a NodeClaim and its Node, and returns it.
+func (h *Handover) step(ctx context.Context, f Facts) (step Step, err error) {
 	if f.Node, err = index.NodeOf(ctx, h.config.Client, f.Claim); err != nil {
-		return err
+		return Stay, err
 	}
-	step := Decide(f)
+	step = Decide(f)
 	switch step {
 	case Stay:
-		return nil
+		return Stay, nil
 	case TakeNode:
 		node := f.Node.DeepCopy()
 		finalizer.Take(node)
@@ -212,13 +229,13 @@ func (h *Handover) step(ctx context.Context, f Facts) error {
 		err = h.patch(ctx, f.Claim, claim)
 	}
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-		return nil // The next pass decides again.
+		return step, nil // The next pass decides again.
 	}
 	if err != nil {
-		return fmt.Errorf("handing over NodeClaim %s: %s: %w", f.Claim.Name, step, err)
+		return step, fmt.Errorf("handing over NodeClaim %s: %s: %w", f.Claim.Name, step, err)
 	}
 	h.announce(ctx, f, step)
-	return nil
+	return step, nil
 }
 
 func (h *Handover) patch(ctx context.Context, before, after client.Object) error {

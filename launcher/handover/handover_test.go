@@ -176,6 +176,32 @@ func TestThereAndBack(t *testing.T) {
 	}
 }
 
+// Once a Karpenter that was there is gone and all is returned, NodeClaims are looked at every ten seconds as well, though the NodePools keep
+// their labels.
+func TestPassesAreRareAfterAMigration(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.account = "system:serviceaccount:kube-system:karpenter"
+		if claim, node := w.passes(t); !finalizer.Taken(claim) || !finalizer.Taken(node) {
+			t.Fatalf("not taken: %v, %v", claim.Finalizers, node.Finalizers)
+		}
+		w.beside.alone, w.looks = true, 0
+		ctx, cancel := context.WithTimeout(t.Context(), 59*time.Second+500*time.Millisecond)
+		defer cancel()
+		if err := w.subject.Run(ctx); err != nil {
+			t.Fatal(err)
+		}
+		// Two return the NodeClaim and its Node, one finds nothing to do, and then six in a minute.
+		if most := 2 + 1 + 6; w.looks > most {
+			t.Errorf("%d looks in a minute, want %d at most", w.looks, most)
+		}
+		claim, node := w.passes(t)
+		if finalizer.Taken(claim) || finalizer.Taken(node) {
+			t.Errorf("not returned: %v, %v", claim.Finalizers, node.Finalizers)
+		}
+	})
+}
+
 // A cluster without a Karpenter is looked at every ten seconds, not every second, until there is something to do.
 func TestPassesAreRareWhereThereIsNothingToDo(t *testing.T) {
 	for _, alone := range []bool{false, true} {
