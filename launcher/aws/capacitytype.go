@@ -83,8 +83,8 @@ type offerZone struct {
 	exhausted mark
 }
 
-// zonal returns an offering for each zone of the class where EC2 offers the instance type as this capacity type and it has a price, so that
-// nothing is bought at an unknown price.
+// zonal returns an offering for each zone of the class where EC2 offers the instance type as this capacity type. An offering whose price is not
+// known has the price 0 and is not available.
 func (of offerInput) zonal(capacityType string, price func(zone string) (float64, bool)) []catalog.Offering {
 	if !slices.Contains(of.facts.CapacityTypes, capacityType) {
 		return nil
@@ -92,8 +92,12 @@ func (of offerInput) zonal(capacityType string, price func(zone string) (float64
 	out := make([]catalog.Offering, 0, min(len(of.facts.Zones), len(of.zones)))
 	for _, zone := range of.facts.Zones {
 		in, reachable := of.zones[zone]
+		if !reachable {
+			continue
+		}
 		usd, ok := price(zone)
-		if !reachable || !ok {
+		if !ok {
+			out = append(out, catalog.Offering{Zone: zone, ZoneID: in.id, CapacityType: capacityType})
 			continue
 		}
 		m := longest(of.refused(capacityType, zone), in.exhausted)
@@ -104,6 +108,9 @@ func (of offerInput) zonal(capacityType string, price func(zone string) (float64
 	}
 	return out
 }
+
+// unpriced reports whether the price of an offering is not known. A capacity reservation is paid for already: its price is known, even if it is 0.
+func unpriced(o catalog.Offering) bool { return o.Price == 0 && o.ReservationID == "" }
 
 // On-demand: offered in every zone of the instance type at the region's price. Every instance that is nothing else is on-demand.
 

@@ -41,17 +41,11 @@ func (c *Cloud) createFleet(ctx context.Context, request *launchRequest) (*ec2.C
 	if err == nil || !code(err).IsTemplateGone() {
 		return out, err
 	}
-	c.forgetTemplates(request)
+	c.templates.forgetAll(request.templates)
 	if err := c.ensureTemplates(ctx, request.templates); err != nil {
 		return nil, err
 	}
 	return c.writes.CreateFleet(ctx, request.fleet, options...)
-}
-
-func (c *Cloud) forgetTemplates(request *launchRequest) {
-	for _, t := range request.templates {
-		c.templates.forget(awssdk.ToString(t.LaunchTemplateName))
-	}
 }
 
 // launchError classifies an error of the call itself: a fault of the class, a shortage of capacity that concerns all options, or a transient
@@ -99,7 +93,7 @@ func (c *Cloud) launchOutput(request *launchRequest, out *ec2.CreateFleetOutput)
 	}
 	for _, f := range failures {
 		if f.Cause == cloud.CauseTemplateGone {
-			c.forgetTemplates(request)
+			c.templates.forgetAll(request.templates)
 		}
 	}
 	failures = c.remember(failures)

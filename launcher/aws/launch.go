@@ -46,7 +46,7 @@ func (c *Cloud) Launch(ctx context.Context, in cloud.LaunchInput) (_ cloud.Launc
 			return cloud.LaunchOutput{}, &cloud.NodeClassError{Class: in.Class.Name, Reason: f.reason, Message: f.message}
 		}
 		// 2. Select the options to try.
-		options, failures := c.toTry(in.Options, time.Now())
+		options, failures := c.without.toTry(in.Options, time.Now())
 		if len(options) == 0 {
 			return cloud.LaunchOutput{Failures: failures}, nil
 		}
@@ -87,23 +87,6 @@ func launchFault(class *awsv1.EC2NodeClass, known cluster) (fault, bool) {
 		}
 	}
 	return faultOf(class, known)
-}
-
-// toTry returns the options of the capacity type to buy that may have capacity. If none has, it returns a failure for each.
-func (c *Cloud) toTry(options []cloud.Option, now time.Time) ([]cloud.Option, []cloud.OfferingFailure) {
-	var usable []cloud.Option
-	var failures []cloud.OfferingFailure
-	for _, o := range options {
-		m := longest(c.without.inGroup(offeringKey{o.CapacityType, o.InstanceType, o.Zone}, o.PlacementGroup, now), c.without.reservation(o.Reservation.ID, now))
-		if !m.holds(now) {
-			usable = append(usable, o)
-			continue
-		}
-		f := failed(o, m.Code, m.text, judgeFleet(string(m.Code), m.text))
-		f.Since, f.Attempts = m.Since, m.Attempts
-		failures = append(failures, f.OfferingFailure)
-	}
-	return cloud.OfFirstKind(usable), failures
 }
 
 // poolKey names a capacity pool of one request.

@@ -16,8 +16,11 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	corev1 "k8s.io/api/core/v1"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/drift"
 )
 
 // shop implements the actions of EC2 and the operations of the Price List API that return types and prices.
@@ -163,6 +166,58 @@ func TestMarketDegrades(t *testing.T) {
 	s.set("DescribeInstanceTypes", denied)
 	if _, err := c.InstanceTypes(t.Context(), nodeClass()); err == nil {
 		t.Error("no error without instance types")
+	}
+}
+
+// A node does not drift because the price of its offering is not known, though nothing is bought there.
+func TestUnknownPricesAreNoDrift(t *testing.T) {
+	for name, tc := range map[string]struct {
+		set                        func(*shop, *Config)
+		instanceType, capacityType string
+	}{
+		"denied spot prices": {func(s *shop, _ *Config) {
+			s.set("DescribeSpotPriceHistory", refuse(http.StatusForbidden, "UnauthorizedOperation", "not authorized"))
+		}, "m7g.large", "spot"},
+		"a type without a built-in price": {func(s *shop, c *Config) {
+			c.IsolatedVPC = true
+			for _, action := range []string{"DescribeInstanceTypes", "DescribeInstanceTypeOfferings"} {
+				s.set(action, ok(strings.ReplaceAll(s.answers[action].body, "m7g.large", "r5d.large")))
+			}
+		}, "r5d.large", "on-demand"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, c := newShop(t)
+			tc.set(s, &c.cfg)
+			if got := offered(t, c); got[tc.capacityType] != 0 {
+				t.Errorf("offered %v", got)
+			}
+			all, err := c.AllInstanceTypes(t.Context(), nodeClass())
+			if err != nil {
+				t.Fatal(err)
+			}
+			look := func(zone string) string {
+				claim := &karpv1.NodeClaim{}
+				claim.Labels = map[string]string{
+					corev1.LabelInstanceTypeStable: tc.instanceType, corev1.LabelTopologyZone: zone, karpv1.CapacityTypeLabelKey: tc.capacityType,
+				}
+				class := nodeClass()
+				class.Status.AMIs = nil
+				return drift.Decide(drift.Facts{Now: time.Now(), Claim: claim, Pool: &karpv1.NodePool{}, Class: class, Types: all}).Reason
+			}
+			if got := look("us-east-1a"); got != "" {
+				t.Errorf("a node whose price is unknown drifts: %s", got)
+			}
+			if got := look("us-east-1b"); got != drift.InstanceTypeNotFound {
+				t.Errorf("where EC2 does not have the type: %q, want %s", got, drift.InstanceTypeNotFound)
+			}
+			for _, it := range all {
+				for _, o := range it.Offerings {
+					if o.Available != (o.Price > 0) {
+						t.Errorf("%s: offering %+v", it.Name, o)
+					}
+				}
+			}
+		})
 	}
 }
 

@@ -17,51 +17,71 @@ import (
 )
 
 // InstanceTypes implements cloud.Cloud. A class without subnets or AMIs in its status can launch nothing: its list is empty.
-func (c *Cloud) InstanceTypes(ctx context.Context, class *awsv1.EC2NodeClass) (_ []catalog.InstanceType, err error) {
+func (c *Cloud) InstanceTypes(ctx context.Context, class *awsv1.EC2NodeClass) ([]catalog.InstanceType, error) {
+	offers, err := c.offersOf(ctx, class)
+	return offers.types, err
+}
+
+// AllInstanceTypes implements cloud.Cloud.
+func (c *Cloud) AllInstanceTypes(ctx context.Context, class *awsv1.EC2NodeClass) ([]catalog.InstanceType, error) {
+	offers, err := c.offersOf(ctx, class)
+	return offers.all, err
+}
+
+// offersOf returns what EC2 offers for a class.
+func (c *Cloud) offersOf(ctx context.Context, class *awsv1.EC2NodeClass) (_ classOffers, err error) {
 	defer c.metrics.measure("GetInstanceTypes")(&err)
 	// The signal is read before the data: a change in between then only causes a needless refresh and never makes a stale answer look
 	// current.
 	changed := c.changed.wait()
 	known, err := c.market(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("EC2NodeClass %s: %w", class.Name, err)
+		return classOffers{}, fmt.Errorf("EC2NodeClass %s: %w", class.Name, err)
 	}
 	group, err := c.placements.of(ctx, class)
 	if err != nil {
-		return nil, fmt.Errorf("EC2NodeClass %s: %w", class.Name, err)
+		return classOffers{}, fmt.Errorf("EC2NodeClass %s: %w", class.Name, err)
 	}
 	if class.Spec.PlacementGroupSelector != nil && group.ID == "" {
-		return nil, nil // Nothing can be launched: the condition PlacementGroupReady says so.
+		return classOffers{}, nil // Nothing can be launched: the condition PlacementGroupReady says so.
 	}
 	shapes, err := c.shapes.of(class, known, shapeInput{region: c.cfg.AWS.Region, public: publicAddress(class, c.subnets), group: group})
 	if err != nil {
-		return nil, fmt.Errorf("EC2NodeClass %s: %w", class.Name, err)
+		return classOffers{}, fmt.Errorf("EC2NodeClass %s: %w", class.Name, err)
 	}
 	now := time.Now()
 	next := classOffers{known: known, changed: changed, follows: follows(class, shapes.follows)}
 	if have, ok := c.offers.get(class.Name, now, next); ok {
-		return have.types, nil
+		return have, nil
 	}
 	of := offerInput{
 		zones: c.shifted.over(c.without.zonesOf(class, now), now), left: c.reserved.of, now: now, reservations: class.Status.CapacityReservations,
 		full: func(id string) mark { return c.without.reservation(id, now) },
 	}
-	next.types = make([]catalog.InstanceType, 0, len(shapes.list))
+	next.types, next.all = make([]catalog.InstanceType, 0, len(shapes.list)), make([]catalog.InstanceType, 0, len(shapes.list))
 	for _, shape := range shapes.list {
 		of.facts, of.onDemand, of.spot = known.facts[shape.Name], known.onDemand[shape.Name], known.spot[shape.Name]
 		of.refused = func(capacityType, zone string) mark {
 			return c.without.inGroup(offeringKey{capacityType, shape.Name, zone}, group.ID, now)
 		}
-		shape.Offerings = offerings(of)
+		all := offerings(of)
+		shape.Offerings = slices.DeleteFunc(slices.Clone(all), unpriced) // Nothing is bought at an unknown price.
 		shape.Charges.AddTo(shape.Offerings)
 		shape.DedicatedShare = catalog.DedicatedShare(of.onDemand, known.dedicated[shape.Name])
 		if len(shape.Offerings) > 0 {
 			next.types = append(next.types, shape)
 		}
+		if len(all) > len(shape.Offerings) {
+			shape.Offerings = slices.Concat(shape.Offerings, slices.DeleteFunc(all, func(o catalog.Offering) bool { return !unpriced(o) }))
+			slices.SortFunc(shape.Offerings, byOffering)
+		}
+		if len(all) > 0 {
+			next.all = append(next.all, shape)
+		}
 	}
 	next.until = firstEnd(next.types)
 	c.metrics.offerings(c.offers.put(class.Name, next))
-	return next.types, nil
+	return next, nil
 }
 
 // zonesOf returns the zones in which the class has subnets.

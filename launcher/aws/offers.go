@@ -12,8 +12,8 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
-// offersCache keeps, by class, the last answer of InstanceTypes and the inputs that it was computed from. While the inputs are the same, it
-// returns the same lists, and no metric is written.
+// offersCache keeps, by class, the last answers of InstanceTypes and AllInstanceTypes, and the inputs that they were computed from. While the
+// inputs are the same, it returns the same lists, and no metric is written.
 type offersCache struct {
 	mu sync.Mutex
 	by map[string]classOffers
@@ -27,7 +27,8 @@ type classOffers struct {
 	follows string
 	// until is when the first unavailable offering is tried again; zero if none is unavailable.
 	until time.Time
-	types []catalog.InstanceType
+	// types are the answer of InstanceTypes, all that of AllInstanceTypes.
+	types, all []catalog.InstanceType
 }
 
 func newOffersCache() *offersCache { return &offersCache{by: map[string]classOffers{}} }

@@ -82,6 +82,12 @@ func (t *templateUse) forget(name string) {
 	delete(t.last, name)
 }
 
+func (t *templateUse) forgetAll(templates []*ec2.CreateLaunchTemplateInput) {
+	for _, template := range templates {
+		t.forget(awssdk.ToString(template.LaunchTemplateName))
+	}
+}
+
 // touch records a use of every known template now.
 func (t *templateUse) touch() {
 	t.mu.Lock()

@@ -135,6 +135,23 @@ func (u *unavailable) reservation(id string, now time.Time) mark {
 	return u.of(reservationKey(id), now)
 }
 
+// toTry returns the options of the capacity type to buy that may have capacity. If none has, it returns a failure for each.
+func (u *unavailable) toTry(options []cloud.Option, now time.Time) ([]cloud.Option, []cloud.OfferingFailure) {
+	var usable []cloud.Option
+	var failures []cloud.OfferingFailure
+	for _, o := range options {
+		m := longest(u.inGroup(offeringKey{o.CapacityType, o.InstanceType, o.Zone}, o.PlacementGroup, now), u.reservation(o.Reservation.ID, now))
+		if !m.holds(now) {
+			usable = append(usable, o)
+			continue
+		}
+		f := failed(o, m.Code, m.text, judgeFleet(string(m.Code), m.text))
+		f.Since, f.Attempts = m.Since, m.Attempts
+		failures = append(failures, f.OfferingFailure)
+	}
+	return cloud.OfFirstKind(usable), failures
+}
+
 // of returns the mark that keeps an offering longest from being tried; zero if it is not known to be unavailable.
 func (u *unavailable) of(o offeringKey, now time.Time) mark {
 	u.mu.Lock()

@@ -24,9 +24,13 @@ type Cloud interface {
 	// says what to fix. It returns an error only if AWS could not be reached.
 	Resolve(ctx context.Context, class *awsv1.EC2NodeClass) (awsv1.EC2NodeClassStatus, error)
 
-	// InstanceTypes lists what can be launched from a resolved class, offerings with prices and availability included, sorted by name. It
-	// answers from caches that Refresh updates.
+	// InstanceTypes lists what can be launched from a resolved class, offerings with prices and availability included, sorted by name. An
+	// offering without a known price is left out. It answers from caches that Refresh updates.
 	InstanceTypes(ctx context.Context, class *awsv1.EC2NodeClass) ([]catalog.InstanceType, error)
+
+	// AllInstanceTypes lists what EC2 offers for a resolved class: InstanceTypes, and what is left out there because its price is not known. Such
+	// an offering has the price 0 and is not available. The list is for questions about nodes that exist; nothing is bought from it.
+	AllInstanceTypes(ctx context.Context, class *awsv1.EC2NodeClass) ([]catalog.InstanceType, error)
 
 	// Changed returns a channel that is closed, and replaced, whenever offerings change (prices, insufficient capacity and its end).
 	Changed() <-chan struct{}

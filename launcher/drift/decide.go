@@ -47,7 +47,7 @@ type Facts struct {
 	Pool *karpv1.NodePool
 	// Class is the NodePool's EC2NodeClass, resolved.
 	Class *awsv1.EC2NodeClass
-	// Types are the instance types that can be launched from the class; nil where they are unknown.
+	// Types are the instance types that EC2 offers for the class, those without a known price included; nil where they are unknown.
 	Types []catalog.InstanceType
 	// Instance is the claim's instance; nil where it is unknown.
 	Instance *cloud.Instance

@@ -34,8 +34,8 @@ const (
 
 // Cloud is the part of cloud.Cloud that drift uses.
 type Cloud interface {
-	// InstanceTypes lists the types that can be launched from a class.
-	InstanceTypes(ctx context.Context, class *awsv1.EC2NodeClass) ([]catalog.InstanceType, error)
+	// AllInstanceTypes lists the types that EC2 offers for a class, those without a known price included.
+	AllInstanceTypes(ctx context.Context, class *awsv1.EC2NodeClass) ([]catalog.InstanceType, error)
 	// Instances describes the instances of the cluster.
 	Instances(ctx context.Context, sel cloud.Selector) ([]cloud.Instance, error)
 }
@@ -161,7 +161,7 @@ func (d *Detector) facts(ctx context.Context, claim *karpv1.NodeClaim) (*Facts, 
 	}
 	out := &Facts{Now: time.Now(), Claim: claim, Pool: pool, Class: class}
 	var err error
-	if out.Types, err = d.config.Cloud.InstanceTypes(ctx, class); err != nil {
+	if out.Types, err = d.config.Cloud.AllInstanceTypes(ctx, class); err != nil {
 		return nil, err
 	}
 	id := claim.Status.ProviderID[strings.LastIndexByte(claim.Status.ProviderID, '/')+1:]

@@ -26,7 +26,7 @@ type sky struct {
 	subnet, reservation string
 }
 
-func (*sky) InstanceTypes(context.Context, *awsv1.EC2NodeClass) ([]catalog.InstanceType, error) {
+func (*sky) AllInstanceTypes(context.Context, *awsv1.EC2NodeClass) ([]catalog.InstanceType, error) {
 	return nil, nil
 }
 

@@ -58,6 +58,15 @@ func (s suite) testInstanceTypes() {
 		s.checkShape(it)
 		s.checkOfferings(it)
 	}
+	all, err := s.Cloud.AllInstanceTypes(s.t.Context(), s.Class)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, it := range types {
+		if !slices.ContainsFunc(all, func(t catalog.InstanceType) bool { return t.Name == it.Name && len(t.Offerings) >= len(it.Offerings) }) {
+			s.t.Errorf("AllInstanceTypes lacks offerings of %s", it.Name)
+		}
+	}
 }
 
 func (s suite) checkShape(it catalog.InstanceType) {

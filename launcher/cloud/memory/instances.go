@@ -96,7 +96,7 @@ func (c *Cloud) add(in cloud.LaunchInput, o cloud.Option) string {
 		}
 	}
 	c.instances[id] = &instance{Instance: cloud.Instance{
-		ID: id, InstanceType: o.InstanceType, Zone: o.Zone, ZoneID: c.zones()[o.Zone], CapacityType: o.CapacityType,
+		ID: id, InstanceType: o.InstanceType, Zone: o.Zone, ZoneID: zonesOf(c.types)[o.Zone], CapacityType: o.CapacityType,
 		Tenancy: cmp.Or(in.Tenancy, catalog.TenancyDefault), ImageID: "ami-1", PrivateIP: ip, PrivateDNSName: "ip-" + strings.ReplaceAll(ip, ".", "-") + ".ec2.internal",
 		LaunchTime: time.Now(), Tags: tags, Hibernates: in.Hibernate && c.config.NoHibernation == "",
 	}}

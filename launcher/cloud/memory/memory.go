@@ -168,7 +168,7 @@ func (c *Cloud) Resolve(ctx context.Context, class *awsv1.EC2NodeClass) (awsv1.E
 		AMIs:            []awsv1.AMI{{ID: "ami-1", Name: "memory", Requirements: []corev1.NodeSelectorRequirement{}}},
 		InstanceProfile: "profile-" + class.Name,
 	}
-	for zone, id := range c.zones() {
+	for zone, id := range zonesOf(c.types) {
 		out.Subnets = append(out.Subnets, awsv1.Subnet{ID: "subnet-" + zone, Zone: zone, ZoneID: id})
 	}
 	slices.SortFunc(out.Subnets, func(a, b awsv1.Subnet) int { return len(a.ID) - len(b.ID) })
@@ -188,9 +188,10 @@ func condition(kind string, broken *cloud.NodeClassError) status.Condition {
 	return status.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: broken.Reason, Message: broken.Message}
 }
 
-func (c *Cloud) zones() map[string]string {
+// zonesOf returns the zone IDs of the offerings by zone.
+func zonesOf(types []catalog.InstanceType) map[string]string {
 	out := map[string]string{}
-	for _, t := range c.types {
+	for _, t := range types {
 		for _, o := range t.Offerings {
 			out[o.Zone] = o.ZoneID
 		}
@@ -222,6 +223,11 @@ func (c *Cloud) InstanceTypes(ctx context.Context, class *awsv1.EC2NodeClass) ([
 		out = append(out, t)
 	}
 	return out, nil
+}
+
+// AllInstanceTypes implements cloud.Cloud: every price is known.
+func (c *Cloud) AllInstanceTypes(ctx context.Context, class *awsv1.EC2NodeClass) ([]catalog.InstanceType, error) {
+	return c.InstanceTypes(ctx, class)
 }
 
 // Release implements cloud.Cloud: the cloud holds nothing for a class.
