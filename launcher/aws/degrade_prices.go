@@ -104,12 +104,26 @@ func builtinPrices() (onDemandPrices, error) {
 	return out, nil
 }
 
-// spotPrices asks EC2 for the spot prices. If the endpoint has none, or denies access, no spot capacity is offered.
+// noSpotError means that EC2 has no spot prices for the launcher: it denies access, does not implement the call, or returns an empty list.
+type noSpotError struct{ why error }
+
+// Error implements error.
+func (e *noSpotError) Error() string { return "EC2 returns no spot prices: " + e.why.Error() }
+
+// isNoSpot reports whether EC2 has no spot prices for the launcher. A setup may be without them for ever, so that this is no failure.
+func isNoSpot(err error) bool {
+	_, ok := errors.AsType[*noSpotError](err)
+	return ok
+}
+
+// spotPrices asks EC2 for the spot prices. It returns a noSpotError if there are none.
 func (c *Cloud) spotPrices(ctx context.Context) (spotPrices, error) {
 	prices, err := c.fetchSpotPrices(ctx)
-	if isNotImplemented(err) || code(err).IsDenied() {
-		c.cfg.Logger.Info("Spot capacity is not used: EC2 returns no spot prices", "why", err.Error())
-		return spotPrices{}, nil
+	switch {
+	case isNotImplemented(err) || code(err).IsDenied():
+		return nil, &noSpotError{err}
+	case err == nil && len(prices) == 0:
+		return nil, &noSpotError{errors.New("the list is empty")}
 	}
 	return prices, err
 }

@@ -2,6 +2,7 @@ package aws
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"math/rand/v2"
 	"sync"
@@ -141,7 +142,11 @@ func (c *Cloud) firstMarket(ctx context.Context) (next market, err error) {
 
 // later records that a part of the first market must be loaded again. It returns an error only when ctx has ended.
 func (c *Cloud) later(ctx context.Context, part string, err error) error {
-	if c.metrics.refreshed(part, err) != nil && ctx.Err() == nil {
+	switch {
+	case c.metrics.refreshed(part, err) == nil || ctx.Err() != nil:
+	case isNoSpot(err):
+		c.cfg.Logger.Info("Spot capacity is not used until EC2 returns spot prices", "why", err.Error())
+	default:
 		c.cfg.Logger.Error(err, "What AWS offers is not complete yet; it is asked for again", "what", part)
 	}
 	return ctx.Err()
@@ -230,10 +235,13 @@ func (c *Cloud) keep(ctx context.Context, t task) {
 		wait := t.period
 		if err := c.metrics.refreshed(t.name, t.run(ctx)); err == nil {
 			failed = 0
-		} else if ctx.Err() == nil {
-			failed++
+		} else if failed++; ctx.Err() == nil {
 			wait = min(t.period, 5*time.Second<<min(failed, 6))
-			c.cfg.Logger.Error(err, "Refreshing what AWS offers failed; it is tried again", "what", t.name, "failures", failed)
+			if isNoSpot(err) {
+				c.cfg.Logger.V(1).Info("Still without a part of what AWS offers; it is asked for again", "what", t.name, "why", err.Error())
+			} else {
+				c.cfg.Logger.Error(err, "Refreshing what AWS offers failed; it is tried again", "what", t.name, "failures", failed)
+			}
 		}
 		timer := time.NewTimer(jittered(wait))
 		select {
@@ -291,6 +299,9 @@ func (c *Cloud) refreshSpot(ctx context.Context) error {
 		return err
 	}
 	prices, err := c.spotPrices(ctx)
+	if none, ok := errors.AsType[*noSpotError](err); ok && len(known.spot) > 0 {
+		return none.why // EC2 had prices before: they stay in use, and this is a failure.
+	}
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 	awssdk "github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/go-logr/logr/funcr"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	corev1 "k8s.io/api/core/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
@@ -64,6 +65,15 @@ func instanceTypeXML(name string) answer {
 		"</item></instanceTypeSet></DescribeInstanceTypesResponse>")
 }
 
+// spotXML has a spot price of m7g.large; none for an empty text.
+func spotXML(price string) answer {
+	if price != "" {
+		price = "<item><instanceType>m7g.large</instanceType><availabilityZone>us-east-1a</availabilityZone><spotPrice>" + price +
+			"</spotPrice><timestamp>2026-01-01T00:00:00Z</timestamp></item>"
+	}
+	return ok("<DescribeSpotPriceHistoryResponse><spotPriceHistorySet>" + price + "</spotPriceHistorySet></DescribeSpotPriceHistoryResponse>")
+}
+
 func priceJSON(name, price string) answer {
 	return ok(`{"FormatVersion":"aws_v1","PriceList":["{\"product\":{\"attributes\":{\"instanceType\":\"` + name +
 		`\"}},\"terms\":{\"OnDemand\":{\"a\":{\"priceDimensions\":{\"b\":{\"pricePerUnit\":{\"USD\":\"` + price + `\"}}}}}}}"]}`)
@@ -75,11 +85,9 @@ func newShop(t *testing.T, change ...func(*Config)) (*shop, *Cloud) {
 		"DescribeInstanceTypes": instanceTypeXML("m7g.large"),
 		"DescribeInstanceTypeOfferings": ok("<DescribeInstanceTypeOfferingsResponse><instanceTypeOfferingSet><item><instanceType>m7g.large</instanceType>" +
 			"<location>us-east-1a</location></item></instanceTypeOfferingSet></DescribeInstanceTypeOfferingsResponse>"),
-		"GetProducts": priceJSON("m7g.large", "0.0816"),
-		"DescribeSpotPriceHistory": ok("<DescribeSpotPriceHistoryResponse><spotPriceHistorySet><item><instanceType>m7g.large</instanceType>" +
-			"<availabilityZone>us-east-1a</availabilityZone><spotPrice>0.03</spotPrice><timestamp>2026-01-01T00:00:00Z</timestamp></item>" +
-			"</spotPriceHistorySet></DescribeSpotPriceHistoryResponse>"),
-		"DescribeLaunchTemplates": ok("<DescribeLaunchTemplatesResponse/>"),
+		"GetProducts":              priceJSON("m7g.large", "0.0816"),
+		"DescribeSpotPriceHistory": spotXML("0.03"),
+		"DescribeLaunchTemplates":  ok("<DescribeLaunchTemplatesResponse/>"),
 	}}
 	cfg := Config{ClusterName: "prod", AWS: awssdk.Config{
 		Region: "us-east-1", HTTPClient: &http.Client{Transport: s}, Credentials: credentials.NewStaticCredentialsProvider("id", "secret", ""),
@@ -240,8 +248,7 @@ func TestRefreshKeepsTheLastAnswer(t *testing.T) {
 			}
 		}
 		check("before EC2 tells spot prices", 0.0816, 0, 1)
-		s.set("DescribeSpotPriceHistory", ok("<DescribeSpotPriceHistoryResponse><spotPriceHistorySet><item><instanceType>m7g.large</instanceType>"+
-			"<availabilityZone>us-east-1a</availabilityZone><spotPrice>0.04</spotPrice></item></spotPriceHistorySet></DescribeSpotPriceHistoryResponse>"))
+		s.set("DescribeSpotPriceHistory", spotXML("0.04"))
 		time.Sleep(time.Minute)
 		check("a minute later", 0.0816, 0.04, 1)
 		for _, name := range []string{"DescribeSpotPriceHistory", "DescribeInstanceTypes", "DescribeInstanceTypeOfferings"} {
@@ -256,9 +263,64 @@ func TestRefreshKeepsTheLastAnswer(t *testing.T) {
 		s.set("GetProducts", priceJSON("m7g.large", "0.09"))
 		time.Sleep(10 * time.Minute)
 		check("once it is back", 0.09, 0.04, 1)
+		counted := testutil.ToFloat64(c.metrics.refreshFails.WithLabelValues(partSpot))
+		for what, a := range map[string]answer{
+			"denied": refuse(http.StatusForbidden, "UnauthorizedOperation", "not authorized"), "not AWS's": {http.StatusNotFound, "<html>no</html>"},
+			"empty": spotXML(""),
+		} {
+			s.set("DescribeSpotPriceHistory", spotXML("0.04"))
+			time.Sleep(10 * time.Minute)
+			s.set("DescribeSpotPriceHistory", a)
+			time.Sleep(13 * time.Hour)
+			check(what, 0.09, 0.04, 1)
+			now := testutil.ToFloat64(c.metrics.refreshFails.WithLabelValues(partSpot))
+			if now == counted {
+				t.Errorf("%s: no failure counted", what)
+			}
+			counted = now
+		}
+		s.set("DescribeSpotPriceHistory", spotXML("0.05"))
+		time.Sleep(6 * time.Minute)
+		check("allowed again", 0.09, 0.05, 1)
 		cancel()
 		if err := <-done; err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// A launcher that EC2 has no spot prices for asks again without a failure: the permission may come a minute later, or never.
+func TestSpotPricesComeLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		failures, lines := 0, 0
+		s, c := newShop(t, func(cfg *Config) {
+			cfg.Logger = funcr.New(func(_, args string) {
+				mu.Lock()
+				defer mu.Unlock()
+				if lines++; strings.Contains(args, `"error"=`) {
+					failures++
+				}
+			}, funcr.Options{})
+		})
+		s.set("DescribeSpotPriceHistory", refuse(http.StatusForbidden, "UnauthorizedOperation", "not authorized"))
+		refreshing(t, c)
+		time.Sleep(13 * time.Hour)
+		mu.Lock()
+		if failures > 0 || lines > 5 {
+			t.Errorf("%d lines logged, %d of failures", lines, failures)
+		}
+		mu.Unlock()
+		if got := testutil.ToFloat64(c.metrics.refreshFails.WithLabelValues(partSpot)); got > 0 {
+			t.Errorf("%v failures counted", got)
+		}
+		if got := offered(t, c); got["spot"] != 0 {
+			t.Errorf("without permission: offered %v", got)
+		}
+		s.set("DescribeSpotPriceHistory", spotXML("0.04"))
+		time.Sleep(6 * time.Minute)
+		if got := offered(t, c); got["spot"] != 0.04 {
+			t.Errorf("with permission: offered %v", got)
 		}
 	})
 }

@@ -86,12 +86,12 @@ func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 	return m, nil
 }
 
-// refreshed counts one refresh of a part, and returns its error.
+// refreshed counts one refresh of a part, and returns its error. Spot prices that EC2 does not have for the launcher are not counted.
 func (m *metrics) refreshed(part string, err error) error {
 	switch {
 	case err == nil:
 		m.refreshedAt.WithLabelValues(part).SetToCurrentTime()
-	case !errors.Is(err, context.Canceled):
+	case !errors.Is(err, context.Canceled) && !isNoSpot(err):
 		m.refreshFails.WithLabelValues(part).Inc()
 	}
 	return err
