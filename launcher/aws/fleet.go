@@ -79,9 +79,9 @@ func (c *Cloud) launchOutput(request *launchRequest, out *ec2.CreateFleetOutput)
 		}
 	}
 	for _, instance := range out.Instances {
-		if key, _ := request.pool(instance.LaunchTemplateAndOverrides); len(instance.InstanceIds) > 0 {
-			c.without.sold(request.options[key])
-			c.reserved.take(key.reservation, int64(len(instance.InstanceIds)))
+		if pools, _ := request.pools(instance.LaunchTemplateAndOverrides); len(pools) == 1 && len(instance.InstanceIds) > 0 {
+			c.without.sold(request.options[pools[0]])
+			c.reserved.take(pools[0].reservation, int64(len(instance.InstanceIds)))
 		}
 	}
 	failures := request.failures(out.Errors)
@@ -135,8 +135,8 @@ func classFault(failures []fleetFailure) (fleetFailure, bool) {
 	return failures[0], true
 }
 
-// failures returns the options that failed, each once with the first reason that EC2 gave. An error that names no offering of the request
-// counts for all.
+// failures returns the options that failed, each once with the first reason that EC2 gave. An error that does not name one offering of the
+// request counts for all that it may be about.
 func (r *launchRequest) failures(errors []ec2types.CreateFleetError) []fleetFailure {
 	var out []fleetFailure
 	seen := map[poolKey]bool{}
@@ -151,13 +151,9 @@ func (r *launchRequest) failures(errors []ec2types.CreateFleetError) []fleetFail
 		out = append(out, f)
 	}
 	for _, e := range errors {
-		key, subnet := r.pool(e.LaunchTemplateAndOverrides)
-		if _, ok := r.options[key]; ok {
+		pools, subnet := r.pools(e.LaunchTemplateAndOverrides)
+		for _, key := range pools {
 			add(key, subnet, e)
-			continue
-		}
-		for _, key := range sortedPools(r.options) {
-			add(key, "", e)
 		}
 	}
 	return out
@@ -187,24 +183,34 @@ func (r *launchRequest) all(code ec2error.Code, text string, v verdict) []fleetF
 	return out
 }
 
-// pool returns the capacity pool and the subnet that an answer is about. The zone is the answer's, or else its subnet's.
-func (r *launchRequest) pool(in *ec2types.LaunchTemplateAndOverridesResponse) (poolKey, string) {
+// pools returns the capacity pools of the request that an answer may be about, and the answer's subnet. It is one pool, or the reservations of an
+// instance type and zone if the launch template is not known, or all pools if EC2 named none. The zone is the answer's, or else its subnet's.
+func (r *launchRequest) pools(in *ec2types.LaunchTemplateAndOverridesResponse) (pools []poolKey, subnetID string) {
+	all := sortedPools(r.options)
 	if in == nil || in.Overrides == nil {
-		return poolKey{}, ""
+		return all, ""
 	}
 	id, zone := awssdk.ToString(in.Overrides.SubnetId), awssdk.ToString(in.Overrides.AvailabilityZone)
 	if s, ok := r.subnets[id]; ok {
 		zone = s.zone
 	}
-	return poolKey{string(in.Overrides.InstanceType), zone, r.reservation(in)}, id
+	key := poolKey{string(in.Overrides.InstanceType), zone, r.reservation(in.LaunchTemplateSpecification)}
+	if _, ok := r.options[key]; ok {
+		return []poolKey{key}, id
+	}
+	alike := slices.DeleteFunc(slices.Clone(all), func(k poolKey) bool { return k.instanceType != key.instanceType || k.zone != key.zone })
+	if len(alike) > 0 {
+		return alike, id
+	}
+	return all, ""
 }
 
-// reservation returns the ID of the capacity reservation that the answer's launch template launches into, or "".
-func (r *launchRequest) reservation(in *ec2types.LaunchTemplateAndOverridesResponse) string {
-	if in.LaunchTemplateSpecification == nil {
+// reservation returns the ID of the capacity reservation that a launch template launches into, or "".
+func (r *launchRequest) reservation(in *ec2types.FleetLaunchTemplateSpecification) string {
+	if in == nil {
 		return ""
 	}
-	return r.reservations[awssdk.ToString(in.LaunchTemplateSpecification.LaunchTemplateName)]
+	return r.reservations[cmp.Or(awssdk.ToString(in.LaunchTemplateName), r.templateName(awssdk.ToString(in.LaunchTemplateId)))]
 }
 
 func sortedPools(options map[poolKey]cloud.Option) []poolKey {

@@ -100,8 +100,9 @@ type launchRequest struct {
 	templates []*ec2.CreateLaunchTemplateInput
 	options   map[poolKey]cloud.Option
 	subnets   map[string]subnet
-	// reservations maps the name of a launch template to the capacity reservation that it launches into.
+	// reservations maps the name of a launch template to the capacity reservation that it launches into. templateName returns the name by ID.
 	reservations map[string]string
+	templateName func(id string) string
 	// skipped are the options that could not be requested.
 	skipped []fleetFailure
 }
@@ -156,7 +157,7 @@ func (c *Cloud) buildRequest(ctx context.Context, in cloud.LaunchInput, options 
 	}
 	request := &launchRequest{
 		class: in.Class.Name, count: len(in.Claims), options: map[poolKey]cloud.Option{}, subnets: map[string]subnet{},
-		reservations: map[string]string{},
+		reservations: map[string]string{}, templateName: c.templates.name,
 	}
 	var order []group
 	groups, picked := overridesOf{}, map[string]string{}

@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	awssdk "github.com/aws/aws-sdk-go-v2/aws"
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
@@ -76,6 +77,66 @@ func TestReservedFirst(t *testing.T) {
 	template := w.made("CreateLaunchTemplate")[1]
 	if got := template.Get("LaunchTemplateData.CapacityReservationSpecification.CapacityReservationPreference"); got != "none" {
 		t.Errorf("a spot launch of a class with reservations has preference %q", got)
+	}
+}
+
+// EC2's answer names a launch template by its ID: of three reservations in two zones only the full one is left out, and a launch into another one is
+// counted there.
+func TestReservationsAreToldApart(t *testing.T) {
+	for name, tc := range map[string]struct {
+		created answer
+		full    string
+		left    map[string]int64
+	}{
+		"template created": {answer{}, "cr-1", map[string]int64{"cr-1": 5, "cr-2": 3, "cr-3": 5}},
+		// The launch template of an earlier process: the first sweep has not listed it yet.
+		"template exists": {
+			refuse(http.StatusBadRequest, "InvalidLaunchTemplateName.AlreadyExistsException", "exists"), "cr-1 cr-2",
+			map[string]int64{"cr-1": 5, "cr-2": 5, "cr-3": 5},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, c := newWire(t)
+			ids := map[string]string{} // of templates, by reservation
+			w.handle("CreateLaunchTemplate", func(v url.Values) answer {
+				of := v.Get("LaunchTemplateData.CapacityReservationSpecification.CapacityReservationTarget.CapacityReservationId")
+				ids[of] = "lt-" + of
+				if tc.created.status != 0 {
+					return tc.created
+				}
+				return ok("<CreateLaunchTemplateResponse><launchTemplate><launchTemplateId>" + ids[of] + "</launchTemplateId></launchTemplate></CreateLaunchTemplateResponse>")
+			})
+			of := func(reservation string) string {
+				return "<launchTemplateAndOverrides><launchTemplateSpecification><launchTemplateId>" + ids[reservation] + "</launchTemplateId><version>1</version>" +
+					"</launchTemplateSpecification><overrides><instanceType>m7g.large</instanceType><subnetId>subnet-2</subnetId></overrides></launchTemplateAndOverrides>"
+			}
+			w.handle("CreateFleet", func(url.Values) answer {
+				return ok("<CreateFleetResponse><fleetInstanceSet><item>" + of("cr-2") + "<instanceIds><item>i-1</item><item>i-2</item></instanceIds></item></fleetInstanceSet>" +
+					"<errorSet><item>" + of("cr-1") + "<errorCode>ReservationCapacityExceeded</errorCode><errorMessage>full</errorMessage></item></errorSet></CreateFleetResponse>")
+			})
+			c.reserved.set(map[string]int64{"cr-1": 5, "cr-2": 5, "cr-3": 5})
+			other := reserved("cr-3", "default", false)
+			other.Zone = "us-east-1b"
+			in := launchInput("launch-1", 3, reserved("cr-1", "default", false), reserved("cr-2", "default", false), other)
+			in.Class.Spec.CapacityReservationSelectorTerms = []awsv1.CapacityReservationSelectorTerm{{ID: "cr-1"}, {ID: "cr-2"}, {ID: "cr-3"}}
+			if _, err := c.Launch(t.Context(), in); err != nil {
+				t.Fatal(err)
+			}
+			var full []string
+			left := map[string]int64{}
+			for _, id := range []string{"cr-1", "cr-2", "cr-3"} {
+				if c.without.reservation(id, time.Now()).holds(time.Now()) {
+					full = append(full, id)
+				}
+				left[id] = c.reserved.of(id)
+			}
+			if got := strings.Join(full, " "); got != tc.full {
+				t.Errorf("full: %q, want %q", got, tc.full)
+			}
+			if diff := cmp.Diff(tc.left, left); diff != "" {
+				t.Errorf("left (-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 
