@@ -182,10 +182,13 @@ func (c *Cloud) imagesOfTerm(ctx context.Context, class *awsv1.EC2NodeClass, ter
 		if term.Name != "" {
 			in.Filters = append(in.Filters, filter("name", term.Name))
 		}
-		// Names are not unique across accounts: without an owner only the account's own AMIs and Amazon's are searched.
-		in.Owners = []string{"self", "amazon"}
-		if term.Owner != "" {
+		switch {
+		case term.Owner != "":
 			in.Owners = []string{term.Owner}
+		case term.Name != "" || len(term.Tags) == 0:
+			// Names are not unique across accounts: without an owner only the account's own AMIs and Amazon's are searched. Tags are the account's
+			// own, on AMIs that are shared with it as well.
+			in.Owners = []string{"self", "amazon"}
 		}
 	}
 	if err != nil {

@@ -47,7 +47,7 @@ func TestSelectorTerms(t *testing.T) {
 			}
 		}, "DescribeImages", []map[string][]string{
 			{"name": {"mine-*"}, "Owner": both, "state": {"available"}},
-			{"tag-key": {"a"}, "Owner": both, "state": {"available"}},
+			{"tag-key": {"a"}, "state": {"available"}},
 			{"name": {"x"}, "tag:a": {"1"}, "Owner": {"123456789012"}, "state": {"available"}},
 			{"image-id": {"ami-1"}, "state": {"available"}},
 		}},
