@@ -44,8 +44,10 @@ func TestNewest(t *testing.T) {
 	old.DeprecationTime = awssdk.String("2026-02-01T00:00:00Z")
 	late := ami("ami-gpu", "2026-01-02T00:00:00.000Z", "x86_64", variantNVIDIA)
 	late.DeprecationTime = awssdk.String("2026-02-01T00:00:00Z")
+	withdrawn := ami("ami-withdrawn", "2026-01-05T00:00:00.000Z", "arm64", variantStandard)
+	withdrawn.DeprecationTime = awssdk.String("2026-01-06T00:00:00Z")
 	got := newest([]image{
-		old, late, ami("ami-std", "2026-01-03T00:00:00.000Z", "arm64", variantStandard),
+		withdrawn, old, late, ami("ami-std", "2026-01-03T00:00:00.000Z", "arm64", variantStandard),
 		ami("ami-b", "2026-01-01T00:00:00.000Z", "x86_64", variantAny), ami("ami-a", "2026-01-01T00:00:00.000Z", "x86_64", variantAny),
 		ami("ami-32", "2026-01-01T00:00:00.000Z", "i386", variantAny),
 	}, time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC))

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -134,7 +135,7 @@ func aliasParameters(family, version, kubernetes string) []imageParameter {
 }
 
 // selectImages returns the AMIs that the class's terms select, newest first. Of several AMIs for the same instance types it keeps only the
-// newest.
+// newest that is not deprecated.
 func (c *Cloud) selectImages(ctx context.Context, class *awsv1.EC2NodeClass) ([]awsv1.AMI, error) {
 	version := ""
 	if _, _, ok := fromec2.Alias(class); ok {
@@ -264,38 +265,55 @@ func (c *Cloud) parameter(ctx context.Context, name string, mutable bool) (strin
 	return awssdk.ToString(out.Parameter.Value), nil
 }
 
-// newest converts images to the entries of a class's status: for each set of requirements the newest image. Of equally old ones it takes the
-// lowest ID.
+// newest converts images to the entries of a class's status, newest first: for each set of requirements the newest image that is not deprecated, or
+// else the newest one. Of equally old ones it takes the lowest ID.
 func newest(images []image, now time.Time) []awsv1.AMI {
-	slices.SortStableFunc(images, func(a, b image) int {
-		return cmp.Or(
-			cmp.Compare(awssdk.ToString(b.CreationDate), awssdk.ToString(a.CreationDate)),
-			cmp.Compare(awssdk.ToString(a.ImageId), awssdk.ToString(b.ImageId)),
-		)
-	})
 	type purpose struct {
 		arch    string
 		variant variant
 	}
-	seen := map[purpose]bool{}
-	var out []awsv1.AMI
+	best := map[purpose]image{}
 	for _, i := range images {
 		arch, ok := awsv1.AWSToKubeArchitectures[string(i.Architecture)]
-		p := purpose{arch, i.variant}
-		if !ok || seen[p] {
+		if !ok {
 			continue
 		}
-		seen[p] = true
+		p := purpose{arch, i.variant}
+		if have, there := best[p]; !there || i.precedes(have, now) {
+			best[p] = i
+		}
+	}
+	var out []awsv1.AMI
+	for _, i := range slices.SortedFunc(maps.Values(best), byAge) {
 		requirements := append([]corev1.NodeSelectorRequirement{{
-			Key: corev1.LabelArchStable, Operator: corev1.NodeSelectorOpIn, Values: []string{arch},
+			Key: corev1.LabelArchStable, Operator: corev1.NodeSelectorOpIn, Values: []string{awsv1.AWSToKubeArchitectures[string(i.Architecture)]},
 		}}, i.variant.requirements()...)
 		out = append(out, awsv1.AMI{
-			ID: awssdk.ToString(i.ImageId), Name: awssdk.ToString(i.Name), Requirements: requirements,
-			Deprecated: passed(awssdk.ToString(i.DeprecationTime), now),
+			ID: awssdk.ToString(i.ImageId), Name: awssdk.ToString(i.Name), Requirements: requirements, Deprecated: i.deprecated(now),
 		})
 	}
 	return out
 }
+
+// byAge orders images from the newest to the oldest.
+func byAge(a, b image) int {
+	return cmp.Or(
+		cmp.Compare(awssdk.ToString(b.CreationDate), awssdk.ToString(a.CreationDate)),
+		cmp.Compare(awssdk.ToString(a.ImageId), awssdk.ToString(b.ImageId)),
+		cmp.Compare(a.variant, b.variant),
+	)
+}
+
+// precedes reports whether nodes of one purpose get the image rather than the other one.
+func (i image) precedes(other image, now time.Time) bool {
+	if old := i.deprecated(now); old != other.deprecated(now) {
+		return !old
+	}
+	return byAge(i, other) < 0
+}
+
+// deprecated reports whether the image's deprecation time has passed.
+func (i image) deprecated(now time.Time) bool { return passed(awssdk.ToString(i.DeprecationTime), now) }
 
 // passed reports whether a time in EC2's format lies in the past; false for a text that is not a time.
 func passed(text string, now time.Time) bool {
