@@ -194,7 +194,11 @@ func (g *group) launched(ctx context.Context, c *karpv1.NodeClaim, instance clou
 	klog.FromContext(ctx).Info("launched nodeclaim", "nodeClaim", klog.KObj(c), "instanceID", instance.ID, "node", instance.PrivateDNSName,
 		"instanceType", instance.InstanceType, "zone", instance.Zone, "capacityType", instance.CapacityType, "plannedCost", c.Annotations[catalog.CostAnnotation])
 	g.metrics.launched.WithLabelValues(c.Labels[karpv1.NodePoolLabelKey]).Inc()
-	g.tags.add(tag{instance.ID, map[string]string{"karpenter.sh/nodeclaim": c.Name, "Name": instance.PrivateDNSName}})
+	more := map[string]string{"karpenter.sh/nodeclaim": c.Name}
+	if _, named := instance.Tags["Name"]; !named { // The class's spec.tags may have one.
+		more["Name"] = instance.PrivateDNSName
+	}
+	g.tags.add(tag{instance.ID, more})
 	return nil
 }
 

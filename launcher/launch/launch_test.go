@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
@@ -76,6 +77,34 @@ func TestEqualClaimsShareACall(t *testing.T) {
 		w.settle(time.Minute)
 		w.wantLaunches(1)
 	})
+}
+
+// An instance is named after its node, unless the class's tags name it.
+func TestNameTag(t *testing.T) {
+	for given, want := range map[string]string{"": "ip-10-0-0-2.ec2.internal", "workers": "workers"} {
+		inWorld(t, memory.Config{}, func(t *testing.T, w *world) {
+			t.Helper()
+			class := &awsv1.EC2NodeClass{}
+			if err := w.api.Get(t.Context(), client.ObjectKey{Name: "default"}, class); err != nil {
+				t.Fatal(err)
+			}
+			if given != "" {
+				class.Spec.Tags = map[string]string{"Name": given}
+			}
+			if err := w.api.Update(t.Context(), class); err != nil {
+				t.Fatal(err)
+			}
+			w.record("default-a")
+			w.settle(2 * time.Second)
+			instances, err := w.ec2.Instances(t.Context(), cloud.Selector{})
+			if err != nil || len(instances) != 1 {
+				t.Fatalf("%v, %v", instances, err)
+			}
+			if tags := instances[0].Tags; tags["Name"] != want || tags["karpenter.sh/nodeclaim"] != "default-a" {
+				t.Errorf("spec.tags.Name %q: tags %v, want the name %s", given, tags, want)
+			}
+		})
+	}
 }
 
 // The kubelet's labels do not depend on the expected instance: equal user data is one launch template.

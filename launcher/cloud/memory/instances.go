@@ -89,7 +89,9 @@ func (c *Cloud) add(in cloud.LaunchInput, o cloud.Option) string {
 	c.serial++
 	id := fmt.Sprintf("i-%017x", c.serial)
 	ip := fmt.Sprintf("10.0.%d.%d", c.serial/250, c.serial%250+1)
-	tags := map[string]string{catalog.LaunchAnnotation: in.LaunchID, "karpenter.k8s.aws/ec2nodeclass": in.Class.Name}
+	tags := map[string]string{}
+	maps.Copy(tags, in.Class.Spec.Tags)
+	tags[catalog.LaunchAnnotation], tags["karpenter.k8s.aws/ec2nodeclass"] = in.LaunchID, in.Class.Name
 	if len(in.Claims) > 0 {
 		if pool := in.Claims[0].Labels["karpenter.sh/nodepool"]; pool != "" {
 			tags["karpenter.sh/nodepool"] = pool
