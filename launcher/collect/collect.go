@@ -91,16 +91,24 @@ func New(c Config) (*Collector, error) {
 	return &Collector{config: c}, nil
 }
 
-// Run collects until ctx ends, while leading: often at first, then every two minutes, and every five in a cluster of thousands of nodes.
+// Run collects until ctx ends, while leading: often at first, then every two minutes, and every five in a cluster of thousands of nodes. A failed
+// round is repeated soon, and each time later: EC2 may refuse to terminate an instance for ever.
 func (c *Collector) Run(ctx context.Context) error {
+	failed := 0
 	for round := 0; ; round++ {
 		err := c.Collect(ctx)
-		if err != nil && ctx.Err() == nil {
-			klog.FromContext(ctx).Error(err, "Could not collect garbage; trying again")
-		}
 		wait := min(period+time.Duration(c.instances)*perInstance, longest)
-		if round < earlyRounds || err != nil {
-			wait = early
+		switch {
+		case err != nil:
+			wait = min(early<<min(failed, 5), wait)
+			failed++
+			if ctx.Err() == nil {
+				klog.FromContext(ctx).Error(err, "Could not collect garbage; trying again", "failures", failed)
+			}
+		case round < earlyRounds:
+			wait, failed = early, 0
+		default:
+			failed = 0
 		}
 		select {
 		case <-ctx.Done():

@@ -112,6 +112,43 @@ func TestRoundsAreRarerWithManyInstances(t *testing.T) {
 	}
 }
 
+// refusing is a cloud with an instance that it never terminates.
+type refusing struct {
+	*memory.Cloud
+	times atomic.Int32
+}
+
+// Terminate refuses.
+func (r *refusing) Terminate(context.Context, []string) error {
+	r.times.Add(1)
+	return errors.New("OperationNotPermitted: the instance may not be terminated")
+}
+
+// An instance that EC2 does not terminate is no reason to look at the whole cluster every ten seconds for ever.
+func TestRefusedTerminationsAreRarer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ec2 := &refusing{Cloud: memory.New(memory.Config{})}
+		ec2.Put(cloud.Instance{LaunchTime: time.Now().Add(-time.Hour)})
+		api := fake.NewClientBuilder().WithScheme(scheme.Scheme).Build()
+		subject, err := collect.New(collect.Config{Reader: api, Cache: api, Cloud: ec2, Guard: leadershiptest.Always{}, Ender: &ender{}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() { _ = subject.Run(ctx) }()
+		time.Sleep(time.Minute)
+		if got := ec2.times.Load(); got < 3 {
+			t.Errorf("tried %d times in the first minute, want 3", got)
+		}
+		time.Sleep(time.Hour)
+		cancel()
+		synctest.Wait()
+		if got := ec2.times.Load(); got < 30 || got > 36 {
+			t.Errorf("tried %d times in an hour, want once in two minutes", got)
+		}
+	})
+}
+
 // reads counts the lists of a client.
 type reads struct {
 	client.Client
