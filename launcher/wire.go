@@ -257,7 +257,7 @@ func (l *Launcher) classes(p parts) error {
 	}
 	classes, err := nodeclass.New(nodeclass.Config{
 		Client: mgr.GetClient(), Cloud: l.config.Cloud, Guard: p.leader, Events: l.recorders.karpenter, CABundle: &bundle,
-		Shared: func() bool { return !p.beside.Alone() },
+		Shared: func() bool { return !p.beside.Alone() }, Ours: p.beside.ours,
 	})
 	if err != nil {
 		return err
@@ -268,7 +268,7 @@ func (l *Launcher) classes(p parts) error {
 	}
 	pools, err := nodepool.New(nodepool.Config{
 		Client: mgr.GetClient(), Claims: l.cache.Claims, Offers: l.config.Cloud, Events: l.recorders.karpenter, Guard: p.leader, Registerer: l.registerer,
-		StaticCapacity: gates.StaticCapacity, Theirs: p.beside.theirs, Overlaid: l.own.of,
+		StaticCapacity: gates.StaticCapacity, Theirs: p.beside.theirs, Ours: p.beside.ours, Overlaid: l.own.of,
 	})
 	if err != nil {
 		return err

@@ -80,17 +80,23 @@ func (s stamps) changed(claim, source map[string]string) bool {
 	return have != "" && want != "" && claim[s.version] == source[s.version] && have != want
 }
 
+func poolStamps() stamps {
+	return stamps{karpv1.NodePoolHashAnnotationKey, karpv1.NodePoolHashVersionAnnotationKey}
+}
+
+func classStamps() stamps {
+	return stamps{awsv1.AnnotationEC2NodeClassHash, awsv1.AnnotationEC2NodeClassHashVersion}
+}
+
 func poolDrift(f Facts) Drift {
-	s := stamps{karpv1.NodePoolHashAnnotationKey, karpv1.NodePoolHashVersionAnnotationKey}
-	if !s.changed(f.Claim.Annotations, f.Pool.Annotations) {
+	if !poolStamps().changed(f.Claim.Annotations, f.Pool.Annotations) {
 		return Drift{}
 	}
 	return Drift{NodePoolDrifted, fmt.Sprintf("the template of NodePool %s has changed since the launch", f.Pool.Name)}
 }
 
 func classDrift(f Facts) Drift {
-	s := stamps{awsv1.AnnotationEC2NodeClassHash, awsv1.AnnotationEC2NodeClassHashVersion}
-	if !s.changed(f.Claim.Annotations, f.Class.Annotations) {
+	if !classStamps().changed(f.Claim.Annotations, f.Class.Annotations) {
 		return Drift{}
 	}
 	return Drift{NodeClassDrift, fmt.Sprintf("the spec of EC2NodeClass %s has changed since the launch", f.Class.Name)}

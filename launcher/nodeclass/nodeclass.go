@@ -27,6 +27,7 @@ import (
 	"github.com/slipway-k8s/slipway/internal/announce"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/catalog/fromec2"
+	"github.com/slipway-k8s/slipway/launcher/drift"
 	"github.com/slipway-k8s/slipway/launcher/index"
 	"github.com/slipway-k8s/slipway/launcher/leadership"
 )
@@ -61,6 +62,8 @@ type Config struct {
 	Events announce.EventRecorder
 	// Shared reports whether a Karpenter may be writing the same statuses; nil means that none ever does.
 	Shared func() bool
+	// Ours reports whether the launcher manages a claim: not if a running Karpenter does. Nil means that it manages all.
+	Ours func(claim *karpv1.NodeClaim) bool
 	// CABundle is the cluster's, PEM in base64, from the settings or from the launcher's own connection: it is part of the hash.
 	CABundle *string
 }
@@ -75,6 +78,9 @@ func New(c Config) (*Controller, error) {
 	}
 	if c.Shared == nil {
 		c.Shared = func() bool { return false }
+	}
+	if c.Ours == nil {
+		c.Ours = func(*karpv1.NodeClaim) bool { return true }
 	}
 	return &Controller{config: c}, nil
 }
@@ -134,20 +140,30 @@ func (c *Controller) reconcile(ctx context.Context, req reconcile.Request) (reco
 	return reconcile.Result{RequeueAfter: resolvePeriod}, nil
 }
 
-// stamp writes finalizer and hash.
+// stamp writes finalizer and hash. NodeClaims whose hash has another version come first.
 func (c *Controller) stamp(ctx context.Context, class *awsv1.EC2NodeClass) error {
 	// The hash of an unreadable class differs: its nodes would look drifted. For an alias of an unknown family Karpenter's hash function
 	// ends the process.
 	if class.Annotations[catalog.UnreadableAnnotation] != "" || !fromec2.AliasValid(class) {
 		return nil
 	}
+	hash := drift.ClassHash(class, c.config.CABundle)
+	claims := &karpv1.NodeClaimList{}
+	if err := c.config.Client.List(ctx, claims, client.MatchingFields{index.ClaimNodeClass: class.Name}, client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("listing NodeClaims of EC2NodeClass %s: %w", class.Name, err)
+	}
+	var ours []*karpv1.NodeClaim
+	for i := range claims.Items {
+		if c.config.Ours(&claims.Items[i]) {
+			ours = append(ours, &claims.Items[i])
+		}
+	}
+	if err := hash.Renew(ctx, c.config.Client, ours); err != nil {
+		return err
+	}
 	before := class.DeepCopy()
 	controllerutil.AddFinalizer(class, awsv1.TerminationFinalizer)
-	if class.Annotations == nil {
-		class.Annotations = map[string]string{}
-	}
-	class.Annotations[awsv1.AnnotationEC2NodeClassHash] = class.Hash(c.config.CABundle)
-	class.Annotations[awsv1.AnnotationEC2NodeClassHashVersion] = awsv1.EC2NodeClassHashVersion
+	hash.Annotate(&class.ObjectMeta)
 	if equality.Semantic.DeepEqual(before, class) {
 		return nil
 	}

@@ -3,11 +3,13 @@ package nodeclass_test
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -18,6 +20,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/cloud/memory"
+	"github.com/slipway-k8s/slipway/launcher/drift"
 	"github.com/slipway-k8s/slipway/launcher/index"
 	"github.com/slipway-k8s/slipway/launcher/leadership/leadershiptest"
 	"github.com/slipway-k8s/slipway/launcher/nodeclass"
@@ -41,7 +44,9 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	index.Each(func(o client.Object, field string, value client.IndexerFunc) { b.WithIndex(o, field, value) })
 	w.api = b.Build()
 	var err error
-	if w.subject, err = nodeclass.New(nodeclass.Config{Client: w.api, Cloud: w.ec2, Guard: leadershiptest.Always{}, Events: w}); err != nil {
+	if w.subject, err = nodeclass.New(nodeclass.Config{Client: w.api, Cloud: w.ec2, Guard: leadershiptest.Always{}, Events: w, Ours: func(c *karpv1.NodeClaim) bool {
+		return c.Name != "of-karpenter"
+	}}); err != nil {
 		t.Fatal(err)
 	}
 	return w
@@ -91,6 +96,58 @@ func TestResolved(t *testing.T) {
 	}
 	if got := class.Annotations[awsv1.AnnotationEC2NodeClassHashVersion]; got != awsv1.EC2NodeClassHashVersion {
 		t.Errorf("hash version %q, want %q", got, awsv1.EC2NodeClassHashVersion)
+	}
+}
+
+// Hashes of an older version are renewed, the NodeClaims' first, so that nodes drift when the class changes after that. A drifted NodeClaim keeps its
+// hash, and a running Karpenter's is left alone.
+func TestHashesAreRenewed(t *testing.T) {
+	old := map[string]string{awsv1.AnnotationEC2NodeClassHash: "1", awsv1.AnnotationEC2NodeClassHashVersion: "v0"}
+	class := newClass("default")
+	class.Annotations = maps.Clone(old)
+	claim := func(name string) *karpv1.NodeClaim {
+		out := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: maps.Clone(old)}}
+		out.Spec.NodeClassRef = &karpv1.NodeClassReference{Name: "default"}
+		return out
+	}
+	drifted, other, plain := claim("drifted"), claim("of-another-class"), claim("plain")
+	drifted.StatusConditions().SetTrueWithReason(karpv1.ConditionTypeDrifted, drift.AMIDrift, "old")
+	other.Spec.NodeClassRef.Name = "other"
+	plain.Annotations = nil
+	w := newWorld(t, class, claim("default-1"), drifted, other, plain, claim("of-karpenter"))
+	class = w.mustReconcile("default")
+	now := map[string]string{awsv1.AnnotationEC2NodeClassHash: class.Hash(nil), awsv1.AnnotationEC2NodeClassHashVersion: awsv1.EC2NodeClassHashVersion}
+	read := func(name string) *karpv1.NodeClaim {
+		t.Helper()
+		out := &karpv1.NodeClaim{}
+		if err := w.api.Get(t.Context(), client.ObjectKey{Name: name}, out); err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	for name, want := range map[string]map[string]string{
+		"default-1": now, "of-another-class": old, "of-karpenter": old, "plain": nil,
+		"drifted": {awsv1.AnnotationEC2NodeClassHash: "1", awsv1.AnnotationEC2NodeClassHashVersion: awsv1.EC2NodeClassHashVersion},
+	} {
+		if diff := cmp.Diff(want, read(name).Annotations); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+	look := func() string {
+		return drift.Decide(drift.Facts{Claim: read("default-1"), Pool: &karpv1.NodePool{}, Class: class}).Reason
+	}
+	class.Status.AMIs = nil // The claim has no labels to find its AMI by.
+	if got := look(); got != "" {
+		t.Errorf("drifts as launched: %s", got)
+	}
+	class.Spec.Role = "other"
+	if err := w.api.Update(t.Context(), class); err != nil {
+		t.Fatal(err)
+	}
+	class = w.mustReconcile("default")
+	class.Status.AMIs = nil
+	if got := look(); got != drift.NodeClassDrift {
+		t.Errorf("after a change of the class: %q, want %s", got, drift.NodeClassDrift)
 	}
 }
 

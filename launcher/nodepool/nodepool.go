@@ -26,6 +26,7 @@ import (
 	"github.com/slipway-k8s/slipway/internal/disruption"
 	"github.com/slipway-k8s/slipway/internal/window"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/drift"
 	"github.com/slipway-k8s/slipway/launcher/index"
 	"github.com/slipway-k8s/slipway/launcher/leadership"
 )
@@ -57,6 +58,8 @@ type Config struct {
 	Registerer prometheus.Registerer
 	// Theirs reports whether a running Karpenter writes the status of the NodePool; nil means that none ever does. Not required.
 	Theirs func(pool *karpv1.NodePool) bool
+	// Ours reports whether the launcher manages a claim: not if a running Karpenter does. Nil means that it manages all. Not required.
+	Ours func(claim *karpv1.NodeClaim) bool
 	// Overlaid returns the instance types of a NodePool whose prices NodeOverlays change; nil for none. Not required.
 	Overlaid func(ctx context.Context, pool string) ([]catalog.InstanceType, bool)
 	// StaticCapacity allows NodePools with a fixed number of nodes (spec.replicas). Not required.
@@ -90,6 +93,9 @@ func New(c Config) (*Controller, error) {
 	}
 	if c.Theirs == nil {
 		c.Theirs = func(*karpv1.NodePool) bool { return false }
+	}
+	if c.Ours == nil {
+		c.Ours = func(*karpv1.NodeClaim) bool { return true }
 	}
 	m, err := newMetrics(c.Registerer)
 	if err != nil {
@@ -232,16 +238,23 @@ func incompatibility(pool *karpv1.NodePool) string {
 	return ""
 }
 
+// stamp writes the hash. NodeClaims whose hash has another version come first.
 func (c *Controller) stamp(ctx context.Context, pool *karpv1.NodePool) error {
 	if pool.DeletionTimestamp != nil || pool.Annotations[catalog.UnreadableAnnotation] != "" {
 		return nil // The hash of an unreadable pool differs: its nodes would look drifted.
 	}
-	before := pool.DeepCopy()
-	if pool.Annotations == nil {
-		pool.Annotations = map[string]string{}
+	all, err := c.config.Claims.All(ctx)
+	if err != nil {
+		return fmt.Errorf("stamp NodePool %s: %w", pool.Name, err)
 	}
-	pool.Annotations[karpv1.NodePoolHashAnnotationKey] = pool.Hash()
-	pool.Annotations[karpv1.NodePoolHashVersionAnnotationKey] = karpv1.NodePoolHashVersion
+	hash := drift.PoolHash(pool)
+	if err := hash.Renew(ctx, c.config.Client, slices.DeleteFunc(all, func(claim *karpv1.NodeClaim) bool {
+		return claim.Labels[karpv1.NodePoolLabelKey] != pool.Name || !c.config.Ours(claim)
+	})); err != nil {
+		return err
+	}
+	before := pool.DeepCopy()
+	hash.Annotate(&pool.ObjectMeta)
 	if equality.Semantic.DeepEqual(before, pool) {
 		return nil
 	}

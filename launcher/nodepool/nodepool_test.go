@@ -2,6 +2,7 @@ package nodepool_test
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -23,6 +24,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/drift"
 	"github.com/slipway-k8s/slipway/launcher/index"
 	"github.com/slipway-k8s/slipway/launcher/leadership/leadershiptest"
 	"github.com/slipway-k8s/slipway/launcher/nodepool"
@@ -224,6 +226,45 @@ func TestRegistrationHealthy(t *testing.T) {
 	if healthy() {
 		t.Error("a changed class did not have to prove itself again")
 	}
+}
+
+// Hashes of an older version are renewed, the NodeClaims' first, so that nodes drift when the pool changes after that.
+func TestHashesAreRenewed(t *testing.T) {
+	old := map[string]string{karpv1.NodePoolHashAnnotationKey: "1", karpv1.NodePoolHashVersionAnnotationKey: "v0"}
+	pool := validPool(t)
+	pool.Annotations = maps.Clone(old)
+	claim := func(name, pool string) *karpv1.NodeClaim {
+		return &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: maps.Clone(old), Labels: map[string]string{karpv1.NodePoolLabelKey: pool}}}
+	}
+	drifted := claim("drifted", "default")
+	drifted.StatusConditions().SetTrueWithReason(karpv1.ConditionTypeDrifted, drift.AMIDrift, "old")
+	c, api := newController(t, pool, class(t, "ready"), claim("default-1", "default"), drifted, claim("other-1", "other"))
+	pool = reconcileOnce(t, c, api, "default")
+	look := func(name string) (version, reason string) {
+		t.Helper()
+		out := &karpv1.NodeClaim{}
+		if err := api.Get(t.Context(), client.ObjectKey{Name: name}, out); err != nil {
+			t.Fatal(err)
+		}
+		pool := pool.DeepCopy()
+		pool.Spec.Template.Spec.Requirements = nil // The claims have no labels for them.
+		return out.Annotations[karpv1.NodePoolHashVersionAnnotationKey], drift.Decide(drift.Facts{Claim: out, Pool: pool, Class: &awsv1.EC2NodeClass{}}).Reason
+	}
+	check := func(when, name, version, reason string) {
+		t.Helper()
+		if v, r := look(name); v != version || r != reason {
+			t.Errorf("%s, %s: version %q, drift %q; want %q, %q", when, name, v, r, version, reason)
+		}
+	}
+	check("renewed", "default-1", karpv1.NodePoolHashVersion, "")
+	check("renewed", "drifted", karpv1.NodePoolHashVersion, drift.NodePoolDrifted)
+	check("renewed", "other-1", "v0", "")
+	pool.Spec.Template.Labels = map[string]string{"team": "b"}
+	if err := api.Update(t.Context(), pool); err != nil {
+		t.Fatal(err)
+	}
+	pool = reconcileOnce(t, c, api, "default")
+	check("after a change of the pool", "default-1", karpv1.NodePoolHashVersion, drift.NodePoolDrifted)
 }
 
 // Claims are a cache's: what derives conditions from them only reads them.

@@ -70,7 +70,7 @@ func ofTemplate(name string, pool *karpv1.NodePool, class *awsv1.EC2NodeClass) *
 		karpv1.NodePoolHashAnnotationKey:        pool.Hash(),
 		karpv1.NodePoolHashVersionAnnotationKey: karpv1.NodePoolHashVersion,
 		awsv1.AnnotationEC2NodeClassHash:        class.Annotations[awsv1.AnnotationEC2NodeClassHash],
-		awsv1.AnnotationEC2NodeClassHashVersion: awsv1.EC2NodeClassHashVersion,
+		awsv1.AnnotationEC2NodeClassHashVersion: class.Annotations[awsv1.AnnotationEC2NodeClassHashVersion],
 	})
 	out.Finalizers = []string{karpv1.TerminationFinalizer}
 	out.OwnerReferences = []metav1.OwnerReference{{

@@ -36,7 +36,9 @@ func pool() *karpv1.NodePool {
 }
 
 func class() *awsv1.EC2NodeClass {
-	return &awsv1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Name: "default", Annotations: map[string]string{awsv1.AnnotationEC2NodeClassHash: "42"}}}
+	return &awsv1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Name: "default", Annotations: map[string]string{
+		awsv1.AnnotationEC2NodeClassHash: "42", awsv1.AnnotationEC2NodeClassHashVersion: "v-of-42",
+	}}}
 }
 
 func planned() *api.Claim {
@@ -68,7 +70,7 @@ func TestNewNodeClaim(t *testing.T) {
 	}
 	wantAnnotations := map[string]string{
 		"note": "hello", karpv1.NodePoolHashAnnotationKey: p.Hash(), karpv1.NodePoolHashVersionAnnotationKey: karpv1.NodePoolHashVersion,
-		awsv1.AnnotationEC2NodeClassHash: "42", awsv1.AnnotationEC2NodeClassHashVersion: awsv1.EC2NodeClassHashVersion,
+		awsv1.AnnotationEC2NodeClassHash: "42", awsv1.AnnotationEC2NodeClassHashVersion: "v-of-42",
 		catalog.InstanceTypesAnnotation: "m7g.large,m6g.large", catalog.ExpectedAnnotation: "m7g.large/us-east-1a/spot/0.012340",
 		catalog.BurstUseAnnotation: "40",
 		catalog.ReplacesAnnotation: "node-0,node-1", karpv1.NodeClaimMinValuesRelaxedAnnotationKey: "false",
