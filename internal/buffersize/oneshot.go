@@ -67,18 +67,18 @@ func SetBooking(cb *autoscalingv1beta1.CapacityBuffer, b Booking, r Resolution, 
 		setBooked(cb, b, r, p, now)
 		return
 	}
-	meta.RemoveStatusCondition(&cb.Status.Conditions, ConditionBookingExpired)
-	SetPlaces(cb, r, p)
 	set := cb.SetCondition
+	meta.RemoveStatusCondition(&cb.Status.Conditions, ConditionBookingExpired)
+	if meta.IsStatusConditionTrue(cb.Status.Conditions, ConditionProvisioned) {
+		// What an earlier spec had is not there for this one, and its time is another: only a condition that was False has a new one.
+		set(ConditionProvisioned, metav1.ConditionFalse, RequiresNewCapacity, "The spec has changed")
+	}
+	SetPlaces(cb, r, p)
 	switch {
 	case r.Replicas == 0:
 		set(ConditionProvisioned, metav1.ConditionFalse, BufferEmpty, "Buffer has zero desired replicas")
 		return
 	case p == nil:
-		// What an earlier spec had is not there for this one.
-		if meta.IsStatusConditionTrue(cb.Status.Conditions, ConditionProvisioned) {
-			set(ConditionProvisioned, metav1.ConditionFalse, RequiresNewCapacity, "The spec has changed")
-		}
 		return
 	case p.NoRoom != "" && p.Reason != "":
 		set(ConditionInfeasible, metav1.ConditionTrue, p.Reason, clip(p.NoRoom))
