@@ -180,14 +180,24 @@ func (s *sleepers) take() map[types.UID]heldPod {
 	return out
 }
 
-// learned takes over how long nodes need to boot; zero leaves what was learned before.
+// learned takes over how long nodes need to boot, for sleeps that have begun as well; zero leaves what was learned before.
 func (s *sleepers) learned(boot time.Duration) {
 	if boot <= 0 {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.lead = boot + besidesBoot
+	lead := boot + besidesBoot
+	if lead == s.lead {
+		return
+	}
+	s.lead = lead
+	for _, of := range s.known {
+		// One that woke early stays awake.
+		if of.asleep {
+			of.until = time.Time{}
+		}
+	}
 }
 
 // bootTime returns within which time nine of ten new nodes were Ready, zero for no nodes. Those that were woken for a standby buffer boot faster: pods that find

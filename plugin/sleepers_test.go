@@ -58,6 +58,36 @@ func TestWakesBeforeTheEnd(t *testing.T) {
 	}
 }
 
+// What is learned after pods were held holds for their sleep: a scheduler that restarts in a sleep holds pods before it has seen a node. A shorter time does not
+// put to sleep again what has woken.
+func TestLearnsWhilePodsAreHeld(t *testing.T) {
+	store := cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil)
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop", Annotations: map[string]string{
+		window.SleepAnnotation: `- {schedule: "0 20 * * *", duration: 10h}`,
+	}}}
+	if err := store.Add(namespace); err != nil {
+		t.Fatal(err)
+	}
+	s := newSleepers(corelisters.NewNamespaceLister(store))
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "web"}}
+	end := time.Date(2026, 11, 27, 6, 0, 0, 0, time.UTC)
+	if _, held := s.holds(pod, end.Add(-time.Hour)); !held {
+		t.Fatal("the pod is not held")
+	}
+	const boot = 225 * time.Second
+	s.learned(boot)
+	if woken := s.woken(end.Add(-boot - besidesBoot - time.Second)); len(woken) > 0 {
+		t.Errorf("%v woke early", woken)
+	}
+	if woken := s.woken(end.Add(-boot - besidesBoot)); len(woken) != 1 {
+		t.Errorf("%v are awake four minutes before the end", woken)
+	}
+	s.learned(45 * time.Second)
+	if _, held := s.holds(pod, end.Add(-boot)); held {
+		t.Error("what has woken sleeps again")
+	}
+}
+
 // The lead is that of nine of ten new nodes of the last day. One that was not Ready for long, that is another's or was woken for a standby buffer does not count.
 func TestBootTime(t *testing.T) {
 	now := time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)
