@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/slipway-k8s/slipway/launcher/api"
@@ -98,4 +99,41 @@ func TestStandbyThatDoesNotPay(t *testing.T) {
 		})
 	}
 	h.eventually("ten pods on the node that sleeps", func() bool { return h.placedOn(sleeps) == 10 })
+}
+
+// The last of the plans that wake fewer nodes is weighed as well: of four nodes that sleep, three that do not pay stay asleep, and the one wakes that does.
+func TestThreeThatDoNotPay(t *testing.T) {
+	h := start(t, harnessOptions{args: []string{"batchIdle: 1m", "batchMax: 2m", "waitingCost: 1"}, objects: []runtime.Object{newNode("small", "100m", nil)}})
+	var wanted []*api.Buffer
+	for i, cpu := range []string{"15", "15", "15", "1500m"} {
+		b := buffer(t, fmt.Sprint("spare-", i), 1, cpu, func(s *corev1.PodTemplateSpec) { s.Labels = map[string]string{"app": "web"} })
+		b.Takers, b.Standby = &api.Takers{Selector: "app=web"}, true
+		wanted = append(wanted, b)
+	}
+	cheap := ""
+	for i, places := range h.buffers("1", wanted...).GetBuffers() {
+		if places.GetInFlight() != 1 {
+			t.Fatalf("places of buffer %d: %v", i, places)
+		}
+		cheap = places.GetNodeClaims()[0]
+	}
+	h.replicaSet("apart", 4)
+	for i := range 4 {
+		h.pod(fmt.Sprintf("apart-%d", i), func(p *corev1.Pod) {
+			ownedBy("apart")(p)
+			labeled("web", 1500, 0)(p)
+			p.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
+				TopologyKey: corev1.LabelHostname, LabelSelector: &metav1.LabelSelector{MatchLabels: p.Labels},
+			}}}}
+		})
+	}
+	h.eventually("nodes for all pods", func() bool { return len(h.launcher.podNames()) == 4 })
+	if h.placedOn(cheap) != 1 {
+		t.Errorf("%d pods on the cheap node that sleeps, launched %v", h.placedOn(cheap), h.launcher.podNames())
+	}
+	for _, c := range h.launcher.claims()[:4] {
+		if n := h.placedOn(c.GetName()); n != 0 && c.GetName() != cheap {
+			t.Errorf("%d pods on %s, which is dear", n, c.GetName())
+		}
+	}
 }

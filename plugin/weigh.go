@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -30,18 +31,16 @@ func (p *provisioner) weigh(ctx context.Context, entries []intake.Entry, of purp
 		return with // There is no time to compare.
 	}
 	of.asleep = map[string]bool{}
-	for range mostWeighed {
+	for made := 0; ; made++ {
 		woken := wokenBy(with)
 		c, known := p.choice(with, cold)
 		if len(woken) == 0 || !known || c.Pays(p.waitingCost) || unplacedBy(cold) > unplacedBy(with) {
 			return with
 		}
-		dearest := slices.MaxFunc(woken, func(a, b plan.Placement) int {
-			if perPod(with, a) > perPod(with, b) {
-				return 1
-			}
-			return -1
-		})
+		if made == mostWeighed {
+			return cold
+		}
+		dearest := slices.MaxFunc(woken, func(a, b plan.Placement) int { return cmp.Compare(perPod(with, a), perPod(with, b)) })
 		klog.FromContext(ctx).V(1).Info("A node of a standby buffer stays asleep: it costs more than the time that pods would wait less", "nodeClaim", dearest.Node,
 			"morePerHour", c.More, "sooner", c.Sooner)
 		of.asleep[dearest.Node] = true
@@ -51,7 +50,6 @@ func (p *provisioner) weigh(ctx context.Context, entries []intake.Entry, of purp
 		}
 		with = next
 	}
-	return cold
 }
 
 // wokenBy returns the plan's placements on nodes that sleep.
