@@ -29,6 +29,9 @@ const (
 	ConditionBookingExpired = "BookingExpired"
 )
 
+// podsCame is the reason of the condition Provisioning of a one-shot buffer whose pods have all come.
+const podsCame = "PodsCame"
+
 // Booking is how far a one-shot buffer is.
 type Booking struct {
 	// Since is when all its pods had room; zero before. Nothing is launched for it from then on.
@@ -44,6 +47,32 @@ func (b *Booking) Provisioned() bool { return !b.Since.IsZero() }
 
 // Expired reports whether the time for the pods to come is over.
 func (b *Booking) Expired(now time.Time) bool { return b.Provisioned() && !now.Before(b.Until) }
+
+// Open returns for how many of the wanted pods room is kept, or wanted.
+func (b *Booking) Open(wanted int32, now time.Time) int32 {
+	if b.Expired(now) {
+		return 0
+	}
+	return max(wanted-b.Came, 0)
+}
+
+// Finished reports whether the status says that a one-shot buffer keeps no room any more: all its pods came, or the time for that is over. A change
+// of the spec asks again.
+func Finished(cb *autoscalingv1beta1.CapacityBuffer) bool {
+	b, err := BookingOf(cb)
+	if err != nil || !b.Provisioned() || Strategy(&cb.Spec) != StrategyOneShot {
+		return false
+	}
+	c := meta.FindStatusCondition(cb.Status.Conditions, autoscalingv1beta1.ProvisioningCondition)
+	return meta.IsStatusConditionTrue(cb.Status.Conditions, ConditionBookingExpired) || c != nil && c.Reason == podsCame
+}
+
+// Settled reports whether the status of a buffer that is finished stays as it is: it says whether the time is over. A change of the annotation is one
+// of the time.
+func Settled(cb *autoscalingv1beta1.CapacityBuffer, now time.Time) bool {
+	b, err := BookingOf(cb)
+	return err == nil && Finished(cb) && b.Expired(now) == meta.IsStatusConditionTrue(cb.Status.Conditions, ConditionBookingExpired)
+}
 
 // BookingOf reads the booking from the status: that of an earlier spec counts for nothing. The error says what is wrong with the annotation.
 func BookingOf(cb *autoscalingv1beta1.CapacityBuffer) (Booking, error) {
@@ -76,7 +105,7 @@ func SetBooking(cb *autoscalingv1beta1.CapacityBuffer, b Booking, r Resolution, 
 	SetPlaces(cb, r, p)
 	switch {
 	case r.Replicas == 0:
-		set(ConditionProvisioned, metav1.ConditionFalse, BufferEmpty, "Buffer has zero desired replicas")
+		set(ConditionProvisioned, metav1.ConditionFalse, BufferEmpty, empty(r))
 		return
 	case p == nil:
 		return
@@ -101,10 +130,16 @@ func setBooked(cb *autoscalingv1beta1.CapacityBuffer, b Booking, r Resolution, p
 	switch {
 	case b.Expired(now):
 		set(ConditionBookingExpired, metav1.ConditionTrue, ConditionBookingExpired, "The room is free since "+until)
+		if r.Failure != nil {
+			SetPlaces(cb, r, p)
+			return
+		}
 		set(autoscalingv1beta1.ProvisioningCondition, metav1.ConditionFalse, ConditionBookingExpired, fmt.Sprintf("%d of %d pods came until %s", b.Came, r.Replicas, until))
 		return
+	case r.Limited != "":
+		set(autoscalingv1beta1.ProvisioningCondition, metav1.ConditionFalse, "RoomLost", fmt.Sprintf("%d came, the others have no room: %s", b.Came, r.Limited))
 	case left == 0:
-		set(autoscalingv1beta1.ProvisioningCondition, metav1.ConditionFalse, "PodsCame", fmt.Sprintf("%d of %d pods came", r.Replicas, r.Replicas))
+		set(autoscalingv1beta1.ProvisioningCondition, metav1.ConditionFalse, podsCame, fmt.Sprintf("%d of %d pods came", r.Replicas, r.Replicas))
 	case p != nil && p.Existing < int(left):
 		set(autoscalingv1beta1.ProvisioningCondition, metav1.ConditionFalse, "RoomLost",
 			fmt.Sprintf("%d of %d pods came, %d of the others have room: %s", b.Came, r.Replicas, p.Existing, clip(p.NoRoom)))

@@ -133,14 +133,23 @@ func times(request, limit resource.Quantity) int32 {
 
 func clamp(n int64) int32 { return int32(min(max(n, 0), math.MaxInt32)) }
 
-// Grant returns how many of the wanted pods a buffer is given, where taken are those of the older buffers of its namespace and before is the
-// number of these; why says what limits it, for a human, and is empty where nothing does.
-func Grant(wanted int32, taken, before int) (granted int32, why string) {
-	if before >= MostBuffers {
-		return 0, fmt.Sprintf("pods: %d wanted, 0 granted: limit of %d buffers in a namespace reached", wanted, MostBuffers)
+// TooMany returns why no room is kept for a buffer with so many older ones in its namespace; nil where some is. Those of which nothing else is read
+// cost nothing.
+func TooMany(older int) *Failure {
+	if older < MostBuffers {
+		return nil
 	}
+	return &Failure{Reason: ResolutionFailed, Message: fmt.Sprintf("limit of %d buffers in a namespace reached: it has as many older ones", MostBuffers)}
+}
+
+// Grant returns how many of the wanted pods a buffer is given, where taken are those of the older buffers of its namespace; why says what limits it,
+// for a human, and is empty where nothing does. A buffer that is whole is given all or none.
+func Grant(wanted int32, taken int, whole bool) (granted int32, why string) {
 	granted = min(wanted, int32(max(MostPods-taken, 0)))
 	if granted < wanted {
+		if whole {
+			granted = 0
+		}
 		why = fmt.Sprintf("pods: %d wanted, %d granted: limit of %d pods of buffers in a namespace reached, older buffers have %d", wanted, granted, MostPods, taken)
 	}
 	return granted, why

@@ -79,21 +79,23 @@ func TestWanted(t *testing.T) {
 // The oldest buffers of a namespace are given their pods first, up to the limits.
 func TestGrant(t *testing.T) {
 	for _, c := range []struct {
-		name          string
-		wanted        int32
-		taken, before int
-		want          int32
-		why           string
+		name   string
+		wanted int32
+		taken  int
+		whole  bool
+		want   int32
+		why    string
 	}{
 		{name: "all", wanted: 3, want: 3},
 		{name: "none", wanted: 0, taken: buffersize.MostPods},
 		{name: "a billion", wanted: 1e9, want: buffersize.MostPods, why: "pods: 1000000000 wanted, 1000 granted: limit of 1000 pods"},
-		{name: "what is left", wanted: 10, taken: buffersize.MostPods - 4, before: 2, want: 4, why: "pods: 10 wanted, 4 granted"},
-		{name: "nothing left", wanted: 10, taken: buffersize.MostPods, before: 2, why: "pods: 10 wanted, 0 granted"},
-		{name: "too many buffers", wanted: 1, before: buffersize.MostBuffers, why: "limit of 50 buffers in a namespace reached"},
+		{name: "what is left", wanted: 10, taken: buffersize.MostPods - 4, want: 4, why: "pods: 10 wanted, 4 granted"},
+		{name: "nothing left", wanted: 10, taken: buffersize.MostPods, why: "pods: 10 wanted, 0 granted"},
+		{name: "all of what is left", wanted: 4, taken: buffersize.MostPods - 4, whole: true, want: 4},
+		{name: "all or none", wanted: 10, taken: buffersize.MostPods - 4, whole: true, why: "pods: 10 wanted, 0 granted"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got, why := buffersize.Grant(c.wanted, c.taken, c.before)
+			got, why := buffersize.Grant(c.wanted, c.taken, c.whole)
 			if got != c.want || (why == "") != (c.why == "") || !strings.Contains(why, c.why) {
 				t.Errorf("%d, %q; want %d, %q", got, why, c.want, c.why)
 			}

@@ -54,7 +54,7 @@ type Resolution struct {
 	Generation int64
 	// Replicas is how many pods the buffer is given.
 	Replicas int32
-	// Limited is why it is given fewer than it asks for; empty where it is not.
+	// Limited is why it is given fewer than it asks for; empty where it is not. Beside a Failure it says that this is a limit.
 	Limited string
 	// Note is what is wrong with a part that is left out; empty for nothing.
 	Note string
@@ -76,6 +76,9 @@ func SetResolution(cb *autoscalingv1beta1.CapacityBuffer, r Resolution) {
 	s.ProvisioningStrategy = cb.Spec.ProvisioningStrategy
 	if r.Failure != nil {
 		cb.SetCondition(autoscalingv1beta1.ReadyForProvisioningCondition, metav1.ConditionFalse, r.Failure.Reason, r.Failure.Message)
+		if r.Limited != "" {
+			cb.SetCondition(autoscalingv1beta1.LimitedByQuotasCondition, metav1.ConditionTrue, MaximumReached, r.Limited)
+		}
 		return
 	}
 	s.PodTemplateRef, s.PodTemplateGeneration = nil, nil
@@ -104,7 +107,7 @@ func SetPlaces(cb *autoscalingv1beta1.CapacityBuffer, r Resolution, p *Places) {
 	case r.Failure != nil:
 		set(metav1.ConditionFalse, NotReadyForProvisioning, "Buffer is not ReadyForProvisioning")
 	case replicas == 0:
-		set(metav1.ConditionFalse, BufferEmpty, "Buffer has zero desired replicas")
+		set(metav1.ConditionFalse, BufferEmpty, empty(r))
 	case p == nil:
 	case p.Existing >= replicas:
 		set(metav1.ConditionTrue, FitsExistingCapacity, fmt.Sprintf("All %d virtual pods fit on existing capacity", replicas))
@@ -115,6 +118,14 @@ func SetPlaces(cb *autoscalingv1beta1.CapacityBuffer, r Resolution, p *Places) {
 		}
 		set(metav1.ConditionFalse, RequiresNewCapacity, message)
 	}
+}
+
+// empty says why a buffer has no pods.
+func empty(r Resolution) string {
+	if r.Limited != "" {
+		return r.Limited
+	}
+	return "Buffer has zero desired replicas"
 }
 
 // mostMessage is the length of a reason in a condition; the API server takes 32 KiB.

@@ -136,8 +136,10 @@ func (c *Controller) Needed(claim *karpv1.NodeClaim) string {
 type item struct {
 	stored     *autoscalingv1beta1.CapacityBuffer
 	resolution buffersize.Resolution
-	// booking is that of a one-shot buffer; nil for the others, and where there is no template.
+	// booking is that of a one-shot buffer; nil for the others, and where there is no template, but for one whose time is over.
 	booking *buffersize.Booking
+	// settled means that its status stays as it is, and that nothing else of it is known.
+	settled bool
 	// wanted is the question about it; nil where it has no pods.
 	wanted *api.Buffer
 	// disk is of a standby buffer, and the zero value of all others.
@@ -151,13 +153,14 @@ func (c *Controller) Pass(ctx context.Context) error {
 	if c.config.Off {
 		return c.sayOff(reading)
 	}
-	items, err := c.items(reading)
+	pods := c.onNodes(reading)
+	items, err := c.items(reading, pods)
 	if err != nil {
 		return err
 	}
 	var errs []error
 	if len(items)+len(c.namespaces) > 0 {
-		cluster, err := c.clusterSum(ctx)
+		cluster, err := c.clusterSum(ctx, pods)
 		if err != nil {
 			return err
 		}
@@ -222,13 +225,13 @@ func (c *Controller) buffers(ctx context.Context) ([]autoscalingv1beta1.Capacity
 	return list.Items, nil
 }
 
-// items resolves all buffers, by namespace, oldest first.
-func (c *Controller) items(ctx context.Context) (map[string][]*item, error) {
+// items resolves all buffers, by namespace, oldest first. Of those beyond the limits, and of one-shot buffers that keep no room any more, nothing is read.
+func (c *Controller) items(ctx context.Context, pods podsOnNodes) (map[string][]*item, error) {
 	buffers, err := c.buffers(ctx)
 	if err != nil {
 		return nil, err
 	}
-	out := map[string][]*item{}
+	out, now := map[string][]*item{}, time.Now()
 	for i := range buffers {
 		if cb := &buffers[i]; cb.DeletionTimestamp == nil {
 			out[cb.Namespace] = append(out[cb.Namespace], &item{stored: cb})
@@ -241,19 +244,37 @@ func (c *Controller) items(ctx context.Context) (map[string][]*item, error) {
 			}
 			return strings.Compare(a.stored.Name, b.stored.Name)
 		})
-		taken := 0
-		for before, it := range of {
-			if err := c.resolve(ctx, it, taken, before); err != nil {
+		taken, older := 0, 0
+		for _, it := range of {
+			if it.end(now); it.settled {
+				continue
+			}
+			if failure := buffersize.TooMany(older); failure != nil {
+				it.resolution = buffersize.Resolution{Failure: failure, Limited: failure.Message}
+				continue
+			}
+			if err := c.resolve(ctx, it, taken, pods); err != nil {
 				return nil, err
 			}
-			taken += int(it.resolution.Replicas)
+			taken += int(it.wanted.GetPods())
+			if it.booking == nil || !it.booking.Expired(now) {
+				older++
+			}
 		}
 	}
 	return out, nil
 }
 
+// end finds out whether the time of a one-shot buffer is over. Its status says so even where its template is gone.
+func (it *item) end(now time.Time) {
+	it.settled = buffersize.Settled(it.stored, now)
+	if b, err := buffersize.BookingOf(it.stored); err == nil && b.Expired(now) && buffersize.Strategy(&it.stored.Spec) == buffersize.StrategyOneShot {
+		it.booking = &b
+	}
+}
+
 // resolve computes what a buffer is given, where taken are the pods of the older buffers of its namespace.
-func (c *Controller) resolve(ctx context.Context, it *item, taken, before int) error {
+func (c *Controller) resolve(ctx context.Context, it *item, taken int, pods podsOnNodes) error {
 	cb := it.stored
 	t, failure, err := c.template(ctx, cb)
 	if err != nil {
@@ -280,33 +301,26 @@ func (c *Controller) resolve(ctx context.Context, it *item, taken, before int) e
 		takers, failure = takersOf(cb, t)
 	}
 	if failure == nil && buffersize.Strategy(&cb.Spec) == buffersize.StrategyOneShot {
-		it.booking, failure, err = c.booking(ctx, cb, takers)
+		it.booking, failure, err = booking(cb, takers, pods)
 	}
 	if failure != nil || err != nil {
 		it.resolution.Failure = failure
 		return err
 	}
 	r := buffersize.Resolution{PodTemplate: t.name, Generation: t.generation, Note: note}
-	r.Replicas, r.Limited = buffersize.Grant(buffersize.Wanted(&spec, &t.pod.Spec, t.replicas), taken, before)
-	it.resolution = r
-	it.want(&api.Buffer{Name: cb.Name, Uid: string(cb.UID), Pods: r.Replicas, Template: text, Takers: takers, Standby: standby}, time.Now())
-	return nil
-}
-
-// want sets the question about a buffer of so many pods.
-func (it *item) want(q *api.Buffer, now time.Time) {
-	switch b := it.booking; {
-	case b == nil:
-	case !b.Provisioned():
-		q.Whole = true
-	case b.Expired(now):
-		return
-	default:
-		q.Pods, q.NoLaunch = q.GetPods()-b.Came, true
+	q := &api.Buffer{Name: cb.Name, Uid: string(cb.UID), Template: text, Takers: takers, Standby: standby}
+	wanted := buffersize.Wanted(&spec, &t.pod.Spec, t.replicas)
+	open := wanted
+	if b := it.booking; b != nil {
+		open, q.Whole, q.NoLaunch = b.Open(wanted, time.Now()), !b.Provisioned(), b.Provisioned()
 	}
+	q.Pods, r.Limited = buffersize.Grant(open, taken, it.booking != nil)
+	r.Replicas = wanted - open + q.GetPods()
+	it.resolution = r
 	if q.GetPods() > 0 {
 		it.wanted = q
 	}
+	return nil
 }
 
 // withBuffers returns the namespaces with pods of buffers, sorted.

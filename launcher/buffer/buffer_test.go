@@ -43,6 +43,8 @@ type scene struct {
 	refused string
 	silent  bool
 	stream  uint64
+	// registry has the metrics of the subject.
+	registry *prometheus.Registry
 }
 
 // TestScenarios runs the files of testdata, each in a bubble of its own time:
@@ -53,6 +55,7 @@ type scene struct {
 //	       [for=SELECTOR] [priority=N] [booked=DURATION] [prepare=DURATION]
 //	                                            its annotations; its windows are below
 //	delete NAMESPACE/NAME                       the buffer is deleted
+//	gone NAME                                   the PodTemplate is deleted
 //	pod NAME [app=NAME]                         a pod is bound to a node
 //	refuse REASON                               the scheduler has no room for a buffer that is whole; - for none
 //	room N | silent | heard                     what the scheduler answers: room for N pods on node n-0, others on NodeClaim c-0; nothing
@@ -81,9 +84,10 @@ func newScene(t *testing.T) *scene {
 }
 
 func (s *scene) start(off bool) {
+	s.registry = prometheus.NewRegistry()
 	var err error
 	s.subject, err = buffer.New(buffer.Config{
-		Client: s.API, Guard: leadershiptest.Always{}, Asker: s, Events: s, Registerer: prometheus.NewRegistry(), Off: off,
+		Client: s.API, Guard: leadershiptest.Always{}, Asker: s, Events: s, Registerer: s.registry, Off: off,
 	})
 	s.Must(err)
 }
@@ -150,14 +154,10 @@ func (s *scene) command(d *datadriven.TestData) string {
 		s.deployment(d)
 	case "buffer":
 		s.buffer(d)
-	case "delete":
-		namespace, name, _ := strings.Cut(d.CmdArgs[0].Key, "/")
-		s.Must(s.API.Delete(s.t.Context(), &autoscalingv1beta1.CapacityBuffer{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}))
+	case "delete", "gone":
+		s.remove(d)
 	case "pod":
-		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: d.CmdArgs[0].Key, UID: types.UID(d.CmdArgs[0].Key)}}
-		pod.Spec.NodeName, pod.Labels = "n-0", map[string]string{"app": text(d, "app", "none")}
-		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now()}}
-		s.Must(s.API.Create(s.t.Context(), pod))
+		s.pod(d.CmdArgs[0].Key, text(d, "app", "none"))
 	case "room":
 		_, err := fmt.Sscan(d.CmdArgs[0].Key, &s.room)
 		s.Must(err)
@@ -179,6 +179,14 @@ func (s *scene) command(d *datadriven.TestData) string {
 		s.t.Fatalf("unknown command %s", d.Cmd)
 	}
 	return s.TakeTrace()
+}
+
+// pod is bound to node n-0.
+func (s *scene) pod(name, app string) {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: name, UID: types.UID(name), Labels: map[string]string{"app": app}}}
+	pod.Spec.NodeName = "n-0"
+	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now()}}
+	s.Must(s.API.Create(s.t.Context(), pod))
 }
 
 func named(claim, node string) *karpv1.NodeClaim {
@@ -249,6 +257,16 @@ func text(d *datadriven.TestData, key, otherwise string) string {
 		}
 	}
 	return otherwise
+}
+
+// remove deletes a buffer or a PodTemplate.
+func (s *scene) remove(d *datadriven.TestData) {
+	if d.Cmd == "gone" {
+		s.Must(s.API.Delete(s.t.Context(), &corev1.PodTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: d.CmdArgs[0].Key}}))
+		return
+	}
+	namespace, name, _ := strings.Cut(d.CmdArgs[0].Key, "/")
+	s.Must(s.API.Delete(s.t.Context(), &autoscalingv1beta1.CapacityBuffer{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}))
 }
 
 func (s *scene) number(d *datadriven.TestData, key string) *int32 {

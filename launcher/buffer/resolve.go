@@ -3,6 +3,7 @@ package buffer
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -104,8 +105,27 @@ func takersOf(cb *autoscalingv1beta1.CapacityBuffer, t template) (*api.Takers, *
 	return &api.Takers{Selector: takers.Selector, Priority: takers.Priority}, nil
 }
 
+// podsOnNodes returns the pods on nodes, by namespace.
+type podsOnNodes func() (map[string][]*corev1.Pod, error)
+
+// onNodes lists the pods at the first call and has them after that, which are the cache's.
+func (c *Controller) onNodes(ctx context.Context) podsOnNodes {
+	return sync.OnceValues(func() (map[string][]*corev1.Pod, error) {
+		list, out := &corev1.PodList{}, map[string][]*corev1.Pod{}
+		if err := c.config.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+			return nil, fmt.Errorf("listing pods: %w", err)
+		}
+		for i := range list.Items {
+			if p := &list.Items[i]; p.Spec.NodeName != "" {
+				out[p.Namespace] = append(out[p.Namespace], p)
+			}
+		}
+		return out, nil
+	})
+}
+
 // booking returns how far a one-shot buffer is.
-func (c *Controller) booking(ctx context.Context, cb *autoscalingv1beta1.CapacityBuffer, takers *api.Takers) (*buffersize.Booking, *buffersize.Failure, error) {
+func booking(cb *autoscalingv1beta1.CapacityBuffer, takers *api.Takers, onNodes podsOnNodes) (*buffersize.Booking, *buffersize.Failure, error) {
 	b, err := buffersize.BookingOf(cb)
 	if err != nil {
 		return nil, failed("%v", err), nil
@@ -117,26 +137,27 @@ func (c *Controller) booking(ctx context.Context, cb *autoscalingv1beta1.Capacit
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading the selector of CapacityBuffer %s/%s: %w", cb.Namespace, cb.Name, err)
 	}
-	pods := &corev1.PodList{}
-	in := []client.ListOption{client.UnsafeDisableDeepCopy}
-	if takers.Priority == nil {
-		in = append(in, client.InNamespace(cb.Namespace))
+	pods, err := onNodes()
+	if err != nil {
+		return nil, nil, err
 	}
-	if err := c.config.Client.List(ctx, pods, in...); err != nil {
-		return nil, nil, fmt.Errorf("listing the pods of CapacityBuffer %s/%s: %w", cb.Namespace, cb.Name, err)
-	}
-	for i := range pods.Items {
-		if p := &pods.Items[i]; matcher.Match(p) && boundSince(p, b.Since) {
-			b.Came++
+	for namespace, of := range pods {
+		if takers.Priority == nil && namespace != cb.Namespace {
+			continue
+		}
+		for _, p := range of {
+			if boundSince(p, b.Since) && matcher.Match(p) {
+				b.Came++
+			}
 		}
 	}
 	return &b, nil, nil
 }
 
-// boundSince reports whether the pod was bound to a node at that time or later.
+// boundSince reports whether a pod on a node was bound to it at that time or later.
 func boundSince(pod *corev1.Pod, since time.Time) bool {
 	bound := conditions.Pod(pod, corev1.PodScheduled)
-	return pod.Spec.NodeName != "" && bound != nil && !bound.LastTransitionTime.Time.Before(since)
+	return bound != nil && !bound.LastTransitionTime.Time.Before(since)
 }
 
 // get reads an object of the buffer's namespace. why is set where there is none.

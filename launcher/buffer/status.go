@@ -33,7 +33,7 @@ func (c *Controller) publish(items map[string][]*item, complete bool) {
 			if it.wanted.GetStandby() {
 				disks[it.wanted.GetUid()] = it.disk
 			}
-			wanted += int(it.resolution.Replicas)
+			wanted += int(it.wanted.GetPods())
 			p := c.placesOf(name, it)
 			if p == nil {
 				continue
@@ -87,12 +87,18 @@ func (c *Controller) write(ctx context.Context, items map[string][]*item) []erro
 	var errs []error
 	for name, of := range items {
 		for _, it := range of {
+			if it.settled {
+				continue
+			}
 			places, err := c.placesIn(ctx, name, it)
 			if err != nil {
 				errs = append(errs, err)
 				continue
 			}
-			cb := it.stored.DeepCopy()
+			// Most differ in nothing. All but the status is the cache's.
+			shared := *it.stored
+			cb := &shared
+			it.stored.Status.DeepCopyInto(&cb.Status)
 			buffersize.SetResolution(cb, it.resolution)
 			if it.booking != nil {
 				buffersize.SetBooking(cb, *it.booking, it.resolution, places, time.Now())
@@ -102,6 +108,7 @@ func (c *Controller) write(ctx context.Context, items map[string][]*item) []erro
 			if equality.Semantic.DeepEqual(it.stored.Status, cb.Status) {
 				continue
 			}
+			cb = cb.DeepCopy()
 			patch := client.MergeFromWithOptions(it.stored.DeepCopy(), client.MergeFromWithOptimisticLock{})
 			err = c.config.Client.Status().Patch(ctx, cb, patch)
 			// The cache is behind, or the buffer is gone: the next pass writes it.
@@ -172,9 +179,13 @@ func sumOf(items []*item, cluster uint64) uint64 {
 }
 
 // clusterSum returns a hash of the nodes, of the pods on them and of the NodePools, whatever their order.
-func (c *Controller) clusterSum(ctx context.Context) (uint64, error) {
-	pods, nodes, claims, pools := &corev1.PodList{}, &corev1.NodeList{}, &karpv1.NodeClaimList{}, &karpv1.NodePoolList{}
-	for _, list := range []client.ObjectList{pods, nodes, claims, pools} {
+func (c *Controller) clusterSum(ctx context.Context, onNodes podsOnNodes) (uint64, error) {
+	pods, err := onNodes()
+	if err != nil {
+		return 0, err
+	}
+	nodes, claims, pools := &corev1.NodeList{}, &karpv1.NodeClaimList{}, &karpv1.NodePoolList{}
+	for _, list := range []client.ObjectList{nodes, claims, pools} {
 		if err := c.config.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 			return 0, fmt.Errorf("listing %T: %w", list, err)
 		}
@@ -185,9 +196,11 @@ func (c *Controller) clusterSum(ctx context.Context) (uint64, error) {
 		fmt.Fprintln(h, parts...)
 		sum += h.Sum64()
 	}
-	for i := range pods.Items {
-		if p := &pods.Items[i]; p.Spec.NodeName != "" && !disruption.Terminal(p) {
-			add("pod", p.UID, p.Spec.NodeName)
+	for _, of := range pods {
+		for _, p := range of {
+			if !disruption.Terminal(p) {
+				add("pod", p.UID, p.Spec.NodeName)
+			}
 		}
 	}
 	for i := range nodes.Items {

@@ -63,7 +63,7 @@ func Make(in Input) Output {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), strings.Compare(a.Name, b.Name))
 	})
 	var out Output
-	taken, before := map[string]int{}, map[string]int{}
+	taken, older := map[string]int{}, map[string]int{}
 	for _, cb := range in.Buffers {
 		switch {
 		case cb.DeletionTimestamp != nil:
@@ -71,13 +71,15 @@ func Make(in Input) Output {
 		case cb.UID != "" && meta.FindStatusCondition(cb.Status.Conditions, autoscalingv1beta1.ReadyForProvisioningCondition) == nil:
 			out.Unread = append(out.Unread, cb)
 			continue
+		case buffersize.Finished(cb):
+			continue
 		}
 		b := builder{Input: &in, buffer: cb}
-		if pods := b.pods(taken[cb.Namespace], before[cb.Namespace]); len(pods) > 0 {
+		if pods := b.pods(taken[cb.Namespace], older[cb.Namespace]); len(pods) > 0 {
 			out.Pods = append(out.Pods, pods)
 			taken[cb.Namespace] += len(pods)
 		}
-		before[cb.Namespace]++
+		older[cb.Namespace]++
 		out.Problems = append(out.Problems, b.problems...)
 	}
 	return out
@@ -94,8 +96,12 @@ func (b *builder) problem(field, format string, args ...any) {
 	b.problems = append(b.problems, Problem{Buffer: b.buffer, Field: field, Message: fmt.Sprintf(format, args...)})
 }
 
-// pods returns the buffer's pods, where taken are those of the older buffers of its namespace, which are as many as before.
-func (b *builder) pods(taken, before int) []*corev1.Pod {
+// pods returns the buffer's pods, where taken are those of the older buffers of its namespace.
+func (b *builder) pods(taken, older int) []*corev1.Pod {
+	if failure := buffersize.TooMany(older); failure != nil {
+		b.problem("spec", "%s: no room is kept for it", failure.Message)
+		return nil
+	}
 	t, ok := b.template()
 	if !ok {
 		return nil
@@ -111,11 +117,8 @@ func (b *builder) pods(taken, before int) []*corev1.Pod {
 	var booking buffersize.Booking
 	if oneShot {
 		var err error
-		switch booking, err = buffersize.BookingOf(cb); {
-		case err != nil:
+		if booking, err = buffersize.BookingOf(cb); err != nil {
 			b.problem("spec", "%v: no room is kept for it", err)
-			return nil
-		case meta.IsStatusConditionTrue(cb.Status.Conditions, buffersize.ConditionBookingExpired):
 			return nil
 		}
 	}
@@ -127,7 +130,7 @@ func (b *builder) pods(taken, before int) []*corev1.Pod {
 	if note != "" {
 		b.problem("spec", "%s", note)
 	}
-	granted, limited := buffersize.Grant(buffersize.Wanted(&now, &t.Pod.Spec, t.Replicas), taken, before)
+	granted, limited := buffersize.Grant(buffersize.Wanted(&now, &t.Pod.Spec, t.Replicas), taken, oneShot)
 	if limited != "" {
 		b.problem("spec", "%s", limited)
 	}
