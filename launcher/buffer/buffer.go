@@ -22,6 +22,7 @@ import (
 	"github.com/slipway-k8s/slipway/internal/buffersize"
 	"github.com/slipway-k8s/slipway/launcher/api"
 	"github.com/slipway-k8s/slipway/launcher/leadership"
+	"github.com/slipway-k8s/slipway/launcher/record"
 )
 
 const (
@@ -79,6 +80,8 @@ type Controller struct {
 	nodes, claims map[string]string
 	// disks are of the standby buffers, by UID.
 	disks map[string]disk
+	// waiting are the standby buffers whose room is not all there, by UID, with their names.
+	waiting map[string]string
 	// known is when they were last complete.
 	known time.Time
 }
@@ -129,6 +132,9 @@ func (c *Controller) Needed(claim *karpv1.NodeClaim) string {
 			return "CapacityBuffer " + name + " keeps room on it"
 		}
 	}
+	if name := c.waiting[record.StandbyOf(claim).Buffer]; name != "" && record.Outdated(claim) {
+		return "CapacityBuffer " + name + " has no other instance in its place yet"
+	}
 	return ""
 }
 
@@ -178,7 +184,11 @@ func (c *Controller) Pass(ctx context.Context) error {
 			}
 		}
 	}
-	c.publish(items, c.complete(items))
+	waiting, err := c.waitingBuffers(reading, items)
+	if err != nil {
+		errs = append(errs, err)
+	}
+	c.publish(items, waiting, c.complete(items))
 	return errors.Join(append(errs, c.write(ctx, items)...)...)
 }
 

@@ -62,7 +62,8 @@ type scene struct {
 //	restart                                     another scheduler is connected
 //	pass [DURATION]                             time goes by, one second without a duration; a pass
 //	status                                      the buffers' status
-//	claim STATE                                 NodeClaim c-0, whose instance is in that state of a standby buffer
+//	claim STATE [refused]                       NodeClaim c-0, whose instance is in that state of a standby buffer; EC2 does not stop it
+//	drifted BUFFER                              why NodeClaim old is needed, which has drifted and sleeps for the buffer of that UID
 //	disk UID                                    what instances of a standby buffer have on their disk
 //	off                                         the feature gate is off from now on
 //	needed                                      why node n-0, NodeClaim c-0 and another are needed
@@ -169,7 +170,7 @@ func (s *scene) command(d *datadriven.TestData) string {
 		s.pass(d)
 	case "status":
 		s.status()
-	case "claim", "disk":
+	case "claim", "disk", "drifted":
 		s.sleeper(d)
 	case "needed":
 		for _, claim := range []*karpv1.NodeClaim{named("c-1", "n-0"), named("c-0", ""), named("c-2", "n-2")} {
@@ -210,14 +211,30 @@ func (s *scene) connection(is string) {
 // sleeper brings NodeClaim c-0 of a standby buffer into a state, or shows what instances of a buffer have on their disk.
 func (s *scene) sleeper(d *datadriven.TestData) {
 	arg := d.CmdArgs[0].Key
-	if d.Cmd == "disk" {
+	sleeper := func(name, buffer string, state record.StandbyState) *karpv1.NodeClaim {
+		claim := named(name, "")
+		claim.Annotations = map[string]string{catalog.StandbyAnnotation: buffer}
+		if state != record.StandbyPreparing {
+			claim.Annotations[catalog.StandbyStateAnnotation] = record.FormatStandby(state, time.Now())
+		}
+		return claim
+	}
+	switch d.Cmd {
+	case "disk":
 		pod, within := s.subject.Disk(arg)
 		s.Log("pod known %t, within %s", pod != nil, within)
-		return
+	case "drifted":
+		claim := sleeper("old", arg, record.StandbyAsleep)
+		s.Log("as it is: %s", s.subject.Needed(claim))
+		claim.StatusConditions().SetTrue(karpv1.ConditionTypeDrifted)
+		s.Log("drifted: %s", s.subject.Needed(claim))
+	default:
+		claim := sleeper("c-0", "u", record.StandbyState(strings.TrimPrefix(arg, "preparing")))
+		if d.HasArg("refused") {
+			claim.StatusConditions().SetFalse(record.ConditionStandby, "UnauthorizedOperation", "may not be stopped")
+		}
+		s.put(claim)
 	}
-	claim := named("c-0", "n-9")
-	claim.Annotations = map[string]string{catalog.StandbyAnnotation: "u", catalog.StandbyStateAnnotation: record.FormatStandby(record.StandbyState(arg), time.Now())}
-	s.put(claim)
 }
 
 func (s *scene) pass(d *datadriven.TestData) {

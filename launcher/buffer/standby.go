@@ -2,6 +2,7 @@ package buffer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"time"
@@ -12,6 +13,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/internal/buffersize"
+	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/record"
 )
@@ -67,15 +69,51 @@ func (t *template) standby(cb *autoscalingv1beta1.CapacityBuffer) (disk, *buffer
 
 // asleep reports whether all instances of the NodeClaims are stopped.
 func (c *Controller) asleep(ctx context.Context, names []string) (bool, error) {
+	return c.each(ctx, names, isAsleep)
+}
+
+func isAsleep(claim *karpv1.NodeClaim) bool {
+	return record.StandbyOf(claim).State == record.StandbyAsleep
+}
+
+// waits reports whether a pod that comes finds the instance of a claim ready: it is stopped, or it runs on since EC2 does not stop it.
+func waits(claim *karpv1.NodeClaim) bool {
+	refused := conditions.Claim(claim, record.ConditionStandby).IsFalse()
+	return isAsleep(claim) || refused && record.StandbyOf(claim).State == record.StandbyPreparing
+}
+
+// each reports whether there are NodeClaims of these names, and all of them are so.
+func (c *Controller) each(ctx context.Context, names []string, so func(*karpv1.NodeClaim) bool) (bool, error) {
 	for _, name := range names {
 		claim := &karpv1.NodeClaim{}
-		// One that does not exist is not asleep.
+		// One that does not exist is not so.
 		if err := client.IgnoreNotFound(c.config.Client.Get(ctx, client.ObjectKey{Name: name}, claim)); err != nil {
 			return false, fmt.Errorf("getting NodeClaim %s of a standby buffer: %w", name, err)
 		}
-		if record.StandbyOf(claim).State != record.StandbyAsleep {
+		if !so(claim) {
 			return false, nil
 		}
 	}
 	return len(names) > 0, nil
+}
+
+// waitingBuffers returns the standby buffers whose pods do not all have room on instances that wait for them, by UID, with their names. Instances that are to be
+// replaced stay meanwhile: a replacement may never come, such as where a limit is reached.
+func (c *Controller) waitingBuffers(ctx context.Context, items map[string][]*item) (map[string]string, error) {
+	out := map[string]string{}
+	var errs []error
+	for name, of := range items {
+		for _, it := range of {
+			if !it.wanted.GetStandby() {
+				continue
+			}
+			p := c.placesOf(name, it)
+			there, err := c.each(ctx, p.GetNodeClaims(), waits)
+			if !there || p.GetExisting()+p.GetInFlight() < it.wanted.GetPods() {
+				out[it.wanted.GetUid()] = name + "/" + it.stored.Name
+			}
+			errs = append(errs, err)
+		}
+	}
+	return out, errors.Join(errs...)
 }

@@ -24,8 +24,8 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/record"
 )
 
-// publish makes known which nodes have room for pods of buffers. complete means that all were asked about.
-func (c *Controller) publish(items map[string][]*item, complete bool) {
+// publish makes known which nodes have room for pods of buffers, and which standby buffers wait for theirs. complete means that all were asked about.
+func (c *Controller) publish(items map[string][]*item, waiting map[string]string, complete bool) {
 	wanted, existing, inFlight := 0, 0, 0
 	nodes, claims, disks := map[string]string{}, map[string]string{}, map[string]disk{}
 	for name, of := range items {
@@ -50,7 +50,7 @@ func (c *Controller) publish(items map[string][]*item, complete bool) {
 	c.metrics.set(wanted, existing, inFlight)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.nodes, c.claims, c.disks = nodes, claims, disks
+	c.nodes, c.claims, c.disks, c.waiting = nodes, claims, disks, waiting
 	if complete {
 		c.known = time.Now()
 	}
@@ -211,7 +211,7 @@ func (c *Controller) clusterSum(ctx context.Context, onNodes podsOnNodes) (uint6
 		n := &claims.Items[i]
 		// Pods that are promised a node in flight may take reserved room on it.
 		add("claim", n.UID, n.DeletionTimestamp != nil, conditions.ClaimIs(n, karpv1.ConditionTypeInitialized), n.Annotations[catalog.PodsAnnotation],
-			record.StandbyOf(n).Waits() && conditions.ClaimIs(n, karpv1.ConditionTypeDrifted))
+			record.Outdated(n))
 	}
 	for i := range pools.Items {
 		p := &pools.Items[i]

@@ -120,7 +120,7 @@ func (s *Server) inFlightNode(ctx context.Context, claim *karpv1.NodeClaim, list
 	}
 	if s := record.StandbyOf(claim); s.Waits() {
 		out.Standby, out.Stopping = s.Buffer, s.State == record.StandbyStopping
-		out.Outdated = conditions.ClaimIs(claim, karpv1.ConditionTypeDrifted)
+		out.Outdated = record.Outdated(claim)
 	}
 	pods, err := record.Pods(claim)
 	if err != nil {
