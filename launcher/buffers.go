@@ -2,6 +2,8 @@ package launcher
 
 import (
 	"context"
+	"fmt"
+	"time"
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -10,6 +12,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/launcher/buffer"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/expire"
 	"github.com/slipway-k8s/slipway/launcher/server"
 	"github.com/slipway-k8s/slipway/launcher/standby"
 )
@@ -39,7 +42,7 @@ func (l *Launcher) standby(p parts) error {
 	}
 	sleepers, err := standby.New(standby.Config{
 		Client: l.manager.GetClient(), Pods: l.cache.Pods, Cloud: l.config.Cloud, Ender: p.terminator, Guard: p.leader, Events: l.recorders.slipway, Ours: p.beside.ours,
-		Needed: needed, Disk: p.buffers.Disk, Hibernation: l.hibernation, Failed: p.late.failed, Registerer: l.registerer,
+		Needed: needed, Disk: p.buffers.Disk, Hibernation: l.hibernation, ExpiresSoon: l.expiresSoon, Failed: p.late.failed, Registerer: l.registerer,
 	})
 	if err != nil {
 		return err
@@ -60,4 +63,15 @@ func (l *Launcher) hibernation(ctx context.Context, claim *karpv1.NodeClaim) (wa
 		return false, "", nil
 	}
 	return true, l.config.Cloud.NoHibernation(class, claim.Labels[corev1.LabelInstanceTypeStable]), nil
+}
+
+// expiresSoon reports whether a claim is in the soft window before its expiry.
+func (l *Launcher) expiresSoon(ctx context.Context, claim *karpv1.NodeClaim) (bool, error) {
+	pool := &karpv1.NodePool{}
+	err := l.manager.GetClient().Get(ctx, client.ObjectKey{Name: claim.Labels[karpv1.NodePoolLabelKey]}, pool, client.UnsafeDisableDeepCopy)
+	if client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("getting the NodePool of NodeClaim %s: %w", claim.Name, err)
+	}
+	soft := expire.Soft(claim, expire.Window(claim, pool, l.config.Settings.ExpiryWindow.Duration))
+	return !soft.IsZero() && !time.Now().Before(soft), nil
 }

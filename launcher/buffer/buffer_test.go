@@ -63,7 +63,7 @@ type scene struct {
 //	pass [DURATION]                             time goes by, one second without a duration; a pass
 //	status                                      the buffers' status
 //	claim STATE [refused]                       NodeClaim c-0, whose instance is in that state of a standby buffer; EC2 does not stop it
-//	drifted BUFFER                              why NodeClaim old is needed, which has drifted and sleeps for the buffer of that UID
+//	drifted BUFFER                              why NodeClaim old is needed, which has drifted, or expires soon, and sleeps for the buffer of that UID
 //	disk UID                                    what instances of a standby buffer have on their disk
 //	off                                         the feature gate is off from now on
 //	needed                                      why node n-0, NodeClaim c-0 and another are needed
@@ -228,6 +228,9 @@ func (s *scene) sleeper(d *datadriven.TestData) {
 		s.Log("as it is: %s", s.subject.Needed(claim))
 		claim.StatusConditions().SetTrue(karpv1.ConditionTypeDrifted)
 		s.Log("drifted: %s", s.subject.Needed(claim))
+		claim = sleeper("old", arg, record.StandbyAsleep)
+		claim.Annotations[catalog.StandbyExpiresAnnotation] = "true"
+		s.Log("expires soon: %s", s.subject.Needed(claim))
 	default:
 		claim := sleeper("c-0", "u", record.StandbyState(strings.TrimPrefix(arg, "preparing")))
 		if d.HasArg("refused") {

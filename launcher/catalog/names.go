@@ -34,6 +34,8 @@ const (
 	StandbyAnnotation = "slipway.dev/standby"
 	// StandbyStateAnnotation on such a NodeClaim is where its instance is in its life, and since when: STATE/TIME. Package record has the states.
 	StandbyStateAnnotation = "slipway.dev/standby-state"
+	// StandbyExpiresAnnotation on such a NodeClaim, with the value "true", means that it expires soon: its buffer has another one launched first.
+	StandbyExpiresAnnotation = "slipway.dev/standby-expires"
 	// WokenAnnotation on a Node, with the value "true", means that its instance was stopped or hibernated for a standby CapacityBuffer before: it boots faster
 	// than a new one.
 	WokenAnnotation = "slipway.dev/woken"

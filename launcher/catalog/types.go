@@ -203,7 +203,7 @@ type InFlightNode struct {
 	Standby string
 	// Stopping means that its instance is being stopped.
 	Stopping bool
-	// Outdated means that it has drifted: the buffer's room is planned elsewhere.
+	// Outdated means that it has drifted or expires soon: the buffer's room is planned elsewhere.
 	Outdated bool
 	// Bound are the UIDs of the promised pods that the launcher has bound.
 	Bound []string

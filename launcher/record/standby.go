@@ -68,9 +68,10 @@ func FormatStandby(state StandbyState, since time.Time) string {
 // Waits reports whether the node is kept for the first pod that is promised to it: no other pod is placed there.
 func (s Standby) Waits() bool { return s.Buffer != "" && s.State != StandbyAwake }
 
-// Outdated reports whether the instance of a claim waits and is to be replaced: the room of its buffer is planned elsewhere.
+// Outdated reports whether the instance of a claim waits and is to be replaced, since it has drifted or expires soon: the room of its buffer is planned
+// elsewhere.
 func Outdated(claim *karpv1.NodeClaim) bool {
-	return StandbyOf(claim).Waits() && conditions.ClaimIs(claim, karpv1.ConditionTypeDrifted)
+	return StandbyOf(claim).Waits() && (conditions.ClaimIs(claim, karpv1.ConditionTypeDrifted) || claim.Annotations[catalog.StandbyExpiresAnnotation] != "")
 }
 
 // Off reports whether the instance is stopped, is stopping, or is to be started: it has no Node that joins.

@@ -37,6 +37,8 @@ func (c *Controller) act(ctx context.Context, o Observed, d Decision) (time.Dura
 		return pollNeed, c.sleep(ctx, o)
 	case Start:
 		return c.start(ctx, o)
+	case Replace:
+		return pollNeed, c.replace(ctx, o.Claim)
 	case End:
 		if d.Reason == NotStarted {
 			c.metrics.wakes.WithLabelValues(pool, resultFailed).Inc()
@@ -58,6 +60,17 @@ func (c *Controller) enter(ctx context.Context, claim *karpv1.NodeClaim, state r
 		return fmt.Errorf("writing that NodeClaim %s is %s: %w", claim.Name, state, err)
 	}
 	klog.FromContext(ctx).V(2).Info("Standby", "nodeClaim", klog.KObj(claim), "state", state)
+	return nil
+}
+
+// replace records that another instance is to take the place of the claim's. The scheduler plans the buffer's room elsewhere from then on.
+func (c *Controller) replace(ctx context.Context, claim *karpv1.NodeClaim) error {
+	before := claim.DeepCopy()
+	metav1.SetMetaDataAnnotation(&claim.ObjectMeta, catalog.StandbyExpiresAnnotation, "true")
+	if err := c.config.Client.Patch(ctx, claim, node.ClaimMetadata(before)); err != nil {
+		return fmt.Errorf("writing that NodeClaim %s expires soon: %w", claim.Name, err)
+	}
+	klog.FromContext(ctx).Info("An instance of a standby buffer expires soon, and another is launched first", "nodeClaim", klog.KObj(claim))
 	return nil
 }
 

@@ -62,6 +62,8 @@ const (
 	Sleep Action = "sleep"
 	// Start the instance.
 	Start Action = "start"
+	// Replace means that the buffer has another instance launched. This one terminates as unneeded once that one sleeps.
+	Replace Action = "replace"
 	// End the NodeClaim.
 	End Action = "end"
 )
@@ -90,6 +92,8 @@ type Observed struct {
 	StopAfter time.Time
 	// Instance is the state that EC2 returned; empty if EC2 was not asked, or did not return the instance.
 	Instance cloud.InstanceState
+	// ExpiresSoon means that the NodeClaim is in the window before its expiry. It is read of an instance that is stopped.
+	ExpiresSoon bool
 	// Hibernated means that its last stop was a hibernation, as EC2 returned it.
 	Hibernated bool
 }
@@ -123,20 +127,27 @@ func Decide(o Observed) Decision {
 	case record.StandbyStopping:
 		return stopping(o, s)
 	case record.StandbyAsleep:
-		switch {
-		case o.Promised:
-			return Decision{Do: Start}
-		case o.Instance == cloud.StateRunning || o.Instance == cloud.StatePending:
-			return Decision{Do: Stop} // Another started it.
-		case isHibernated(o.Claim) && o.Now.Sub(s.Since) >= hibernatedFor:
-			return Decision{Do: End, Reason: HibernatedLong, Message: "its instance has been hibernated for " + catalog.CountText(int(hibernatedFor/(24*time.Hour)), "day")}
-		}
-		return Decision{After: pollNeed}
+		return sleeping(o, s)
 	case record.StandbyStarting:
 		return Decision{Do: Start}
 	case record.StandbyPreparing, record.StandbyAwake:
 	}
 	return preparing(o)
+}
+
+// sleeping decides about an instance that is stopped.
+func sleeping(o Observed, s record.Standby) Decision {
+	switch {
+	case o.Promised:
+		return Decision{Do: Start}
+	case o.Instance == cloud.StateRunning || o.Instance == cloud.StatePending:
+		return Decision{Do: Stop} // Another started it.
+	case isHibernated(o.Claim) && o.Now.Sub(s.Since) >= hibernatedFor:
+		return Decision{Do: End, Reason: HibernatedLong, Message: "its instance has been hibernated for " + catalog.CountText(int(hibernatedFor/(24*time.Hour)), "day")}
+	case o.ExpiresSoon && !record.Outdated(o.Claim):
+		return Decision{Do: Replace}
+	}
+	return Decision{After: pollNeed}
 }
 
 // preparing decides about an instance that was launched and has not been stopped yet.

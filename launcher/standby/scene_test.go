@@ -142,6 +142,9 @@ func (s *scene) show() {
 		if i.Hibernated {
 			how = "hibernated, " + how
 		}
+		if record.Outdated(claim) {
+			said += ", to be replaced"
+		}
 		s.Log("%s is %s, its instance %s%s", claim.Name, state, how, said)
 	}
 	nodes := &corev1.NodeList{}

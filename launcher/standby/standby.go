@@ -69,6 +69,8 @@ type Config struct {
 	Disk func(buffer string) (*corev1.Pod, time.Duration)
 	// Hibernation reports whether the class of a claim's node has its instances hibernated, and why EC2 cannot; empty if it can.
 	Hibernation func(ctx context.Context, claim *karpv1.NodeClaim) (wanted bool, cannot string, err error)
+	// ExpiresSoon reports whether a claim is in the window before its expiry in which nodes are replaced.
+	ExpiresSoon func(ctx context.Context, claim *karpv1.NodeClaim) (bool, error)
 	// Failed is called for each claim whose instance EC2 does not start for want of capacity.
 	Failed func(claim *karpv1.NodeClaim, reason, message string)
 	// Registerer registers the metrics.
@@ -102,7 +104,7 @@ type remembered struct {
 func New(c Config) (*Controller, error) {
 	given := []bool{
 		c.Client != nil, c.Pods != nil, c.Cloud != nil, c.Ender != nil, c.Guard != nil, c.Events != nil, c.Ours != nil, c.Needed != nil, c.Disk != nil, c.Failed != nil,
-		c.Hibernation != nil, c.Registerer != nil,
+		c.Hibernation != nil, c.ExpiresSoon != nil, c.Registerer != nil,
 	}
 	if slices.Contains(given, false) {
 		return nil, errors.New("standby: every field of Config is required")
@@ -198,6 +200,11 @@ func (c *Controller) observe(ctx context.Context, claim *karpv1.NodeClaim) (Obse
 	o.UnneededSince, o.StopAfter = r.unneeded, r.again
 	if record.StandbyOf(claim).State == record.StandbyPreparing {
 		return o, c.observeNode(ctx, &o)
+	}
+	if record.StandbyOf(claim).State == record.StandbyAsleep {
+		if o.ExpiresSoon, err = c.config.ExpiresSoon(ctx, claim); err != nil {
+			return o, err
+		}
 	}
 	if asks(o, r.checked) {
 		return o, c.observeInstance(ctx, &o)

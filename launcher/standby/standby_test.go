@@ -38,7 +38,9 @@ type scene struct {
 	subject *standby.Controller
 	// unneeded are NodeClaims without room of their buffer.
 	unneeded map[string]bool
-	images   []string
+	// expires are NodeClaims that expire soon.
+	expires map[string]bool
+	images  []string
 	// hibernate means that the class wants hibernation, cannot is why EC2 does not have it.
 	hibernate bool
 	cannot    string
@@ -52,6 +54,7 @@ type scene struct {
 //	                                 its node is ready, and only the stop is left; N pods on it have not started
 //	promise NAME | withdraw NAME     a pod is promised the node; the pod is deleted
 //	unneeded NAME | needed NAME      whether the buffer has room planned on it
+//	expires NAME                     it expires soon
 //	image NAME | unknown             the image of the buffer's pods; the buffer is not known
 //	capacity N                       EC2 has capacity for so many starts
 //	fail CALL N                      so many calls fail for a reason that passes
@@ -74,7 +77,7 @@ func TestScenarios(t *testing.T) {
 func newScene(t *testing.T) *scene {
 	t.Helper()
 	s := &scene{
-		Scene: scenariotest.New(t, &karpv1.NodeClaim{}, &corev1.Node{}), t: t, ec2: memory.New(memory.Config{HibernateAfter: 2 * time.Minute}), unneeded: map[string]bool{},
+		Scene: scenariotest.New(t, &karpv1.NodeClaim{}, &corev1.Node{}), t: t, ec2: memory.New(memory.Config{HibernateAfter: 2 * time.Minute}), unneeded: map[string]bool{}, expires: map[string]bool{},
 		images: []string{"r.io/web:1"},
 	}
 	s.restart()
@@ -102,6 +105,7 @@ func (s *scene) serve(api client.Client, ec2 standby.Cloud) {
 			return &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Image: s.images[0]}}}}, time.Minute
 		},
 		Hibernation: func(context.Context, *karpv1.NodeClaim) (bool, string, error) { return s.hibernate, s.cannot, nil },
+		ExpiresSoon: func(_ context.Context, c *karpv1.NodeClaim) (bool, error) { return s.expires[c.Name], nil },
 		Failed: func(c *karpv1.NodeClaim, reason, message string) {
 			s.LogTimed("failed %s %s: %s", c.Name, reason, message)
 		},
@@ -128,8 +132,8 @@ func (s *scene) command(d *datadriven.TestData) string {
 		s.promise(name)
 	case "withdraw":
 		s.Must(s.API.Delete(s.t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "pod-" + name}}))
-	case "unneeded", "needed":
-		s.unneeded[name] = d.Cmd == "unneeded"
+	case "unneeded", "needed", "expires":
+		s.mark(d.Cmd, name)
 	case "image", "unknown":
 		s.images = map[string][]string{"image": {name}}[d.Cmd]
 	case "capacity", "fail", "begin":
@@ -148,6 +152,15 @@ func (s *scene) command(d *datadriven.TestData) string {
 		s.t.Fatalf("unknown command %s", d.Cmd)
 	}
 	return s.TakeTrace()
+}
+
+// mark notes whether the buffer has room planned on the instance of a claim, or that it expires soon.
+func (s *scene) mark(as, name string) {
+	if as == "expires" {
+		s.expires[name] = true
+		return
+	}
+	s.unneeded[name] = as == "unneeded"
 }
 
 // faults sets what EC2 has, and how many calls fail.
