@@ -8,8 +8,8 @@ import (
 
 const (
 	// wholeAtMost is the longest time from the start of a move to the deletion of its nodes, as in Karpenter. A node has five
-	// minutes to join, and launches are retried.
-	wholeAtMost = 10 * time.Minute
+	// minutes to join, and launches are retried. slowAtMost is that time where a node is launched that has fifteen minutes.
+	wholeAtMost, slowAtMost = 10 * time.Minute, 20 * time.Minute
 	// answerAtMost is the longest time that the scheduler may take for an answer.
 	answerAtMost = 30 * time.Second
 	// protectedAtMost is the longest time that something may block a move whose reservations are made or whose nodes are
@@ -68,6 +68,8 @@ type ReplacementFacts struct {
 	Failed bool
 	// Initialized is true where pods can run on the node.
 	Initialized bool
+	// Slow is true for a machine that boots slowly (record.BootsSlowly).
+	Slow bool
 }
 
 // Facts are what is observed of a move.
@@ -100,8 +102,8 @@ func Next(f Facts) (Step, string) {
 	switch {
 	case remaining == "":
 		return Done, ""
-	case f.Running >= wholeAtMost:
-		return CallOff, fmt.Sprintf("it was not done after %s", wholeAtMost)
+	case f.Running >= f.within():
+		return CallOff, fmt.Sprintf("it was not done after %s", f.within())
 	case f.Deleting:
 		return Delete, "" // The pods of all nodes have reservations.
 	case terminating != "":
@@ -118,6 +120,14 @@ func Next(f Facts) (Step, string) {
 		return Await, ""
 	}
 	return f.proceed()
+}
+
+// within is how long the move may take.
+func (f Facts) within() time.Duration {
+	if slices.ContainsFunc(f.Replacements, func(r ReplacementFacts) bool { return r.Slow }) {
+		return slowAtMost
+	}
+	return wholeAtMost
 }
 
 // terminating returns a node that is being terminated, and one that is not.

@@ -63,7 +63,7 @@ func factsOf(t *testing.T, d *datadriven.TestData) disrupt.Facts {
 				Busy: value("busy"), Protected: value("protected"), Uncovered: value("uncovered"),
 			})
 		case "replacement":
-			f.Replacements = append(f.Replacements, disrupt.ReplacementFacts{Name: words[1], Failed: has("gone"), Initialized: has("initialized")})
+			f.Replacements = append(f.Replacements, disrupt.ReplacementFacts{Name: words[1], Failed: has("gone"), Initialized: has("initialized"), Slow: has("slow")})
 		case "refused":
 			f.Refused = strings.ReplaceAll(words[1], "_", " ")
 		default:

@@ -15,6 +15,7 @@ import (
 	"github.com/slipway-k8s/slipway/internal/disruption"
 	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
 	"github.com/slipway-k8s/slipway/launcher/index"
+	"github.com/slipway-k8s/slipway/launcher/record"
 	"github.com/slipway-k8s/slipway/launcher/terminate"
 )
 
@@ -126,6 +127,7 @@ func replacements(ctx context.Context, m *moving, reader client.Reader) ([]Repla
 		}
 		out = append(out, ReplacementFacts{
 			Name: name, Failed: err != nil || claim.DeletionTimestamp != nil, Initialized: conditions.ClaimIs(claim, karpv1.ConditionTypeInitialized),
+			Slow: record.BootsSlowly(claim),
 		})
 	}
 	return out, nil

@@ -22,7 +22,7 @@ type Patience struct {
 // meanwhile: a pod that comes late does not end a node that had more time before.
 func (p Patience) Of(claim *karpv1.NodeClaim) time.Duration {
 	switch {
-	case bootsSlowly(claim):
+	case BootsSlowly(claim):
 		return max(p.Promised, p.Empty)
 	case claim.Annotations[catalog.ForPodsAnnotation] != "" || Woken(claim):
 		return p.Promised
@@ -30,7 +30,7 @@ func (p Patience) Of(claim *karpv1.NodeClaim) time.Duration {
 	return p.Empty
 }
 
-// bootsSlowly reports whether the instance is bare metal, which EC2 alone needs 5 to 15 minutes to start, or runs Windows.
-func bootsSlowly(claim *karpv1.NodeClaim) bool {
+// BootsSlowly reports whether the instance is bare metal, which EC2 alone needs 5 to 15 minutes to start, or runs Windows.
+func BootsSlowly(claim *karpv1.NodeClaim) bool {
 	return strings.Contains(claim.Labels[corev1.LabelInstanceTypeStable], ".metal") || claim.Labels[corev1.LabelOSStable] == string(corev1.Windows)
 }

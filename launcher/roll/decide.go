@@ -51,8 +51,17 @@ func DueOf(claim *karpv1.NodeClaim, window time.Duration, now time.Time) Due {
 	return Due{Why: Expired, Since: soft, Message: "expires at " + end.UTC().Format(time.RFC3339)}
 }
 
-// slowest is how long a new node may take to become initialized: a move that waits for it is called off a minute later.
-const slowest = 9 * time.Minute
+// slowest is how long a new node may take to become initialized, slowestToBoot where its machine boots slowly: a move that waits for it is called off a
+// minute later.
+const slowest, slowestToBoot = 9 * time.Minute, 19 * time.Minute
+
+// patience returns how long the node of a claim may take to become initialized.
+func patience(claim *karpv1.NodeClaim) time.Duration {
+	if record.BootsSlowly(claim) {
+		return slowestToBoot
+	}
+	return slowest
+}
 
 // Unproven returns why no node of a NodePool may be replaced yet: a node of the present template is not initialized for long, and none of the
 // present template ever was. Each replacement would be such a node. It is empty where nothing is known against the template. claims are those
@@ -61,7 +70,7 @@ func Unproven(pool *karpv1.NodePool, claims []*karpv1.NodeClaim, now time.Time) 
 	var stuck *karpv1.NodeClaim
 	hash := ""
 	for _, c := range claims {
-		young := now.Sub(c.CreationTimestamp.Time) < slowest
+		young := now.Sub(c.CreationTimestamp.Time) < patience(c)
 		initialized := conditions.ClaimIs(c, karpv1.ConditionTypeInitialized)
 		waits := record.StandbyOf(c).Waits() // It is no node until a pod wakes it.
 		if young && !initialized || waits || c.DeletionTimestamp != nil || conditions.ClaimIs(c, karpv1.ConditionTypeDrifted) {
@@ -81,7 +90,7 @@ func Unproven(pool *karpv1.NodePool, claims []*karpv1.NodeClaim, now time.Time) 
 	if stuck == nil {
 		return ""
 	}
-	return fmt.Sprintf("NodeClaim %s of NodePool %s has not been initialized within %s, and no other node of the present template has", stuck.Name, pool.Name, slowest)
+	return fmt.Sprintf("NodeClaim %s of NodePool %s has not been initialized within %s, and no other node of the present template has", stuck.Name, pool.Name, patience(stuck))
 }
 
 // Candidate is a node that must be replaced.

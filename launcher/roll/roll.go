@@ -18,6 +18,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/expire"
 	"github.com/slipway-k8s/slipway/launcher/index"
 	"github.com/slipway-k8s/slipway/launcher/leadership"
+	"github.com/slipway-k8s/slipway/launcher/record"
 	"github.com/slipway-k8s/slipway/launcher/voluntary"
 )
 
@@ -192,6 +193,9 @@ func (r *Roller) due(pool *karpv1.NodePool, claims []*karpv1.NodeClaim, now time
 	}
 	var out []Candidate
 	for _, claim := range claims {
+		if record.StandbyOf(claim).Waits() {
+			continue // Package standby replaces it, once another one waits in its place.
+		}
 		if due := DueOf(claim, expire.Window(claim, pool, r.config.Window), now); due.Why != "" && r.config.Ours(claim) {
 			out = append(out, Candidate{Claim: claim, Due: due})
 		}

@@ -214,9 +214,8 @@ func (s *scene) node(d *datadriven.TestData, name string) {
 		claim.Annotations = map[string]string{karpv1.NodePoolHashAnnotationKey: pool.Hash()}
 	}
 	asleep := d.HasArg("asleep")
-	if asleep {
-		metav1.SetMetaDataAnnotation(&claim.ObjectMeta, catalog.StandbyAnnotation, "buffer")
-		metav1.SetMetaDataAnnotation(&claim.ObjectMeta, catalog.StandbyStateAnnotation, record.FormatStandby(record.StandbyAsleep, time.Now()))
+	if asleep || d.HasArg("standby") {
+		ofBuffer(claim, asleep)
 	}
 	if !d.HasArg("joining") && !asleep {
 		claim.StatusConditions().SetTrue(karpv1.ConditionTypeInitialized)
@@ -250,6 +249,14 @@ func (s *scene) node(d *datadriven.TestData, name string) {
 	s.create(claim)
 	if !asleep {
 		s.create(node)
+	}
+}
+
+// ofBuffer has a claim be one of a standby buffer's.
+func ofBuffer(claim *karpv1.NodeClaim, asleep bool) {
+	metav1.SetMetaDataAnnotation(&claim.ObjectMeta, catalog.StandbyAnnotation, "buffer")
+	if asleep {
+		metav1.SetMetaDataAnnotation(&claim.ObjectMeta, catalog.StandbyStateAnnotation, record.FormatStandby(record.StandbyAsleep, time.Now()))
 	}
 }
 

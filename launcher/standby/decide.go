@@ -92,7 +92,7 @@ type Observed struct {
 	StopAfter time.Time
 	// Instance is the state that EC2 returned; empty if EC2 was not asked, or did not return the instance.
 	Instance cloud.InstanceState
-	// ExpiresSoon means that the NodeClaim is in the window before its expiry. It is read of an instance that is stopped.
+	// ExpiresSoon means that the NodeClaim is in the window before its expiry. It is read of an instance that is stopped, or that EC2 does not stop.
 	ExpiresSoon bool
 	// Hibernated means that its last stop was a hibernation, as EC2 returned it.
 	Hibernated bool
@@ -158,6 +158,8 @@ func preparing(o Observed) Decision {
 		return Decision{Do: Keep}
 	case initialized == nil || initialized.Reason != record.ConditionStandby || o.ReadySince.IsZero() || !o.Known:
 		return Decision{After: pollNeed} // Package join says so when only the stop is left.
+	case !o.StopAfter.IsZero() && o.ExpiresSoon && !record.Outdated(o.Claim):
+		return Decision{Do: Replace} // EC2 does not stop it: it runs until another one takes its place.
 	case o.Now.Before(o.StopAfter):
 		return Decision{After: pollNeed}
 	}

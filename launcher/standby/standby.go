@@ -198,13 +198,14 @@ func (c *Controller) observe(ctx context.Context, claim *karpv1.NodeClaim) (Obse
 		}
 	})
 	o.UnneededSince, o.StopAfter = r.unneeded, r.again
-	if record.StandbyOf(claim).State == record.StandbyPreparing {
-		return o, c.observeNode(ctx, &o)
-	}
-	if record.StandbyOf(claim).State == record.StandbyAsleep {
+	state := record.StandbyOf(claim).State
+	if state == record.StandbyAsleep || !o.StopAfter.IsZero() {
 		if o.ExpiresSoon, err = c.config.ExpiresSoon(ctx, claim); err != nil {
 			return o, err
 		}
+	}
+	if state == record.StandbyPreparing {
+		return o, c.observeNode(ctx, &o)
 	}
 	if asks(o, r.checked) {
 		return o, c.observeInstance(ctx, &o)
