@@ -23,6 +23,9 @@ import (
 // Otherwise the condition is missing.
 const ConditionPreBinding = "PreBinding"
 
+// lookEvery is how often Run looks whether this replica leads.
+const lookEvery = time.Second
+
 // Reasons of the conditions.
 const (
 	// registrationFailed is Karpenter's reason of NodeRegistrationHealthy.
@@ -78,21 +81,43 @@ func New(c Config) (*Health, error) {
 	return &Health{config: c, metrics: m, poke: make(chan struct{}, 1), pools: map[types.UID]*known{}}, nil
 }
 
-// Run calls Changed when a hold ends, until ctx ends.
+// Run calls Changed when a hold ends, until ctx ends. When this replica begins to lead it forgets what it knew: another one may have led since, and
+// what that knew is in the conditions.
 func (h *Health) Run(ctx context.Context) error {
-	for {
+	look := time.NewTicker(lookEvery)
+	defer look.Stop()
+	for led := h.config.Leading(); ; {
 		h.prune(ctx)
 		timer := time.NewTimer(h.next(time.Now()))
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return nil
-		case <-timer.C:
-		case <-h.poke:
-			timer.Stop()
+		for waits := true; waits; {
+			select {
+			case <-ctx.Done():
+				timer.Stop()
+				return nil
+			case <-timer.C:
+				waits = false
+			case <-h.poke:
+				waits = false
+			case <-look.C:
+				leads := h.config.Leading()
+				if leads && !led {
+					h.forget()
+					waits = false
+				}
+				led = leads
+			}
 		}
+		timer.Stop()
 		h.config.Changed()
 	}
+}
+
+// forget drops all states.
+func (h *Health) forget() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	clear(h.pools)
+	h.metrics.held.Reset()
 }
 
 // prune drops deleted NodePools.

@@ -257,6 +257,36 @@ func TestHeldPoolsAreTheLeadersToReport(t *testing.T) {
 	})
 }
 
+// A replica that leads again goes by what the one that led meanwhile wrote.
+func TestAnotherLedMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.fails("a")
+		w.fails("b")
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go func() { _ = w.health.Run(ctx) }()
+		synctest.Wait()
+		if !w.health.Gate(w.pool()).Held {
+			t.Fatal("the NodePool is not held")
+		}
+		w.standby = true
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		pool := w.pool()
+		pool.StatusConditions().SetTrue(karpv1.ConditionTypeNodeRegistrationHealthy)
+		if err := w.api.Status().Update(t.Context(), pool); err != nil {
+			t.Fatal(err)
+		}
+		w.standby = false
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		if gate := w.health.Gate(w.pool()); gate.Held || gate.OneAtATime {
+			t.Errorf("%+v, while the NodePool's condition is True", gate)
+		}
+	})
+}
+
 // The state of a deleted NodePool is dropped.
 func TestPoolThatIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
