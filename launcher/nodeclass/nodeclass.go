@@ -128,14 +128,12 @@ func (c *Controller) reconcile(ctx context.Context, req reconcile.Request) (reco
 	if class.DeletionTimestamp != nil {
 		return c.finalize(ctx, class)
 	}
-	if err := c.stamp(ctx, class); err != nil {
-		return reconcile.Result{}, err
-	}
+	unstamped := c.stamp(ctx, class) // A NodeClaim that cannot be written does not keep the class from being resolved.
 	if err := c.expireReports(ctx, class); err != nil {
-		return reconcile.Result{}, err
+		return reconcile.Result{}, errors.Join(unstamped, err)
 	}
-	if err := c.resolve(ctx, class); err != nil {
-		return reconcile.Result{}, err
+	if err := c.resolve(ctx, class); err != nil || unstamped != nil {
+		return reconcile.Result{}, errors.Join(unstamped, err)
 	}
 	return reconcile.Result{RequeueAfter: resolvePeriod}, nil
 }
@@ -158,20 +156,20 @@ func (c *Controller) stamp(ctx context.Context, class *awsv1.EC2NodeClass) error
 			ours = append(ours, &claims.Items[i])
 		}
 	}
-	if err := hash.Renew(ctx, c.config.Client, ours); err != nil {
-		return err
-	}
+	unrenewed := hash.Renew(ctx, c.config.Client, ours)
 	before := class.DeepCopy()
 	controllerutil.AddFinalizer(class, awsv1.TerminationFinalizer)
-	hash.Annotate(&class.ObjectMeta)
+	if unrenewed == nil {
+		hash.Annotate(&class.ObjectMeta)
+	}
 	if equality.Semantic.DeepEqual(before, class) {
-		return nil
+		return unrenewed
 	}
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := c.config.Client.Patch(ctx, class, patch); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("stamp EC2NodeClass %s: %w", class.Name, err)
+		return errors.Join(unrenewed, fmt.Errorf("stamp EC2NodeClass %s: %w", class.Name, err))
 	}
-	return nil
+	return unrenewed
 }
 
 // resolve writes the status. If AWS cannot be reached, the last answer stays: its resources most likely still exist.

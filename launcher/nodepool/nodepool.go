@@ -174,9 +174,13 @@ func (c *Controller) reconcile(ctx context.Context, req reconcile.Request) (reco
 		}
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	if err := c.stamp(ctx, pool); err != nil {
-		return reconcile.Result{}, err
-	}
+	unstamped := c.stamp(ctx, pool) // A NodeClaim that cannot be written does not keep the status from being.
+	again, err := c.update(ctx, pool)
+	return again, errors.Join(unstamped, err)
+}
+
+// update writes the status, and Events about what changes in it.
+func (c *Controller) update(ctx context.Context, pool *karpv1.NodePool) (reconcile.Result, error) {
 	before := pool.DeepCopy()
 	if err := c.observe(ctx, pool); err != nil {
 		return reconcile.Result{}, err

@@ -1,6 +1,8 @@
 package nodepool_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -19,6 +21,7 @@ import (
 	"k8s.io/client-go/tools/record"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 	"sigs.k8s.io/yaml"
@@ -123,11 +126,17 @@ func newController(t *testing.T, objects ...client.Object) (*nodepool.Controller
 		WithStatusSubresource(&karpv1.NodePool{}, &karpv1.NodeClaim{}, &awsv1.EC2NodeClass{})
 	index.Each(func(o client.Object, field string, value client.IndexerFunc) { b.WithIndex(o, field, value) })
 	api := b.Build()
+	return controllerOf(t, api), api
+}
+
+// controllerOf is the controller with a client.
+func controllerOf(t *testing.T, api client.Client) *nodepool.Controller {
+	t.Helper()
 	c, err := nodepool.New(nodepool.Config{Client: api, Claims: index.ListClaims(api), Offers: offers{instanceType("m5.large", "amd64", "us-east-1a", "spot")}, Events: &record.FakeRecorder{}, Guard: leadershiptest.Always{}, Registerer: prometheus.NewRegistry()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return c, api
+	return c
 }
 
 func reconcileOnce(t *testing.T, c *nodepool.Controller, api client.Client, name string) *karpv1.NodePool {
@@ -265,6 +274,34 @@ func TestHashesAreRenewed(t *testing.T) {
 	}
 	pool = reconcileOnce(t, c, api, "default")
 	check("after a change of the pool", "default-1", karpv1.NodePoolHashVersion, drift.NodePoolDrifted)
+}
+
+// A NodeClaim that cannot be written keeps the hash of its NodePool from being, and nothing else.
+func TestHashThatCannotBeRenewed(t *testing.T) {
+	old := map[string]string{karpv1.NodePoolHashAnnotationKey: "1", karpv1.NodePoolHashVersionAnnotationKey: "v0"}
+	pool := validPool(t)
+	pool.Annotations = maps.Clone(old)
+	_, api := newController(t, pool, class(t, "ready"), &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{
+		Name: "default-1", Annotations: maps.Clone(old), Labels: map[string]string{karpv1.NodePoolLabelKey: "default"},
+	}})
+	c := controllerOf(t, interceptor.NewClient(api.(client.WithWatch), interceptor.Funcs{
+		Patch: func(ctx context.Context, to client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+			if _, claim := o.(*karpv1.NodeClaim); claim {
+				return errors.New("a policy refuses it")
+			}
+			return to.Patch(ctx, o, p, opts...)
+		},
+	}))
+	key := client.ObjectKey{Name: "default"}
+	if _, err := c.Reconcile(t.Context(), reconcile.Request{NamespacedName: key}); err == nil || !strings.Contains(err.Error(), "NodeClaim default-1: a policy refuses it") {
+		t.Errorf("error %v", err)
+	}
+	if err := api.Get(t.Context(), key, pool); err != nil {
+		t.Fatal(err)
+	}
+	if !pool.StatusConditions().IsTrue("Ready") || pool.Annotations[karpv1.NodePoolHashVersionAnnotationKey] != "v0" {
+		t.Errorf("hash version %q, conditions:\n%s", pool.Annotations[karpv1.NodePoolHashVersionAnnotationKey], render(pool))
+	}
 }
 
 // Claims are a cache's: what derives conditions from them only reads them.
