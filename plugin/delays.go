@@ -85,6 +85,10 @@ func (d *delays) ended(e link.End) {
 	case api.Outcome_OUTCOME_INITIALIZED:
 		d.Initialized(e.Node.NodeClaim, e.Node.NodeName)
 	case api.Outcome_OUTCOME_FAILED:
+		if e.Reason == api.ReasonInstanceTerminated { // It says nothing about other pods of the NodePool, and nothing else is delayed for it.
+			d.ClaimDeleted(e.Node.NodeClaim)
+			return
+		}
 		d.Forget(e.Node.NodeClaim)
 	case api.Outcome_OUTCOME_DELETED, api.Outcome_OUTCOME_UNSPECIFIED:
 		d.ClaimDeleted(e.Node.NodeClaim)

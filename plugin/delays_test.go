@@ -37,3 +37,21 @@ func TestUselessLaunchDelaysTheNext(t *testing.T) {
 	}
 	h.eventually("the next launch, when the delay is over", func() bool { return h.launcher.podNames()["a"] == 2 })
 }
+
+// An instance that terminates while it boots costs its owner a delay, since nothing else is delayed for it: the next one most likely does the same.
+func TestTerminatedInstanceDelaysTheNext(t *testing.T) {
+	t.Parallel()
+	h := start(t, harnessOptions{objects: []runtime.Object{newNode("full", "100m", nil)}})
+	h.pod("a", nil)
+	for n := 1; h.metric("slipway_useless_launches_total", "") == 0; n++ {
+		h.eventually("the launch", func() bool { return h.launcher.podNames()["a"] == n })
+		if n > 3 {
+			t.Fatalf("%d launches, and none was useless", n)
+		}
+		claims := h.launcher.claims()
+		h.launcher.endFor(claims[len(claims)-1].GetName(), "", api.Outcome_OUTCOME_FAILED, api.ReasonInstanceTerminated)
+		h.eventually("another launch, or a delay", func() bool {
+			return h.launcher.podNames()["a"] == n+1 || h.metric("slipway_useless_launches_total", "") > 0
+		})
+	}
+}

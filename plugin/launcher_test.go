@@ -278,6 +278,11 @@ func (l *testLauncher) endUnseen(name string) {
 
 // end reports how an in-flight node ended.
 func (l *testLauncher) end(name, nodeName string, outcome api.Outcome) {
+	l.endFor(name, nodeName, outcome, ec2error.ReasonInsufficientCapacity)
+}
+
+// endFor ends a node for a reason.
+func (l *testLauncher) endFor(name, nodeName string, outcome api.Outcome, reason string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var unbound []string
@@ -289,7 +294,7 @@ func (l *testLauncher) end(name, nodeName string, outcome api.Outcome) {
 	delete(l.inFlight, name)
 	l.publish(func() *api.CatalogUpdate {
 		return &api.CatalogUpdate{Ended: []*api.InFlightEnd{{
-			NodeClaim: name, NodeName: nodeName, Outcome: outcome, Reason: ec2error.ReasonInsufficientCapacity, Message: "no capacity", UnboundPods: unbound,
+			NodeClaim: name, NodeName: nodeName, Outcome: outcome, Reason: reason, Message: "no capacity", UnboundPods: unbound,
 		}}}
 	})
 }

@@ -114,7 +114,7 @@ func (l *Launches) ClaimDeleted(claim string) {
 	l.each(claim, func(at *launch) { at.ended, at.deleted = true, true })
 }
 
-// Forget drops a NodeClaim that failed to launch or to join. Its NodePool is delayed instead.
+// Forget drops a NodeClaim that failed to launch or to join, for which others are delayed: its offerings or its NodePool.
 func (l *Launches) Forget(claim string) { l.each(claim, l.remove) }
 
 func (l *Launches) each(claim string, f func(*launch)) {

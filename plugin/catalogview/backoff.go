@@ -14,7 +14,8 @@ const (
 	freeFailures = 3
 	// backoffMax bounds that wait.
 	backoffMax = 5 * time.Minute
-	// limitPause is how long a NodePool waits after the launcher refused a claim by its limits: the catalog then shows what the launcher counts.
+	// limitPause is how long a NodePool waits after the launcher refused a claim by its limits: the catalog then shows what the launcher counts. It doubles
+	// with each refusal in a row, up to backoffMax: not all that the launcher counts is in the catalog.
 	limitPause = time.Second
 )
 
@@ -30,9 +31,10 @@ type poolHistory struct {
 	failures int
 	last     string
 	until    time.Time
-	// limited is why the launcher refused a claim by the limits, limitedUntil how long the pool waits for that.
+	// limited is why the launcher refused a claim by the limits, limitedUntil how long the pool waits for that, pause how long it waited.
 	limited      string
 	limitedUntil time.Time
+	pause        time.Duration
 }
 
 // attempt is what one request launches of a NodePool. It counts as one failure, however many of its claims fail: one error of EC2 ends all claims
@@ -87,10 +89,13 @@ func (b *poolBackoff) failed(nodeClaim, pool, why string, now time.Time) {
 	b.pools[pool] = h
 }
 
-// limited has the pool wait a moment.
+// limited has the pool wait a moment, and longer each time. Further claims of a request do not make it longer.
 func (b *poolBackoff) limited(pool, why string, now time.Time) {
 	h := b.pools[pool]
-	h.limited, h.limitedUntil = why, now.Add(limitPause)
+	if !h.limitedUntil.After(now) {
+		h.pause = min(max(2*h.pause, limitPause), backoffMax)
+	}
+	h.limited, h.limitedUntil = why, now.Add(h.pause)
 	b.pools[pool] = h
 }
 
@@ -103,6 +108,12 @@ func (b *poolBackoff) received(before, after catalog.State) {
 		was, is := before.NodePools[name], after.NodePools[name]
 		return was.Generation != is.Generation || was.Ready != is.Ready
 	})
+	for name, h := range b.pools {
+		if was := before.NodePools[name].Usage["nodes"]; was.Cmp(after.NodePools[name].Usage["nodes"]) != 0 {
+			h.pause = 0 // Less is left, or more, than what was refused.
+			b.pools[name] = h
+		}
+	}
 	maps.DeleteFunc(b.latest, func(name string, _ *attempt) bool { _, ok := after.NodePools[name]; return !ok })
 }
 

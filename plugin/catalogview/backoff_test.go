@@ -5,6 +5,9 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
 	"github.com/slipway-k8s/slipway/launcher/api"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/plan"
@@ -85,6 +88,27 @@ func TestReasonsThatDoNotCount(t *testing.T) {
 		if !v.State(nil, now.Add(time.Second)).NodePools["p"].Ready {
 			t.Errorf("%s: the pool waits for more than a second", reason)
 		}
+	}
+}
+
+// Where the launcher refuses by what the catalog does not show, the pool waits longer each time, until what it has changes.
+func TestRefusalsByLimitsInARow(t *testing.T) {
+	now := time.Unix(1000, 0)
+	v := receivedView(now)
+	for i := range 12 {
+		want := min(time.Second<<i, backoffMax)
+		v.Failed(fmt.Sprintf("n-%d", i), "p", api.ReasonLimitsExceeded, "why", now)
+		until := v.BackoffEnds(now)
+		if until.Sub(now) != want {
+			t.Fatalf("refusal %d: the pool waits for %s, want %s", i+1, until.Sub(now), want)
+		}
+		now = until
+	}
+	v.Receive(smallCatalog(func(p *catalog.NodePool, _ *catalog.InstanceType) {
+		p.Usage = corev1.ResourceList{"nodes": resource.MustParse("7")}
+	}))
+	if v.Failed("next", "p", api.ReasonLimitsExceeded, "why", now); v.BackoffEnds(now).Sub(now) != time.Second {
+		t.Errorf("after nodes came, the pool waits for %s", v.BackoffEnds(now).Sub(now))
 	}
 }
 
