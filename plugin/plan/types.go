@@ -219,6 +219,11 @@ type Offer struct {
 	Price float64
 }
 
+// Same reports whether both are the same offering. Their prices may differ: that of a claim's expected offering has what its pods add.
+func (o Offer) Same(other Offer) bool {
+	return o.InstanceType == other.InstanceType && o.Zone == other.Zone && o.CapacityType == other.CapacityType
+}
+
 // Member is the pods of one class on one node.
 type Member struct {
 	// Class is the index into Input.Classes.

@@ -111,13 +111,13 @@ func (v *Verifier) badVariants(ctx context.Context, s *scene, index int, asked m
 	seen := map[string]bool{} // by signature: whether the filters let it pass
 	variants := s.variants(c)
 	for _, x := range variants {
-		if x.of == c.Expected {
+		if x.of.Same(c.Expected) {
 			seen[signature(x)] = true // The filters were asked about the expected node already.
 		}
 	}
 	var bad []plan.Offer
 	for _, x := range variants {
-		if x.of == c.Expected {
+		if x.of.Same(c.Expected) {
 			continue
 		}
 		if !x.holds(total, spots) || slices.ContainsFunc(spots, func(at *spot) bool { return asked[at.index] != nil && asked[at.index].refused[x] }) {

@@ -118,7 +118,7 @@ func (s *scene) ask(spots []*spot) *question {
 					q.variants[x] = fmt.Sprintf("%s-%d", at.claim.NodePool, len(q.nodes))
 					q.add(clusterview.VirtualNode(q.variants[x], maps.Clone(x.labels), at.claim.Taints, x.shape.Allocatable))
 				}
-				if x.of == at.claim.Expected {
+				if x.of.Same(at.claim.Expected) {
 					q.spots[at] = q.variants[x]
 				}
 			}
@@ -173,6 +173,9 @@ func (t *trial) refuse(q *question, spots []*spot, refused map[string]string) []
 		if at.claim != nil {
 			for _, x := range t.scene.variants(at.claim) {
 				name := q.variants[x]
+				if name == "" && x.of.Same(at.claim.Expected) {
+					name = q.spots[at]
+				}
 				t.refused[x] = refused[name] != "" || name == "" && q.answered // What was not asked about may be refused.
 			}
 		}

@@ -49,7 +49,7 @@ func (v *Verifier) wherever(ctx context.Context, t *trial, s *spot, status *fwk.
 	out := []plan.Rejection{s.reject(t.class, reason(status), status.Plugin())}
 	spots := t.scene.of(s.claim)
 	for _, x := range t.scene.variants(s.claim) {
-		if x.of == s.claim.Expected || ctx.Err() != nil {
+		if x.of.Same(s.claim.Expected) || ctx.Err() != nil {
 			continue
 		}
 		other, err := t.instead(ctx, s, s.node, x.with(spots))

@@ -154,6 +154,12 @@ func TestExtenderAndManyAlternatives(t *testing.T) {
 	if diff := cmp.Diff(want, bad(alternatives(t, v, class, "z2", types))); diff != "" {
 		t.Errorf("alternatives to leave out: -want +got\n%s", diff)
 	}
+	// The expected offering, about which the extender is asked anyway, is not one of the alternatives.
+	last := plan.Offer{InstanceType: fmt.Sprintf("m7g.%d", types-1), Zone: "z2"}
+	want = slices.DeleteFunc(want, func(x string) bool { return x == last.InstanceType+"/"+last.Zone })
+	if diff := cmp.Diff(want, bad(alternativesTo(t, v, class, types, last))); diff != "" {
+		t.Errorf("alternatives to the last one: -want +got\n%s", diff)
+	}
 	of.FilterVerb, of.Ignorable = "none", true
 	v = verifytest.New(t, func(c *verify.Config) { c.Extenders = []config.Extender{of} })
 	if got := bad(alternatives(t, v, class, "z2", types)); len(got) > 0 {
@@ -206,10 +212,18 @@ func others(t *testing.T, v *verify.Verifier, why string) {
 // number of types.
 func alternatives(t *testing.T, v *verify.Verifier, class plan.Class, zone string, types int) verify.Result {
 	t.Helper()
+	return alternativesTo(t, v, class, types, plan.Offer{InstanceType: "m7g.0", Zone: zone})
+}
+
+// alternativesTo is the same for a claim whose expected instance type is not the first one. It costs more than the type alone, by what interruptions are
+// expected to cost.
+func alternativesTo(t *testing.T, v *verify.Verifier, class plan.Class, types int, expected plan.Offer) verify.Result {
+	t.Helper()
 	cat := verifytest.Zones("z1", "z2", "z3")
 	classes := []plan.Class{class}
-	p := verifytest.PlanOf(classes, verifytest.Claim{Name: "n1", Zone: zone, Pods: map[int]int{0: 1}})
-	p.Claims[0].Expected.InstanceType = "m7g.0"
+	p := verifytest.PlanOf(classes, verifytest.Claim{Name: "n1", Zone: expected.Zone, Pods: map[int]int{0: 1}})
+	p.Claims[0].Expected.InstanceType = expected.InstanceType
+	p.Claims[0].Expected.Price += 0.005
 	var list []catalog.InstanceType
 	for i := range types {
 		it := cat.InstanceTypes["default"][0]
