@@ -149,7 +149,8 @@ func (p *Provisioner) provision(ctx context.Context, req Request) (Result, error
 	sayShares(&s.Plan, in.Classes)
 	if prepared != nil {
 		prepared.Finish(&s.Plan, in.Catalog.NodePools)
-		s.Postponed = prepared.Postponed && len(s.Plan.Claims) > 0
+		// Where nothing was launched, those behind may still find something else: until each has had its turn.
+		s.Postponed = prepared.Postponed && (prepared.Untried || len(s.Plan.Claims) > 0)
 	}
 	return s.Result, nil
 }

@@ -74,9 +74,9 @@ type Prepared struct {
 	Catalog catalog.State
 	// Rejected keeps pods with different claims from sharing a node.
 	Rejected []plan.Rejection
-	// Postponed means that pods with some of the claims have their turn in a later plan.
-	Postponed bool
-	needs     map[corev1.ResourceName]*need
+	// Postponed means that pods with some of the claims have their turn in a later plan, Untried that some of these had none since all others had.
+	Postponed, Untried bool
+	needs              map[corev1.ResourceName]*need
 }
 
 // need is what the pods with equal claims need.
@@ -120,7 +120,7 @@ func (p *Planner) count(ctx context.Context, out *Prepared, cat *catalog.State) 
 	for _, name := range p.turns.order(out) {
 		n, problem := out.needs[name], (*plan.Reason)(nil)
 		if time.Since(start) >= countTime || !apart.fits(len(n.classes)) {
-			out.Postponed = true
+			out.Postponed, out.Untried = true, out.Untried || p.turns.waits(name)
 			problem = &plan.Reason{Code: postponed, Message: fmt.Sprintf("asks for the ResourceClaim %q: pods with many different ResourceClaims "+
 				"are planned in turns, and the turn of this pod comes with a later batch", n.name)}
 		} else {
@@ -137,6 +137,9 @@ func (p *Planner) count(ctx context.Context, out *Prepared, cat *catalog.State) 
 			out.Classes[i].Claims = &plan.Claims{Problem: problem}
 		}
 		delete(out.needs, name)
+	}
+	if !out.Untried {
+		p.turns.over()
 	}
 }
 

@@ -21,9 +21,10 @@ const (
 
 // turns remembers when the devices for a need were counted.
 type turns struct {
-	// now is the number of the plan, last the number of the need's last one.
-	now  int
-	last map[corev1.ResourceName]int
+	// now is the number of the plan, last the number of the need's last one. since is the number of the plan after which the round began in which each need
+	// has a turn.
+	now, since int
+	last       map[corev1.ResourceName]int
 }
 
 // next begins a plan.
@@ -36,6 +37,12 @@ func (t *turns) next() {
 
 // had records that the need has its turn in this plan.
 func (t *turns) had(name corev1.ResourceName) { t.last[name] = t.now }
+
+// waits reports whether the need has had no turn in this round.
+func (t *turns) waits(name corev1.ResourceName) bool { return t.last[name] <= t.since }
+
+// over ends the round: each need has had its turn.
+func (t *turns) over() { t.since = t.now }
 
 // order returns the needs in their turn: one of each namespace, then the second of each and so on. Within a namespace, the need whose turn is the longest ago
 // is first, of several the one whose pods came first. A need of several namespaces counts where it comes first.

@@ -97,8 +97,8 @@ func TestClaimsPlannedAtOnce(t *testing.T) {
 	}
 }
 
-// A plan that launches nodes for some of very many different claims is followed by one for the others. One that launches none is not: something has to change
-// first.
+// A plan for some of very many different claims is followed by one for the others, until each has had its turn. After that only a plan that launches nodes is:
+// something has to change first.
 func TestPostponed(t *testing.T) {
 	for _, available := range []bool{true, false} {
 		o := newObjects()
@@ -110,14 +110,17 @@ func TestPostponed(t *testing.T) {
 		}
 		cat := verifytest.Zones("z1")
 		cat.InstanceTypes["default"][0].Offerings[0].Available = available
-		r, err := p.Provision(t.Context(), provision.Request{Classes: o.different(150), Cluster: clusterview.Source{
-			Snapshot: internalcache.NewSnapshot(nil, nil), Catalog: cat, Pod: func(catalog.PodRef) *corev1.Pod { return nil },
-		}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if launches := len(r.Plan.Claims) > 0; launches != available || r.Postponed != available || len(r.Plan.Unplaced) == 0 {
-			t.Errorf("with capacity %t: %d claims, %d classes without a node, postponed %t", available, len(r.Plan.Claims), len(r.Plan.Unplaced), r.Postponed)
+		classes := o.different(150)
+		for n, postponed := range []bool{true, available} {
+			r, err := p.Provision(t.Context(), provision.Request{Classes: classes, Cluster: clusterview.Source{
+				Snapshot: internalcache.NewSnapshot(nil, nil), Catalog: cat, Pod: func(catalog.PodRef) *corev1.Pod { return nil },
+			}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if launches := len(r.Plan.Claims) > 0; launches != available || r.Postponed != postponed || len(r.Plan.Unplaced) == 0 {
+				t.Errorf("with capacity %t, plan %d: %d claims, %d classes without a node, postponed %t", available, n+1, len(r.Plan.Claims), len(r.Plan.Unplaced), r.Postponed)
+			}
 		}
 	}
 }
