@@ -214,9 +214,7 @@ func (s *scene) node(d *datadriven.TestData, name string) {
 		claim.Annotations = map[string]string{karpv1.NodePoolHashAnnotationKey: pool.Hash()}
 	}
 	asleep := d.HasArg("asleep")
-	if asleep || d.HasArg("standby") {
-		ofBuffer(claim, asleep)
-	}
+	s.ofBuffer(d, claim)
 	if !d.HasArg("joining") && !asleep {
 		claim.StatusConditions().SetTrue(karpv1.ConditionTypeInitialized)
 	}
@@ -252,9 +250,12 @@ func (s *scene) node(d *datadriven.TestData, name string) {
 	}
 }
 
-// ofBuffer has a claim be one of a standby buffer's.
-func ofBuffer(claim *karpv1.NodeClaim, asleep bool) {
-	metav1.SetMetaDataAnnotation(&claim.ObjectMeta, catalog.StandbyAnnotation, "buffer")
+// ofBuffer has a claim be one of a standby buffer's, if the command says so.
+func (s *scene) ofBuffer(d *datadriven.TestData, claim *karpv1.NodeClaim) {
+	asleep := d.HasArg("asleep")
+	if asleep || d.HasArg("standby") {
+		metav1.SetMetaDataAnnotation(&claim.ObjectMeta, catalog.StandbyAnnotation, "buffer")
+	}
 	if asleep {
 		metav1.SetMetaDataAnnotation(&claim.ObjectMeta, catalog.StandbyStateAnnotation, record.FormatStandby(record.StandbyAsleep, time.Now()))
 	}
