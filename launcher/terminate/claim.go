@@ -31,7 +31,7 @@ func (t *Terminator) reconcileClaim(ctx context.Context, req reconcile.Request) 
 	claim := &karpv1.NodeClaim{}
 	if err := t.config.Client.Get(ctx, req.NamespacedName, claim); err != nil {
 		if client.IgnoreNotFound(err) == nil {
-			t.ends.forgetClaim(req.Name)
+			t.ends.forgetOwner(owner{claim: req.Name})
 			t.released.forget(req.Name)
 		}
 		return reconcile.Result{}, client.IgnoreNotFound(err)
@@ -145,7 +145,7 @@ func (t *Terminator) checkAlive(_ context.Context, s *scope) (time.Duration, err
 			return 0, nil
 		}
 	}
-	s.died = t.ends.watch(id, s.claim.Name, s.claim.CreationTimestamp.Time)
+	s.died = t.ends.watch(id, owner{claim: s.claim.Name}, s.claim.CreationTimestamp.Time)
 	return 0, nil
 }
 
@@ -155,7 +155,7 @@ func (t *Terminator) endInstance(ctx context.Context, s *scope) (time.Duration, 
 	if id == "" {
 		return 0, t.endUnrecorded(ctx, s)
 	}
-	if !t.ends.end(id, s.claim.Name, s.claim.CreationTimestamp.Time) {
+	if !t.ends.end(id, owner{claim: s.claim.Name}, s.claim.CreationTimestamp.Time) {
 		s.claim.StatusConditions().SetTrue(karpv1.ConditionTypeInstanceTerminating)
 		if why := t.ends.failed(id); why != "" {
 			t.progress.event(s, corev1.EventTypeWarning, "FailedTermination", "Failed to terminate instance %s, trying again, %s", id, why)
@@ -221,7 +221,7 @@ func (t *Terminator) release(ctx context.Context, s *scope) (time.Duration, erro
 	}
 	s.released = true
 	t.released.add(s.claim)
-	t.ends.forgetClaim(s.claim.Name)
+	t.ends.forgetOwner(owner{claim: s.claim.Name})
 	t.ahead.forget(s.claim.UID)
 	klog.FromContext(ctx).Info("deleted nodeclaim", "nodeClaim", klog.KObj(s.claim), "instanceID", instanceID(s.claim))
 	t.metrics.claims.WithLabelValues(pool(s.claim), s.claim.Labels[karpv1.CapacityTypeLabelKey], s.claim.Labels[corev1.LabelTopologyZone]).Inc()

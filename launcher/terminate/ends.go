@@ -31,15 +31,19 @@ type ends struct {
 	cloud Instances
 	guard leadership.Guard
 	wake  chan struct{}
-	// over receives the name of a claim whose instance has terminated, if there is a receiver.
-	over chan string
+	// over receives the owner of an instance that has terminated, if there is a receiver.
+	over chan owner
 
 	mu     sync.Mutex
 	wanted map[string]*end
 }
 
+// owner names the object that waits for the end of an instance: its NodeClaim, or its Node where that has none.
+type owner struct{ claim, node string }
+
 type end struct {
-	claim string
+	// owner is the last one that asked.
+	owner owner
 	// born is the latest time at which the instance was requested: EC2 may not show a young one yet.
 	born time.Time
 	// terminate is false if only the state is needed.
@@ -56,27 +60,28 @@ type end struct {
 }
 
 func newEnds(c Instances, g leadership.Guard) *ends {
-	return &ends{cloud: c, guard: g, wake: make(chan struct{}, 1), over: make(chan string, 1024), wanted: map[string]*end{}}
+	return &ends{cloud: c, guard: g, wake: make(chan struct{}, 1), over: make(chan owner, 1024), wanted: map[string]*end{}}
 }
 
 // watch reports whether the instance has terminated, without terminating it.
-func (e *ends) watch(instanceID, claim string, born time.Time) bool {
-	return e.want(instanceID, claim, born, false)
+func (e *ends) watch(instanceID string, by owner, born time.Time) bool {
+	return e.want(instanceID, by, born, false)
 }
 
 // end terminates the instance and reports whether it has terminated. It is called until it has.
-func (e *ends) end(instanceID, claim string, born time.Time) bool {
-	return e.want(instanceID, claim, born, true)
+func (e *ends) end(instanceID string, by owner, born time.Time) bool {
+	return e.want(instanceID, by, born, true)
 }
 
-func (e *ends) want(instanceID, claim string, born time.Time, terminate bool) bool {
+func (e *ends) want(instanceID string, by owner, born time.Time, terminate bool) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	w, ok := e.wanted[instanceID]
 	if !ok {
-		w = &end{claim: claim, born: born}
+		w = &end{born: born}
 		e.wanted[instanceID] = w
 	}
+	w.owner = by
 	if !ok || terminate && !w.terminate {
 		w.terminate = terminate
 		select {
@@ -225,7 +230,7 @@ func (e *ends) observe(asked []string, instances []cloud.Instance, now time.Time
 		}
 		w.gone = true
 		select {
-		case e.over <- w.claim:
+		case e.over <- w.owner:
 		default: // The reconciler checks again by itself.
 		}
 	}
@@ -236,8 +241,9 @@ func gone(state cloud.InstanceState, age time.Duration) bool {
 	return state == cloud.StateTerminated || state == "" && age >= visibleAfter
 }
 
-func (e *ends) forgetClaim(claim string) {
+// forgetOwner forgets the instances of an object that is gone.
+func (e *ends) forgetOwner(o owner) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	maps.DeleteFunc(e.wanted, func(_ string, w *end) bool { return w.claim == claim })
+	maps.DeleteFunc(e.wanted, func(_ string, w *end) bool { return w.owner == o })
 }

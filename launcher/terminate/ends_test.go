@@ -50,13 +50,13 @@ func TestRefusedInstanceHoldsUpNoOther(t *testing.T) {
 		go func() { _ = e.run(ctx) }()
 		born := time.Now()
 		for i, id := range ids {
-			e.end(id, fmt.Sprint("claim-", i), born)
+			e.end(id, owner{claim: fmt.Sprint("claim-", i)}, born)
 		}
 		time.Sleep(30 * time.Second)
 		synctest.Wait()
 		for i, id := range ids {
 			why := e.failed(id)
-			if gone := e.end(id, fmt.Sprint("claim-", i), born); gone == (id == ec2.protected) || (why != "") != (id == ec2.protected) {
+			if gone := e.end(id, owner{claim: fmt.Sprint("claim-", i)}, born); gone == (id == ec2.protected) || (why != "") != (id == ec2.protected) {
 				t.Errorf("instance %d: terminated %v, failure %q", i, gone, why)
 			}
 			if id == ec2.protected && !strings.Contains(why, "OperationNotPermitted") {

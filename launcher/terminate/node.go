@@ -24,6 +24,9 @@ func (t *Terminator) ReconcileNode(ctx context.Context, req reconcile.Request) (
 func (t *Terminator) reconcileNode(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	node := &corev1.Node{}
 	if err := t.config.Client.Get(ctx, req.NamespacedName, node); err != nil {
+		if client.IgnoreNotFound(err) == nil {
+			t.ends.forgetOwner(owner{node: req.Name})
+		}
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	if node.DeletionTimestamp == nil || !finalizer.Guarded(node) {
@@ -76,7 +79,7 @@ func (t *Terminator) claimsOf(ctx context.Context, node *corev1.Node) ([]karpv1.
 func (t *Terminator) endOrphan(ctx context.Context, node *corev1.Node) (time.Duration, error) {
 	s := &scope{nodes: []*corev1.Node{node}, now: time.Now()}
 	id := index.InstanceID(node.Spec.ProviderID)
-	if id != "" && !t.ends.end(id, "node/"+node.Name, node.CreationTimestamp.Time) {
+	if id != "" && !t.ends.end(id, owner{node: node.Name}, node.CreationTimestamp.Time) {
 		return instancePeriod, t.patchNode(ctx, node.Name, func(n *corev1.Node) { leave(n, nil) })
 	}
 	if _, err := t.failPods(ctx, s); err != nil {

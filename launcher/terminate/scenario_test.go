@@ -184,6 +184,7 @@ func (w *world) run(ctx context.Context, d *datadriven.TestData) {
 	defer cancel()
 	run := func(subject *terminate.Terminator) {
 		go func() { _ = subject.Run(ctx) }()
+		go func() { _ = subject.Forward(ctx, w.ended.claims, w.ended.nodes) }()
 	}
 	subject := w.subject
 	run(subject)

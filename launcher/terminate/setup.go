@@ -5,6 +5,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -26,8 +27,8 @@ const workers = 32
 // SetupWithManager registers the two controllers and Run with the manager.
 func (t *Terminator) SetupWithManager(mgr manager.Manager) error {
 	deleting := predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetDeletionTimestamp() != nil })
-	gone := make(chan event.GenericEvent)
-	if err := mgr.Add(manager.RunnableFunc(func(ctx context.Context) error { return t.forward(ctx, gone) })); err != nil {
+	claims, nodes := make(chan event.GenericEvent), make(chan event.GenericEvent)
+	if err := mgr.Add(manager.RunnableFunc(func(ctx context.Context) error { return t.forward(ctx, claims, nodes) })); err != nil {
 		return err
 	}
 	if err := mgr.Add(manager.RunnableFunc(t.Run)); err != nil {
@@ -37,7 +38,7 @@ func (t *Terminator) SetupWithManager(mgr manager.Manager) error {
 		For(&karpv1.NodeClaim{}, builder.WithPredicates(deleting)).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(t.claimsOfNode)).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(t.claimsOfPod)).
-		WatchesRawSource(source.Channel(gone, &handler.EnqueueRequestForObject{})).
+		WatchesRawSource(source.Channel(claims, &handler.EnqueueRequestForObject{})).
 		WithOptions(options()).
 		Complete(reconcile.Func(t.ReconcileClaim))
 	if err != nil {
@@ -45,6 +46,7 @@ func (t *Terminator) SetupWithManager(mgr manager.Manager) error {
 	}
 	return builder.ControllerManagedBy(mgr).Named("node.termination").
 		For(&corev1.Node{}, builder.WithPredicates(deleting)).
+		WatchesRawSource(source.Channel(nodes, &handler.EnqueueRequestForObject{})).
 		WithOptions(options()).
 		Complete(reconcile.Func(t.ReconcileNode))
 }
@@ -56,19 +58,21 @@ func options() controller.Options {
 	}
 }
 
-// forward enqueues claims whose instance has terminated.
-func (t *Terminator) forward(ctx context.Context, out chan<- event.GenericEvent) error {
+// forward enqueues the objects whose instance has terminated, each in the queue of its kind.
+func (t *Terminator) forward(ctx context.Context, claims, nodes chan<- event.GenericEvent) error {
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case name := <-t.ends.over:
-			claim := &karpv1.NodeClaim{}
-			claim.Name = name
+		case o := <-t.ends.over:
+			out, object := claims, client.Object(&karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: o.claim}})
+			if o.node != "" {
+				out, object = nodes, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: o.node}}
+			}
 			select {
 			case <-ctx.Done():
 				return nil
-			case out <- event.GenericEvent{Object: claim}:
+			case out <- event.GenericEvent{Object: object}:
 			}
 		}
 	}

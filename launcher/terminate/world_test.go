@@ -13,7 +13,6 @@ import (
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	"github.com/prometheus/client_golang/prometheus"
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -24,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
@@ -67,6 +67,8 @@ type world struct {
 	silent, full bool
 	// metrics are those of the Terminator.
 	metrics *prometheus.Registry
+	// ended are the queues of NodeClaims and of Nodes whose instance has terminated.
+	ended struct{ claims, nodes chan event.GenericEvent }
 }
 
 func newWorld(t *testing.T) *world {
@@ -75,6 +77,7 @@ func newWorld(t *testing.T) *world {
 		t: t, started: time.Now(), refuse: map[string]int{}, exit: map[string]time.Duration{}, detach: map[string]int{},
 		ec2: memory.New(memory.Config{TerminatedAfter: 30 * time.Second}),
 	}
+	w.ended.claims, w.ended.nodes = make(chan event.GenericEvent, 8), make(chan event.GenericEvent, 8)
 	b := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithInterceptorFuncs(w.interceptors()).
 		WithStatusSubresource(&karpv1.NodeClaim{}, &corev1.Node{}, &corev1.Pod{}, &awsv1.EC2NodeClass{})
 	index.Each(func(o client.Object, field string, value client.IndexerFunc) { b.WithIndex(o, field, value) })
@@ -325,14 +328,6 @@ func (w *world) logConditions(claim *karpv1.NodeClaim) {
 	}
 }
 
-func removeKubelet(ctx context.Context, c client.Client, pod *corev1.Pod) {
-	current := &corev1.Pod{}
-	if c.Get(ctx, client.ObjectKeyFromObject(pod), current) == nil && len(current.Finalizers) > 0 {
-		current.Finalizers = nil
-		_ = c.Update(ctx, current)
-	}
-}
-
 // tick simulates a second of the manager and of the kubelet, and reports whether anything is left.
 func (w *world) tick(ctx context.Context) bool {
 	w.kubelet(ctx)
@@ -342,6 +337,7 @@ func (w *world) tick(ctx context.Context) bool {
 	if w.api.List(ctx, nodes) != nil || w.api.List(ctx, claims) != nil {
 		return true
 	}
+	w.takeEnded(ctx)
 	for _, n := range nodes.Items {
 		w.reconcile("node", w.subject.ReconcileNode, ctx, n.Name)
 	}
@@ -350,6 +346,20 @@ func (w *world) tick(ctx context.Context) bool {
 	}
 	time.Sleep(time.Second)
 	return len(nodes.Items)+len(claims.Items) > 0
+}
+
+// takeEnded reconciles what is enqueued because its instance has terminated.
+func (w *world) takeEnded(ctx context.Context) {
+	for {
+		select {
+		case e := <-w.ended.claims:
+			w.reconcile("claim", w.subject.ReconcileClaim, ctx, e.Object.GetName())
+		case e := <-w.ended.nodes:
+			w.reconcile("node", w.subject.ReconcileNode, ctx, e.Object.GetName())
+		default:
+			return
+		}
+	}
 }
 
 type reconciler func(context.Context, reconcile.Request) (reconcile.Result, error)
@@ -364,37 +374,4 @@ func (w *world) reconcile(what string, r reconciler, ctx context.Context, name s
 	default:
 		w.log("%s reconcile error: %v", what, err)
 	}
-}
-
-// kubelet ends terminating pods after their time, and lets the attach-detach controller detach volumes of deleted pods.
-func (w *world) kubelet(ctx context.Context) {
-	pods := &corev1.PodList{}
-	_ = w.api.List(ctx, pods)
-	there := map[string]bool{}
-	for i := range pods.Items {
-		pod := &pods.Items[i]
-		if pod.DeletionTimestamp != nil && time.Since(pod.DeletionTimestamp.Time) >= w.exit[pod.Name] {
-			pod.Finalizers = nil
-			_ = w.api.Update(ctx, pod)
-			w.log("pod %s exited", pod.Name)
-			continue
-		}
-		there[pod.Name] = true
-	}
-	list := &storagev1.VolumeAttachmentList{}
-	_ = w.api.List(ctx, list)
-	for i := range list.Items {
-		va := &list.Items[i]
-		if pod := va.Labels["pod"]; !there[pod] {
-			if w.detach[va.Name]--; w.detach[va.Name] < 0 {
-				_ = w.api.Delete(ctx, va)
-			}
-		}
-	}
-}
-
-func lease() *coordinationv1.Lease {
-	return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
-		Namespace: "kube-node-lease", Name: nodeName, Labels: map[string]string{karpv1.NodePoolLabelKey: "default"},
-	}}
 }
