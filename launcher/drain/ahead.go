@@ -63,15 +63,11 @@ const (
 
 // NextAhead returns the next step before pods are evicted: their room is planned, launched and ready first, unless that takes too long.
 func NextAhead(r Replacement) Ahead {
-	patience := launchPatience
-	if r.InstanceEnds {
-		patience = endingPatience
-	}
 	switch {
 	case r.Late && (r.Answered || r.Waited > 0):
 		return Evict
 	case !r.Answered, r.Failed > 0, r.Launching > 0:
-		if r.Waited >= patience || !r.Answered && r.Waited >= askPatience {
+		if r.Waited >= patience(r) {
 			return Evict
 		}
 		if !r.Answered || r.Failed > 0 {
@@ -82,4 +78,17 @@ func NextAhead(r Replacement) Ahead {
 		return AwaitNodes
 	}
 	return Evict
+}
+
+// patience returns how long evictions wait for a plan, or for the launch of the planned nodes.
+func patience(r Replacement) time.Duration {
+	switch {
+	case !r.Answered:
+		return askPatience
+	case r.InstanceEnds:
+		return endingPatience
+	case r.Spare <= 0:
+		return 0
+	}
+	return launchPatience
 }
