@@ -8,6 +8,7 @@ import (
 	"path"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
@@ -24,6 +25,8 @@ const (
 	PodNodeName = "spec.nodeName"
 	// PodKept indexes the pods that a ReplicaSet keeps for last when it shrinks (package scalein), by the UID of the set.
 	PodKept = "metadata.annotations.pod-deletion-cost"
+	// AttachmentNodeName indexes VolumeAttachments by the node that they are for.
+	AttachmentNodeName = "spec.nodeName"
 	// NodeProviderID indexes Nodes by spec.providerID.
 	NodeProviderID = "spec.providerID"
 	// ClaimProviderID indexes NodeClaims by status.providerID.
@@ -62,6 +65,7 @@ func Each(add func(obj client.Object, field string, value client.IndexerFunc)) {
 	}
 	pod(PodNodeName, func(p *corev1.Pod) string { return p.Spec.NodeName })
 	pod(PodKept, keptFor)
+	add(&storagev1.VolumeAttachment{}, AttachmentNodeName, func(o client.Object) []string { return one(o.(*storagev1.VolumeAttachment).Spec.NodeName) })
 	add(&corev1.Node{}, NodeProviderID, func(o client.Object) []string { return one(o.(*corev1.Node).Spec.ProviderID) })
 	claim(ClaimProviderID, func(c *karpv1.NodeClaim) string { return c.Status.ProviderID })
 	claim(ClaimInstanceID, func(c *karpv1.NodeClaim) string { return InstanceID(c.Status.ProviderID) })

@@ -13,6 +13,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/internal/disruption"
+	"github.com/slipway-k8s/slipway/launcher/index"
 )
 
 // waitVolumes waits until the volumes of the evicted pods are detached: terminating an instance with an attached volume delays the volume's
@@ -45,17 +46,13 @@ func (t *Terminator) waitVolumes(ctx context.Context, s *scope) (time.Duration, 
 
 // attachments returns the VolumeAttachments to wait for, by name: those of the nodes without those of pods that stay until the end.
 func (t *Terminator) attachments(ctx context.Context, s *scope) ([]string, error) {
-	list := &storagev1.VolumeAttachmentList{}
-	if err := t.config.Client.List(ctx, list); err != nil {
-		return nil, fmt.Errorf("listing VolumeAttachments: %w", err)
-	}
 	var found []storagev1.VolumeAttachment
-	for _, va := range list.Items {
-		for _, node := range s.nodes {
-			if va.Spec.NodeName == node.Name {
-				found = append(found, va)
-			}
+	for _, node := range s.nodes {
+		list := &storagev1.VolumeAttachmentList{}
+		if err := t.config.Client.List(ctx, list, client.MatchingFields{index.AttachmentNodeName: node.Name}, client.UnsafeDisableDeepCopy); err != nil {
+			return nil, fmt.Errorf("listing VolumeAttachments of Node %s: %w", node.Name, err)
 		}
+		found = append(found, list.Items...)
 	}
 	if len(found) == 0 {
 		return nil, nil
