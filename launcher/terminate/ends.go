@@ -52,7 +52,11 @@ type end struct {
 	first     time.Time
 	// ending means that EC2 shows the instance shutting down: the call need not be repeated.
 	ending bool
-	gone   bool
+	// gone means that the instance has terminated, ended when that was seen.
+	gone  bool
+	ended time.Time
+	// counted means that took has returned how long it took.
+	counted bool
 	// failures is the number of failed terminations in a row, failure the last error; reportedAt is when it was last reported.
 	failures   int
 	failure    string
@@ -92,15 +96,16 @@ func (e *ends) want(instanceID string, by owner, born time.Time, terminate bool)
 	return w.gone
 }
 
-// took returns how long the instance took to terminate.
+// took returns how long the instance took to terminate: once for each instance, and false otherwise.
 func (e *ends) took(instanceID string) (time.Duration, bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	w, ok := e.wanted[instanceID]
-	if !ok || w.first.IsZero() {
+	if !ok || w.counted || !w.gone || w.first.IsZero() {
 		return 0, false
 	}
-	return time.Since(w.first), true
+	w.counted = true
+	return w.ended.Sub(w.first), true
 }
 
 // failed returns why EC2 does not terminate the instance, from its second refusal on and at most once per askAgain; "" if there is no
@@ -228,7 +233,7 @@ func (e *ends) observe(asked []string, instances []cloud.Instance, now time.Time
 		if !gone(states[id], now.Sub(w.born)) {
 			continue
 		}
-		w.gone = true
+		w.gone, w.ended = true, now
 		select {
 		case e.over <- w.owner:
 		default: // The reconciler checks again by itself.

@@ -48,8 +48,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 //	instance kill | instance refuse=N                EC2 takes the instance; it refuses to end it N times
 //	begin REASON | begin-now REASON                  Begin or BeginNow is called
 //	crash + lines                                    the process dies once per line, instead of doing what begins so
-//	run DURATION [writes] [outcomes]                 time goes by; writes: how often the status of the NodeClaim was written; outcomes: how
-//	                                                many drains began with which state of the room
+//	run DURATION [writes] [outcomes] [ends]          time goes by; writes: how often the status of the NodeClaim was written; outcomes: how
+//	                                                many drains began with which state of the room; ends: how long instances took to end
 func TestScenarios(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		t.Helper()
@@ -178,6 +178,9 @@ func (w *world) run(ctx context.Context, d *datadriven.TestData) {
 	}
 	if d.HasArg("outcomes") {
 		defer w.outcomes()
+	}
+	if d.HasArg("ends") {
+		defer w.ends()
 	}
 	duration := w.duration(d.CmdArgs[0].Key)
 	ctx, cancel := context.WithCancel(ctx)

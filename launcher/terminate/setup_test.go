@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/record"
@@ -46,15 +47,30 @@ func TestNewNeedsItsDependencies(t *testing.T) {
 
 // outcomes prints how many drains began with which state of the room.
 func (w *world) outcomes() {
+	for _, m := range w.measured("slipway_replacements_total") {
+		if m.GetCounter().GetValue() > 0 {
+			w.log("%s %g", m.GetLabel()[0].GetValue(), m.GetCounter().GetValue())
+		}
+	}
+}
+
+// ends prints how many instances have ended, and how long they took.
+func (w *world) ends() {
+	for _, m := range w.measured("karpenter_nodeclaims_instance_termination_duration_seconds") {
+		w.log("ends %d, %.0fs", m.GetHistogram().GetSampleCount(), m.GetHistogram().GetSampleSum())
+	}
+}
+
+// measured returns the Terminator's metrics of a name.
+func (w *world) measured(name string) []*dto.Metric {
 	families, err := w.metrics.Gather()
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	for _, f := range families {
-		for _, m := range f.GetMetric() {
-			if f.GetName() == "slipway_replacements_total" && m.GetCounter().GetValue() > 0 {
-				w.log("%s %g", m.GetLabel()[0].GetValue(), m.GetCounter().GetValue())
-			}
+		if f.GetName() == name {
+			return f.GetMetric()
 		}
 	}
+	return nil
 }
