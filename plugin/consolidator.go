@@ -62,7 +62,7 @@ type consolidator struct {
 	consolidatorConfig
 	snapshot *snapshot
 	todo     chan decision
-	// busy means that the planner has pods to plan.
+	// busy means that the planner has pods to plan. Those of a gang that lacks pods are none.
 	busy atomic.Bool
 	// rest is when the next decision may be made.
 	rest time.Time

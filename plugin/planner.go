@@ -106,9 +106,11 @@ func (p *planner) step(ctx context.Context, now time.Time) time.Time {
 		more = p.inbox.asking()
 	}
 	p.keptOff.publish()
-	p.consolidator.busy.Store(len(p.batch.Entries()) > 0)
+	p.consolidator.busy.Store(p.batch.Waits(now))
 	next := p.earlier(p.planBatch(ctx, now), now)
-	if again := p.buffers.step(ctx, len(p.batch.Entries()) > 0, time.Now()); !again.IsZero() && again.Before(next) {
+	waiting := p.batch.Waits(now)
+	p.consolidator.busy.Store(waiting)
+	if again := p.buffers.step(ctx, waiting, time.Now()); !again.IsZero() && again.Before(next) {
 		next = again
 	}
 	if more { // Questions about moves are answered one at a step.
@@ -183,6 +185,7 @@ func (p *planner) take(now time.Time) {
 		if p.unplaced.IsAside(e.Pod.UID, now) {
 			continue
 		}
+		e.Waited = old.Waited
 		if e.Gang = plan.GangOf(e.Pod); old.Pod == e.Pod {
 			e.Class = old.Class
 		} else {

@@ -69,6 +69,8 @@ type Pod struct {
 	Owner string
 	// Gang that the pod belongs to; empty for none.
 	Gang string
+	// Waited means that the pod has waited for its gang before: it waits again only with one that has not.
+	Waited bool
 	// Namespace of the pod.
 	Namespace string
 	// Related means that pod affinity, anti-affinity or topology spread of the pod may be about other pods. The pods of its
@@ -147,7 +149,7 @@ type member struct {
 	at time.Time
 }
 
-// waiting is a gang with pods in the batch, and when its first pod came.
+// waiting is a gang with pods in the batch, and when the first of them came that had not waited before; zero if all had.
 type waiting struct {
 	Gang
 	since time.Time
@@ -182,9 +184,17 @@ func (b *Batch) Collect(p Pod, now time.Time) {
 		return
 	}
 	b.pods[p.UID] = member{Pod: p, at: now}
-	if _, ok := b.gangs[p.Gang]; p.Gang != "" && !ok {
-		b.gangs[p.Gang] = waiting{Gang: Gang{Name: p.Gang}, since: now}
+	if p.Gang == "" {
+		return
 	}
+	w, ok := b.gangs[p.Gang]
+	if !ok {
+		w.Name = p.Gang
+	}
+	if w.since.IsZero() && !p.Waited {
+		w.since = now
+	}
+	b.gangs[p.Gang] = w
 }
 
 // Forget removes a pod that was deleted or has a node.

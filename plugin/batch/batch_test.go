@@ -14,7 +14,7 @@ import (
 // TestBatch runs the scripts of testdata. The commands, each with at=DURATION since the start:
 //
 //	new [idle=D] [max=D] [gang=D]               a new batch
-//	collect pod=UID [owner=UID] [gang=G] [namespace=N] [related] at=D
+//	collect pod=UID [owner=UID] [gang=G] [waited] [namespace=N] [related] at=D
 //	                                            a pod turned unschedulable
 //	forget pod=UID at=D                         it is gone
 //	owner uid=UID kind=K wanted=N existing=N [untried=N] [ordered] at=D
@@ -55,7 +55,7 @@ func apply(t *testing.T, b *batch.Batch, d *datadriven.TestData, now time.Time) 
 	case "collect":
 		b.Collect(batch.Pod{
 			UID: text(t, d, "pod"), Owner: text(t, d, "owner"), Class: text(t, d, "class"), Gang: text(t, d, "gang"),
-			Namespace: text(t, d, "namespace"), Related: d.HasArg("related"),
+			Waited: d.HasArg("waited"), Namespace: text(t, d, "namespace"), Related: d.HasArg("related"),
 		}, now)
 	case "forget":
 		b.Forget(text(t, d, "pod"))

@@ -1,6 +1,7 @@
 package intake
 
 import (
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -55,8 +56,8 @@ func (b *Batch) Add(e Entry, at time.Time) {
 	b.index[e.Pod.UID] = len(b.entries)
 	b.entries = append(b.entries, e)
 	pod := batch.Pod{
-		UID: string(e.Pod.UID), Class: e.Class, Owner: ControllerOf(e.Pod).String(), Gang: e.Gang.Name, Namespace: e.Pod.Namespace,
-		Related: relatesToPods(&e.Pod.Spec),
+		UID: string(e.Pod.UID), Class: e.Class, Owner: ControllerOf(e.Pod).String(), Gang: e.Gang.Name, Waited: e.Waited,
+		Namespace: e.Pod.Namespace, Related: relatesToPods(&e.Pod.Spec),
 	}
 	b.rules.Collect(pod, at)
 }
@@ -75,6 +76,11 @@ func (b *Batch) Has(uid types.UID) bool {
 
 // Entries returns the pods of the batch, in order. The caller must not change the slice.
 func (b *Batch) Entries() []Entry { return b.entries }
+
+// Waits reports whether a pod waits for a plan. Pods of gangs that still wait for pods do not.
+func (b *Batch) Waits(now time.Time) bool {
+	return slices.ContainsFunc(b.entries, func(e Entry) bool { return b.Lacking(e.Gang.Name, now) == 0 })
+}
 
 // Lacking returns how many pods the gang still waits for.
 func (b *Batch) Lacking(gang string, now time.Time) int { return b.rules.Lacking(gang, now) }
@@ -121,7 +127,9 @@ func (b *Batch) Close(now time.Time) []Entry {
 	var out []Entry
 	b.entries = nil
 	for _, uid := range b.rules.Take(now) {
-		out = append(out, all[b.index[types.UID(uid)]])
+		e := all[b.index[types.UID(uid)]]
+		e.Waited = true
+		out = append(out, e)
 		delete(b.index, types.UID(uid))
 	}
 	for _, e := range all {

@@ -24,6 +24,8 @@ type Entry struct {
 	Class string
 	// Gang of the pod. It is zero until the planner has taken the pod, and for a pod of no gang.
 	Gang plan.Gang
+	// Waited means that the pod was in a batch that has closed: its gang has waited for pods that are missing.
+	Waited bool
 	// Hopeless means that a plan has found nothing for the pod.
 	Hopeless bool
 	// EndingSeen is when a terminating pod was last seen whose place this pod gets. Zero for never.
