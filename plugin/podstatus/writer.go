@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"hash/maphash"
 	"maps"
 	"sync"
 	"sync/atomic"
@@ -40,8 +41,10 @@ const (
 	eventEvery = 10 * time.Second
 	// lookEvery is how often due Events are looked for while notes are written.
 	lookEvery = time.Second
-	// eventMemory is how long the last Event of a pod is remembered.
+	// eventMemory is how long the last Event of a pod is remembered while the pod exists.
 	eventMemory = time.Hour
+	// sweepEvery is how often Events are dropped that are too old or whose pods are deleted.
+	sweepEvery = time.Minute
 )
 
 // Note is what to write for one pod.
@@ -89,6 +92,7 @@ type Writer struct {
 	Config
 
 	limit, refresh *rate.Limiter
+	seed           maphash.Seed
 
 	wake chan struct{}
 	// beside means that a Karpenter runs beside slipway.
@@ -110,8 +114,9 @@ type Writer struct {
 
 // sentEvent is an Event that a pod got.
 type sentEvent struct {
-	// text is the message's without the scheduler's verdict.
-	text    string
+	pod catalog.PodRef
+	// sum is the hash of the message's text without the scheduler's verdict.
+	sum     uint64
 	at      time.Time
 	warning bool
 }
@@ -120,7 +125,7 @@ type sentEvent struct {
 func New(c Config) *Writer {
 	return &Writer{
 		Config: c, limit: rate.NewLimiter(statusPerSecond, statusBurst), refresh: rate.NewLimiter(rate.Every(refreshEvery), refreshBurst),
-		wake: make(chan struct{}, 1), notes: map[string]Note{}, events: map[string]sentEvent{}, later: map[string]Note{},
+		seed: maphash.MakeSeed(), wake: make(chan struct{}, 1), notes: map[string]Note{}, events: map[string]sentEvent{}, later: map[string]Note{},
 	}
 }
 
@@ -200,11 +205,10 @@ func (w *Writer) Run(ctx context.Context) {
 // due sends the Events that were held back long enough, drops old ones, and returns when it has to be called again.
 func (w *Writer) due(now time.Time) time.Time {
 	w.looked = now
-	if now.Sub(w.swept) > eventMemory {
-		w.swept = now
-		maps.DeleteFunc(w.events, func(_ string, e sentEvent) bool { return now.Sub(e.at) > eventMemory })
+	if now.Sub(w.swept) >= sweepEvery {
+		w.sweep(now)
 	}
-	next := now.Add(eventMemory)
+	next := now.Add(sweepEvery)
 	for uid, n := range w.later {
 		at := w.events[uid].at.Add(eventEvery)
 		if now.Before(at) {
@@ -214,17 +218,35 @@ func (w *Writer) due(now time.Time) time.Time {
 			continue
 		}
 		delete(w.later, uid)
-		if pod, err := w.Pods.Pods(n.Pod.Namespace).Get(n.Pod.Name); err == nil && string(pod.UID) == uid && pod.Spec.NodeName == "" {
+		if pod := w.pod(n.Pod); pod != nil && pod.Spec.NodeName == "" {
 			w.event(pod, n, now)
 		}
 	}
 	return next
 }
 
+// sweep drops the Events that are too old, and those of pods that are deleted.
+func (w *Writer) sweep(now time.Time) {
+	w.swept = now
+	maps.DeleteFunc(w.events, func(_ string, e sentEvent) bool { return now.Sub(e.at) >= eventMemory || w.pod(e.pod) == nil })
+}
+
+// pod returns the pod; nil if it is deleted.
+func (w *Writer) pod(ref catalog.PodRef) *corev1.Pod {
+	pod, err := w.Pods.Pods(ref.Namespace).Get(ref.Name)
+	if err != nil || string(pod.UID) != ref.UID {
+		return nil
+	}
+	return pod
+}
+
+// sum returns the hash of a message's text.
+func (w *Writer) sum(text string) uint64 { return maphash.String(w.seed, text) }
+
 func (w *Writer) write(ctx context.Context, n Note) {
 	w.stale.drop(n.Pod.UID)
-	pod, err := w.Pods.Pods(n.Pod.Namespace).Get(n.Pod.Name)
-	if err != nil || string(pod.UID) != n.Pod.UID {
+	pod := w.pod(n.Pod)
+	if pod == nil {
 		return
 	}
 	if w.Adopts(pod.Spec.SchedulerName) {
@@ -302,7 +324,7 @@ func (w *Writer) nominate(ctx context.Context, pod *corev1.Pod, node *string) {
 
 // reported reports whether all of the note has been written.
 func (w *Writer) reported(pod *corev1.Pod, n Note) bool {
-	return w.hasConditions(pod, n.Message) && (n.EventReason == "" || w.events[n.Pod.UID].text == n.Message.Text())
+	return w.hasConditions(pod, n.Message) && (n.EventReason == "" || w.events[n.Pod.UID].sum == w.sum(n.Message.Text()))
 }
 
 // event sends the note as an Event if its reason differs from that of the pod's last Event. It waits until eventEvery has
@@ -311,22 +333,22 @@ func (w *Writer) event(pod *corev1.Pod, n Note, now time.Time) {
 	if n.EventReason == "" {
 		return
 	}
-	uid, text := n.Pod.UID, n.Message.Text()
+	uid, sum := n.Pod.UID, w.sum(n.Message.Text())
 	last, known := w.events[uid]
 	if !known {
 		// The condition may be from before a restart.
-		last.text = reportedText(pod)
+		last.sum = w.sum(reportedText(pod))
 	}
 	delete(w.later, uid)
 	switch {
-	case last.text == text:
+	case last.sum == sum:
 		return
 	case now.Before(last.at.Add(eventEvery)) && (n.Warning || !last.warning):
 		// A reader of the warning waits for the launch that follows it at once.
 		w.later[uid] = n
 		return
 	}
-	w.events[uid] = sentEvent{text: text, at: now, warning: n.Warning}
+	w.events[uid] = sentEvent{pod: n.Pod, sum: sum, at: now, warning: n.Warning}
 	kind := corev1.EventTypeNormal
 	if n.Warning {
 		kind = corev1.EventTypeWarning

@@ -265,3 +265,36 @@ func TestALaunchIsNotHeldBack(t *testing.T) {
 		}
 	})
 }
+
+// A pod that is deleted is forgotten within a minute; one that exists is not.
+func TestEventsOfDeletedPodsAreForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var pods []*corev1.Pod
+		var objects []runtime.Object
+		for i := range 300 {
+			name := fmt.Sprint("gone-", i)
+			pods = append(pods, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name)}})
+			objects = append(objects, pods[i])
+		}
+		w := newReporter(t, pending(), objects...)
+		for _, pod := range append(pods, w.pod) {
+			w.Report(Note{Pod: catalog.PodRefOf(pod), Message: full("a", ""), EventReason: "FailedScheduling"})
+		}
+		time.Sleep(clearEvery)
+		w.sent()
+		if len(w.events) != len(pods)+1 {
+			t.Fatalf("%d Events are remembered of %d pods", len(w.events), len(pods)+1)
+		}
+		for _, pod := range pods {
+			if err := w.client.CoreV1().Pods("default").Delete(t.Context(), pod.Name, metav1.DeleteOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait() // The watch of the fake client holds few events.
+		}
+		time.Sleep(sweepEvery)
+		w.sent()
+		if _, ok := w.events["uid-a"]; !ok || len(w.events) != 1 {
+			t.Errorf("%d Events are remembered, that of the pod which exists: %t", len(w.events), ok)
+		}
+	})
+}
