@@ -133,7 +133,10 @@ func (d dims) newClass(c Class, w want) class {
 	if w.pod != nil {
 		out.own, _ = nodematch.PodRequirements(c.Pod) // An error of it is one of the stricter pod, too.
 	}
-	out.terms = bothOf(out.terms, c.OffSpotTerms)
+	if len(c.OffSpotTerms) > 0 {
+		// What contradicts itself matches nothing, and is named as the reason.
+		out.terms = slices.Collect(pairs(out.terms, c.OffSpotTerms))
+	}
 	if out.broken = unsupported(&c, requests); out.broken == nil {
 		out.addAffinity(c.AddedAffinity)
 	}

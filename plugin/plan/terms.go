@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"iter"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -35,13 +36,12 @@ func (c *class) join(places []catalog.Requirements, origin string) bool {
 		}
 	}
 	var joined []catalog.Requirements
-	for _, t := range c.terms {
-		for _, p := range places {
-			if both := t.Intersect(p); len(joined) < maxTerms {
-				if _, none := both.Conflict(); !none {
-					joined = append(joined, both)
-				}
-			}
+	for both := range pairs(c.terms, places) {
+		if len(joined) == maxTerms {
+			break
+		}
+		if _, none := both.Conflict(); !none {
+			joined = append(joined, both)
 		}
 	}
 	if len(joined) == 0 {
@@ -51,19 +51,17 @@ func (c *class) join(places []catalog.Requirements, origin string) bool {
 	return true
 }
 
-// bothOf joins each of the alternatives with each of the others, if there are others. What contradicts itself matches nothing, and is named as the
-// reason.
-func bothOf(terms, others []catalog.Requirements) []catalog.Requirements {
-	if len(others) == 0 {
-		return terms
-	}
-	out := make([]catalog.Requirements, 0, len(terms)*len(others))
-	for _, t := range terms {
-		for _, o := range others {
-			out = append(out, t.Intersect(o))
+// pairs yields what each of the terms and each of the others require together. Some of that may contradict itself.
+func pairs(terms, others []catalog.Requirements) iter.Seq[catalog.Requirements] {
+	return func(yield func(catalog.Requirements) bool) {
+		for _, t := range terms {
+			for _, o := range others {
+				if !yield(t.Intersect(o)) {
+					return
+				}
+			}
 		}
 	}
-	return out
 }
 
 // of returns for people what a requirement of the class comes from; empty for one of the pod's own.
