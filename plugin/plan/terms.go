@@ -3,6 +3,7 @@ package plan
 import (
 	"fmt"
 	"iter"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -12,8 +13,8 @@ import (
 
 // addAffinity joins the terms of the class with the node affinity that its profile requires.
 func (c *class) addAffinity(required *corev1.NodeSelector) {
-	if required == nil || c.termsErr != nil {
-		return
+	if required == nil || c.termsErr != nil || !slices.ContainsFunc(c.terms, consistent) {
+		return // What contradicts itself matches nothing, whatever the profile requires.
 	}
 	const origin = "addedAffinity of the scheduler's profile"
 	places := termRequirements(required.NodeSelectorTerms)
@@ -40,7 +41,7 @@ func (c *class) join(places []catalog.Requirements, origin string) bool {
 		if len(joined) == maxTerms {
 			break
 		}
-		if _, none := both.Conflict(); !none {
+		if consistent(both) {
 			joined = append(joined, both)
 		}
 	}
@@ -49,6 +50,12 @@ func (c *class) join(places []catalog.Requirements, origin string) bool {
 	}
 	c.terms = joined
 	return true
+}
+
+// consistent reports whether some node may meet the requirements.
+func consistent(r catalog.Requirements) bool {
+	_, none := r.Conflict()
+	return !none
 }
 
 // pairs yields what each of the terms and each of the others require together. Some of that may contradict itself.
