@@ -12,6 +12,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -172,7 +173,9 @@ func arena() client.WithWatch {
 	kinds.AddKnownTypes(corev1.SchemeGroupVersion, &corev1.Node{}, &corev1.NodeList{}, &corev1.Pod{}, &corev1.PodList{})
 	group := schema.GroupVersion{Group: "karpenter.sh", Version: "v1"}
 	kinds.AddKnownTypes(group, &karpv1.NodeClaim{}, &karpv1.NodeClaimList{}, &karpv1.NodePool{}, &karpv1.NodePoolList{})
+	kinds.AddKnownTypes(storagev1.SchemeGroupVersion, &storagev1.VolumeAttachment{}, &storagev1.VolumeAttachmentList{})
 	metav1.AddToGroupVersion(kinds, corev1.SchemeGroupVersion)
+	metav1.AddToGroupVersion(kinds, storagev1.SchemeGroupVersion)
 	metav1.AddToGroupVersion(kinds, group)
 	b := fake.NewClientBuilder().WithScheme(kinds).WithStatusSubresource(&karpv1.NodeClaim{})
 	index.Each(func(o client.Object, field string, value client.IndexerFunc) { b.WithIndex(o, field, value) })
