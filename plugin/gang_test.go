@@ -5,10 +5,12 @@ import (
 	"strings"
 	"testing"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/slipway-k8s/slipway/plugin/plan"
@@ -119,15 +121,57 @@ func TestGangLeavesNoNomination(t *testing.T) {
 	h.eventually("the other pod to be bound", func() bool { return h.bound() == 1 })
 }
 
-// A pod that takes the place of a failed one is bound beside those that have succeeded.
+// jobOf returns a Job that runs its pods at the same time, of which some have succeeded.
+func jobOf(name string, pods, succeeded int32) *batchv1.Job {
+	return &batchv1.Job{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: types.UID("job-" + name)},
+		Spec:       batchv1.JobSpec{Parallelism: new(pods), Completions: new(pods)},
+		Status:     batchv1.JobStatus{Succeeded: succeeded},
+	}
+}
+
+// inJob makes the pod one of a gang of two and of a Job.
+func inJob(job string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		inGang(2)(p)
+		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: job, UID: types.UID("job-" + job), Controller: new(true)}}
+	}
+}
+
+// A pod that takes the place of a failed one runs beside those that have succeeded: it is bound to a node that exists, or one is launched.
 func TestGangWithPodsThatHaveEnded(t *testing.T) {
 	t.Parallel()
+	for name, cpu := range map[string]string{"fits a node": "1700m", "fits no node": "100m"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			done := newPod("g-0", "500m", "512Mi")
+			inJob("train")(done)
+			done.Spec.NodeName, done.Status.Phase = "free", corev1.PodSucceeded
+			h := start(t, harnessOptions{objects: []runtime.Object{newNode("free", cpu, nil), done, jobOf("train", 2, 1)}})
+			h.pod("g-1", inJob("train"))
+			h.eventually("the pod to be bound or launched for", func() bool { return h.bound() == 2 || h.launcher.podNames()["g-1"] == 1 })
+			if cpu == "1700m" && h.bound() != 2 {
+				t.Errorf("launched for %v, which fits a node that exists", h.launcher.podNames())
+			}
+		})
+	}
+}
+
+// The pods of a Job's earlier run do not complete the gang of the next one.
+func TestGangOfTheNextRun(t *testing.T) {
+	t.Parallel()
 	done := newPod("g-0", "500m", "512Mi")
-	inGang(2)(done)
+	inJob("nightly-1")(done)
 	done.Spec.NodeName, done.Status.Phase = "free", corev1.PodSucceeded
-	h := start(t, harnessOptions{objects: []runtime.Object{newNode("free", "1700m", nil), done}})
-	h.pod("g-1", inGang(2))
-	h.eventually("the pod to be bound", func() bool { return h.bound() == 2 })
+	h := start(t, harnessOptions{
+		objects: []runtime.Object{newNode("free", "1700m", nil), done, jobOf("nightly-1", 2, 2), jobOf("nightly-2", 2, 0)},
+		args:    []string{"gangTimeout: 300ms", "batchIdle: 50ms"},
+	})
+	h.pod("h-0", inJob("nightly-2"))
+	h.eventually("the pod's condition", func() bool { return strings.Contains(h.message("h-0"), "waits for its pods: 1 of 2") })
+	if n := h.bound(); n != 1 {
+		t.Errorf("%d pods have a node, want the one that has succeeded alone", n)
+	}
 }
 
 // waiting counts the pods that wait at Permit.

@@ -66,9 +66,10 @@ func (g *gangs) giveUp(ctx context.Context, w *work) {
 
 // take gives back what the gang has, unless it is complete without the pods that lack a node.
 func (g *gangs) take(ctx context.Context, name string, lacks plan.Unplaced, placements []plan.Placement) {
-	size, placed := 0, 0
+	pods := g.queue.objects.owners.PodsOfGang(name)
+	size, placed := 0, g.queue.objects.owners.Finished(pods)
 	promised := map[string][]promise.Promise{}
-	for _, pod := range g.queue.objects.owners.PodsOfGang(name) {
+	for _, pod := range pods {
 		size = max(size, plan.GangOf(pod).Size)
 		p, ok := g.promises.Get(pod.UID)
 		switch {

@@ -18,7 +18,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
@@ -90,6 +89,7 @@ func start(tb testing.TB, o harnessOptions) *harness {
 	}
 	h.client = fake.NewClientset(o.objects...)
 	h.client.PrependReactor("create", "pods", h.bind)
+	h.client.PrependReactor("list", "pods", h.listPods)
 	watched := make(chan struct{})
 	h.client.PrependWatchReactor("pods", h.watchPods(watched))
 	h.informer = scheduler.NewInformerFactory(h.client, 0)
@@ -141,16 +141,6 @@ func start(tb testing.TB, o harnessOptions) *harness {
 		h.informer.Shutdown()
 	})
 	return h
-}
-
-// watchPods opens a watch of the fake clientset and closes opened. A pod that is created between the informer's list
-// and its watch would be handed to the scheduler as it is stored, not as a copy: the scheduler's informer writes to it.
-func (h *harness) watchPods(opened chan struct{}) clienttesting.WatchReactionFunc {
-	return func(action clienttesting.Action) (bool, watch.Interface, error) {
-		defer close(opened)
-		w, err := h.client.Tracker().Watch(action.GetResource(), action.GetNamespace(), action.(clienttesting.WatchActionImpl).ListOptions)
-		return true, w, err
-	}
 }
 
 // sample reads a sample configuration with NodeLaunch's args replaced.

@@ -42,10 +42,22 @@ func (n *needs) request(entries []intake.Entry, cat catalog.State) (provision.Re
 		}
 	}
 	return provision.Request{
-		Classes: classes, Namespaces: namespaces,
+		Classes: classes, Namespaces: namespaces, Finished: n.finished(entries),
 		Cluster:  clusterview.Source{Catalog: cat, DaemonSets: daemonSets, Leave: leave, Pod: n.objects.pod},
 		NewNames: func() func(string) string { return newNames(cat) },
 	}, nil
+}
+
+// finished returns how many pods of the entries' gangs have had their node and are not replaced, by the gang's name.
+func (n *needs) finished(entries []intake.Entry) map[string]int {
+	out := map[string]int{}
+	for _, e := range entries {
+		gang := plan.GangOf(e.Pod).Name
+		if _, known := out[gang]; gang != "" && !known {
+			out[gang] = n.objects.owners.Finished(n.objects.owners.PodsOfGang(gang))
+		}
+	}
+	return out
 }
 
 // namespaceLabels returns the labels of all namespaces, by name.

@@ -79,9 +79,11 @@ func (q *queue) assumedOn(pod *corev1.Pod) string {
 	return ""
 }
 
-// gathered returns how many pods of the gang have a node or are assumed on one, and the others that exist.
+// gathered returns how many pods of the gang have a node, are assumed on one or have finished, and the others that exist.
 func (q *queue) gathered(gang string) (placed int, others []*corev1.Pod) {
-	for _, pod := range q.objects.owners.PodsOfGang(gang) {
+	pods := q.objects.owners.PodsOfGang(gang)
+	placed = q.objects.owners.Finished(pods)
+	for _, pod := range pods {
 		if pod.Spec.NodeName != "" || q.assumed(pod) {
 			placed++
 			continue

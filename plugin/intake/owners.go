@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -125,13 +126,44 @@ func (o *Owners) of(namespace string, ref *metav1.OwnerReference, tried func(*co
 	return out, true
 }
 
-// gang returns how many pods of the gang exist.
+// gang returns how many pods of the gang exist or have finished.
 func (o *Owners) gang(g plan.Gang, tried func(*corev1.Pod) bool) batch.Gang {
 	n, _ := o.count(byGang, g.Name, tried)
-	return batch.Gang{Name: g.Name, Wanted: g.Size, Existing: n}
+	return batch.Gang{Name: g.Name, Wanted: g.Size, Existing: n + o.Finished(o.PodsOfGang(g.Name))}
 }
 
-// PodsOfGang returns the pods of the gang that do not terminate and have not failed. Those that have succeeded had their node.
+// Finished returns how many pods the Jobs of the pods have had and do not replace, since enough have succeeded: a gang is complete without
+// them. The informer of pods does not have pods that have succeeded. Jobs that none of the pods belongs to do not count: an earlier run of a
+// CronJob does not complete the gang of the next one.
+func (o *Owners) Finished(pods []*corev1.Pod) int {
+	seen, n := map[Controller]bool{}, 0
+	for _, pod := range pods {
+		ref, owner := metav1.GetControllerOfNoCopy(pod), ControllerOf(pod)
+		if ref == nil || seen[owner] || batch.KindOf(ref.Kind) != batch.Job {
+			continue
+		}
+		seen[owner] = true
+		if job, err := o.jobs.Jobs(pod.Namespace).Get(ref.Name); err == nil && job.UID == ref.UID {
+			n += finished(job)
+		}
+	}
+	return n
+}
+
+// finished returns by how many pods the Job runs fewer at a time than at its start, since others have succeeded.
+func finished(job *batchv1.Job) int {
+	succeeded, most := int(job.Status.Succeeded), replicas(job.Spec.Parallelism)
+	if u := job.Status.UncountedTerminatedPods; u != nil {
+		succeeded += len(u.Succeeded)
+	}
+	if job.Spec.Completions == nil {
+		return min(succeeded, most)
+	}
+	all := int(*job.Spec.Completions)
+	return min(most, all) - min(most, max(0, all-succeeded))
+}
+
+// PodsOfGang returns the pods of the gang that do not terminate and have not ended.
 func (o *Owners) PodsOfGang(gang string) []*corev1.Pod {
 	list, err := o.pods.ByIndex(byGang, gang)
 	if err != nil {
@@ -139,7 +171,7 @@ func (o *Owners) PodsOfGang(gang string) []*corev1.Pod {
 	}
 	var out []*corev1.Pod
 	for _, obj := range list {
-		if pod, ok := obj.(*corev1.Pod); ok && pod.DeletionTimestamp == nil && pod.Status.Phase != corev1.PodFailed {
+		if pod, ok := obj.(*corev1.Pod); ok && pod.DeletionTimestamp == nil && pod.Status.Phase != corev1.PodFailed && pod.Status.Phase != corev1.PodSucceeded {
 			out = append(out, pod)
 		}
 	}

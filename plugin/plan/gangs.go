@@ -9,7 +9,7 @@ import (
 // gang is pods that are placed together or not at all.
 type gang struct {
 	name string
-	// size is how many make it complete; running are those that have a node.
+	// size is how many make it complete; running are those that have a node or have finished.
 	size, running int
 	classes       []int
 }
@@ -26,7 +26,7 @@ func (gr *gangRules) compileGangs() {
 		if !ok {
 			i = len(gr.gangs)
 			at[g.Name] = i
-			gr.gangs = append(gr.gangs, gang{name: g.Name})
+			gr.gangs = append(gr.gangs, gang{name: g.Name, running: gr.in.Finished[g.Name]})
 		}
 		gr.gangs[i].size = max(gr.gangs[i].size, g.Size)
 		gr.gangs[i].classes = append(gr.gangs[i].classes, ci)

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/slipway-k8s/slipway/plugin/plan"
 )
 
@@ -75,6 +77,22 @@ func TestPriorityProperties(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestGangIsCompleteWithTheFinished checks that pods that have had their node count for their gang, and for no other.
+func TestGangIsCompleteWithTheFinished(t *testing.T) {
+	for name, unplaced := range map[string]int{"default/g": 0, "default/other": 1} {
+		in := world(t, 60, poolYAML{Name: "default"})
+		add(&in, "last", 1, func(p *corev1.Pod) {
+			p.Labels[plan.LabelGang], p.Labels[plan.KeyGangSize] = "g", "8"
+			p.Spec.Containers[0].Resources.Requests = list(map[string]string{"cpu": "500m"})
+		})
+		in.Finished = map[string]int{name: 7}
+		p := plan.Make(t.Context(), in)
+		if got := unplacedPods(p)[0]; got != unplaced {
+			t.Errorf("7 pods of gang %s have finished: %d pods are unplaced, want %d: %+v", name, got, unplaced, p.Unplaced)
+		}
 	}
 }
 

@@ -30,6 +30,8 @@ type Input struct {
 	Replaces []string
 	// Namespaces are the labels of each namespace by its name, for namespaceSelectors; nil where they are not known.
 	Namespaces map[string]map[string]string
+	// Finished are how many pods of a gang have had their node and are not replaced, by the gang's name; nil for none.
+	Finished map[string]int
 	// PreferenceShare is how much more preferences may cost than the pods that have them cost without: 0.1 for a tenth. Preferred node
 	// and pod affinity, ScheduleAnyway spread and PreferNoSchedule taints are not looked at where it is 0 or less.
 	PreferenceShare float64

@@ -82,6 +82,8 @@ type Request struct {
 	Classes []plan.Class
 	// Namespaces are the labels of each namespace by its name; nil if they are not known.
 	Namespaces map[string]map[string]string
+	// Finished are how many pods of a gang have had their node and are not replaced, by the gang's name; nil for none.
+	Finished map[string]int
 	// NewNames returns a function that names the claims of one plan; nil numbers all claims. It is called for each plan. Only the
 	// names in the last plan are used.
 	NewNames func() func(nodePool string) string
@@ -159,7 +161,7 @@ func (p *Provisioner) provision(ctx context.Context, req Request) (Result, error
 func (p *Provisioner) input(view *clusterview.View, req Request) plan.Input {
 	return plan.Input{
 		Now: req.Now, Catalog: req.Cluster.Catalog, Classes: slices.Clone(req.Classes), Nodes: view.PlanNodes(),
-		DaemonSets: req.Cluster.DaemonSets, NewName: req.newNames(), Replaces: req.Replaces, Namespaces: req.Namespaces,
+		DaemonSets: req.Cluster.DaemonSets, NewName: req.newNames(), Replaces: req.Replaces, Namespaces: req.Namespaces, Finished: req.Finished,
 		PreferenceShare: p.settings.PreferenceShare, MinValuesBestEffort: p.settings.MinValuesBestEffort, Options: p.settings.Plan,
 	}
 }
