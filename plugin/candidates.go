@@ -19,6 +19,9 @@ import (
 // tryAfterEnd is how long the scheduler has to try a pod on the room of one that ended, before a node is planned for it.
 const tryAfterEnd = 2 * time.Second
 
+// looksAgain is after what time a pod is tried again while it is looked up how another of its owner ended.
+const looksAgain = 100 * time.Millisecond
+
 // candidates choose the pods of a batch that need a node. The planner's goroutine alone uses them.
 type candidates struct {
 	queue    *queue
@@ -110,8 +113,14 @@ func (c *candidates) holdPinned(e intake.Entry, pod *corev1.Pod, why string) {
 	})
 }
 
-// delayed holds a pod that has to wait because its owner's last launches came to nothing, and reports whether it does.
+// delayed holds a pod that has to wait because its owner's last launches came to nothing, or until it is known whether they did. It
+// reports whether the pod waits.
 func (c *candidates) delayed(ctx context.Context, e intake.Entry, pod *corev1.Pod) bool {
+	if c.delays.looksUp(pod) {
+		c.unplaced.Hold(e)
+		c.unplaced.PlanBy(time.Now().Add(looksAgain))
+		return true
+	}
 	until, note, waits := c.delays.check(ctx, e, pod)
 	if waits {
 		c.unplaced.Hold(e)

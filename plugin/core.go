@@ -43,6 +43,7 @@ type core struct {
 	consolidator *consolidator
 	status       *podstatus.Writer
 	answerer     *answerer
+	ends         *podEnds
 }
 
 // newCore returns a core for the scheduler. It starts nothing.
@@ -96,12 +97,13 @@ func newCore(ctx context.Context, c coreConfig) (*core, error) {
 	if err := w.watch(s.Informers); err != nil {
 		return nil, err
 	}
-	if err := c.delays.watch(s.Informers.Core().V1().Pods().Informer()); err != nil {
+	ends := newPodEnds(s.Client, c.delays, c.collected.Notify)
+	if err := ends.watch(s.Informers.Core().V1().Pods().Informer()); err != nil {
 		return nil, err
 	}
 	busy := &busyView{queue: q, promises: c.promises, reserved: c.reserved, buffers: &parts.bufferBoard, metrics: c.metrics, snapshot: q.newSnapshot()}
 	return &core{
-		queue: q, link: to, planner: planner, consolidator: consolidator, status: status,
+		queue: q, link: to, planner: planner, consolidator: consolidator, status: status, ends: ends,
 		answerer: &answerer{inbox: c.inbox, busy: busy, link: to},
 	}, nil
 }
@@ -116,6 +118,9 @@ func (c *core) run(ctx context.Context) {
 	loops := []func(context.Context){c.planner.run, c.consolidator.run, c.status.Run, c.link.RunCatalog, c.link.RunQuestions}
 	for range answerers {
 		loops = append(loops, c.answerer.run)
+	}
+	for range endLookups {
+		loops = append(loops, c.ends.run)
 	}
 	together(ctx, loops...)
 }

@@ -7,7 +7,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
@@ -38,23 +37,7 @@ func delayedPod(pod *corev1.Pod) backoff.Pod {
 	return backoff.Pod{UID: pod.UID, Owner: cmp.Or(intake.ControllerOf(pod).String(), string(pod.UID))}
 }
 
-// watch registers the delays with the informer of pods.
-func (d *delays) watch(pods cache.SharedIndexInformer) error {
-	_, err := pods.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: d.observe, UpdateFunc: func(_, obj any) { d.observe(obj) },
-		DeleteFunc: func(obj any) {
-			if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-				obj = gone.Obj
-			}
-			d.observe(obj)
-			if pod, ok := obj.(*corev1.Pod); ok {
-				d.Deleted(pod.UID, time.Now())
-			}
-		},
-	})
-	return err
-}
-
+// observe records the state of a pod, which an informer shows.
 func (d *delays) observe(obj any) {
 	if pod, ok := obj.(*corev1.Pod); ok {
 		d.Observe(pod, time.Now())
@@ -101,6 +84,11 @@ func (d *delays) tidy(now time.Time) {
 		d.tidied = now
 		d.metrics.delayedOwners.Set(float64(d.Tidy(now)))
 	}
+}
+
+// looksUp reports whether it is being looked up how another pod of the pod's owner ended. Displaced pods do not wait for that.
+func (d *delays) looksUp(pod *corev1.Pod) bool {
+	return pod.Spec.NodeName == "" && d.Awaits(delayedPod(pod).Owner)
 }
 
 // check reports whether the pod has to wait because its owner's last launches came to nothing, until when, and with what note.

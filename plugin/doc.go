@@ -19,7 +19,7 @@
 // makes all other objects once, in the order in which they need each other (core.go). Nothing is set afterwards.
 //
 // Goroutines start in run.go only: the planner, the status writer (plugin/podstatus), one receiver for each of the two streams,
-// the answerers of the launcher's questions, the consolidator, and one for each launch that is sent. All stop when the context
+// the answerers of the launcher's questions, the consolidator, the lookups of how pods ended (podends.go), and one for each launch that is sent. All stop when the context
 // given to Run ends, plans among them. The scheduling goroutine never waits for any of them: it takes short locks.
 //
 // Of the launcher the package imports launcher/api and launcher/catalog alone.

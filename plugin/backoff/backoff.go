@@ -10,7 +10,7 @@ import (
 const (
 	// first is the delay after the first useless launch. It doubles up to most.
 	first, most = 10 * time.Second, 10 * time.Minute
-	// forgetAfter is how long after the end of its delay an owner is forgotten.
+	// forgetAfter is how long after the end of its delay an owner is forgotten, and a launch after its last pod was lost.
 	forgetAfter = 2 * most
 	// provenAfter is how long a pod must run for its launch to count as useful. A pod may be preempted or evicted shortly
 	// after its start.
@@ -58,8 +58,9 @@ type pod struct {
 	// running is when the pod was first seen running. ran is true once it has run for provenAfter, or to its end.
 	running time.Time
 	ran     bool
-	// lost is why the pod does not run on its node; empty while it may.
-	lost string
+	// lost is why the pod does not run on its node; empty while it may. lostAt is when that was seen.
+	lost   string
+	lostAt time.Time
 }
 
 // owner holds the launches and the delay of an owner's pods.
@@ -77,11 +78,15 @@ type Launches struct {
 	owners  map[string]*owner
 	byClaim map[string]map[string]*launch
 	byPod   map[types.UID]*launch
+	// ending holds the owners of the pods whose end is being looked up.
+	ending map[types.UID]string
 }
 
 // New returns empty Launches.
 func New() *Launches {
-	return &Launches{owners: map[string]*owner{}, byClaim: map[string]map[string]*launch{}, byPod: map[types.UID]*launch{}}
+	return &Launches{
+		owners: map[string]*owner{}, byClaim: map[string]map[string]*launch{}, byPod: map[types.UID]*launch{}, ending: map[types.UID]string{},
+	}
 }
 
 // Launched records that the NodeClaim was launched for the pods. Further calls add pods.
@@ -228,7 +233,18 @@ func (at *launch) proven(now time.Time) bool {
 	return false
 }
 
-// Tidy drops useful launches and expired delays. It returns how many owners have a delay that lasts.
+// over reports whether pods were lost, and none of them lately: their owner has asked for no node since.
+func (at *launch) over(now time.Time) bool {
+	var last time.Time
+	for _, p := range at.pods {
+		if p.lostAt.After(last) {
+			last = p.lostAt
+		}
+	}
+	return !last.IsZero() && now.Sub(last) >= forgetAfter
+}
+
+// Tidy drops useful launches, those with lost pods whose owner asks for no node any more, and expired delays. It returns how many owners have a delay that lasts.
 func (l *Launches) Tidy(now time.Time) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -237,6 +253,8 @@ func (l *Launches) Tidy(now time.Time) int {
 		for at := range o.launches {
 			if at.proven(now) {
 				o.delay, o.struck = Delay{}, time.Time{}
+				l.remove(at)
+			} else if at.over(now) {
 				l.remove(at)
 			}
 		}

@@ -201,3 +201,45 @@ func TestOthersAndMemory(t *testing.T) {
 		t.Errorf("an hour later: %+v", delay)
 	}
 }
+
+// TestEndIsLookedUp checks that an owner's pods wait while it is being looked up how another one ended, and no longer.
+func TestEndIsLookedUp(t *testing.T) {
+	for name, known := range map[string]func(*backoff.Launches){
+		"it was deleted": func(l *backoff.Launches) { l.Deleted("a", start()) },
+		"it has failed":  func(l *backoff.Launches) { l.Observe(on("a", "n-1", corev1.PodFailed, refused), start()) },
+		"it was deleted, and its launch was forgotten": func(l *backoff.Launches) { l.Forget("c-1"); l.Deleted("a", start()) },
+		"it has failed, and its launch was forgotten": func(l *backoff.Launches) {
+			l.Forget("c-1")
+			l.Observe(on("a", "n-1", corev1.PodFailed, refused), start())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := backoff.New()
+			l.Launched("c-1", []backoff.Pod{web("a")}, start())
+			if l.Ends("x") || l.Awaits("web") {
+				t.Error("the end of a pod without a launch is awaited")
+			}
+			if !l.Ends("a") || !l.Awaits("web") || l.Awaits("x") {
+				t.Error("not the owner's pods wait")
+			}
+			if known(l); l.Awaits("web") {
+				t.Error("the owner's pods still wait")
+			}
+		})
+	}
+}
+
+// TestLostAndNotReplaced checks that a launch whose pod was lost is forgotten where the owner asks for no node any more.
+func TestLostAndNotReplaced(t *testing.T) {
+	l := backoff.New()
+	l.Launched("c-1", []backoff.Pod{web("a")}, start())
+	l.Initialized("c-1", "n-1")
+	l.Observe(on("a", "n-1", corev1.PodFailed, refused), start())
+	l.Deleted("a", start())
+	if l.Tidy(start().Add(19 * time.Minute)); l.NodeOf("a") != "n-1" {
+		t.Error("forgotten while a replacement may still come")
+	}
+	if l.Tidy(start().Add(20 * time.Minute)); l.NodeOf("a") != "" {
+		t.Error("a launch is kept whose owner asks for no node any more")
+	}
+}

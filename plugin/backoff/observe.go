@@ -15,6 +15,7 @@ const maxReason = 300
 func (l *Launches) Observe(seen *corev1.Pod, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	delete(l.ending, seen.UID)
 	at := l.byPod[seen.UID]
 	if at == nil {
 		return
@@ -38,14 +39,42 @@ func (l *Launches) Observe(seen *corev1.Pod, now time.Time) {
 	case long, why == "" && (seen.Status.Phase == corev1.PodSucceeded || seen.Status.Phase == corev1.PodFailed):
 		p.ran = true
 	default:
-		p.lost = why
+		if p.lost = why; why != "" {
+			p.lostAt = now
+		}
 	}
+}
+
+// Ends records that the pod has ended, and that it is being looked up how: Observe or Deleted reports that. Until then Awaits is true for
+// its owner. Ends reports whether that is of use: the pod counts for a launch.
+func (l *Launches) Ends(uid types.UID) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	at := l.byPod[uid]
+	if at == nil {
+		return false
+	}
+	l.ending[uid] = at.owner
+	return true
+}
+
+// Awaits reports whether it is being looked up how a pod of the owner ended.
+func (l *Launches) Awaits(owner string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, of := range l.ending {
+		if of == owner {
+			return true
+		}
+	}
+	return false
 }
 
 // Deleted records that the pod was deleted. A lost pod still counts: its controller creates another.
 func (l *Launches) Deleted(uid types.UID, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	delete(l.ending, uid)
 	if at := l.byPod[uid]; at != nil && at.pods[uid].lost == "" && !at.proven(now) {
 		l.drop(uid)
 	}
