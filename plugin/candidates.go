@@ -29,6 +29,7 @@ type candidates struct {
 	promises *promise.Table
 	unplaced *pending.Pods
 	delays   *delays
+	gangs    *gangs
 	sleep    *sleepers
 	status   *podstatus.Writer
 	metrics  *metrics
@@ -113,7 +114,7 @@ func (c *candidates) holdPinned(e intake.Entry, pod *corev1.Pod, why string) {
 	})
 }
 
-// delayed holds a pod that has to wait because its owner's last launches came to nothing, or until it is known whether they did. It
+// delayed holds a pod that has to wait because the last launches for its owner or its gang came to nothing, or until it is known whether they did. It
 // reports whether the pod waits.
 func (c *candidates) delayed(ctx context.Context, e intake.Entry, pod *corev1.Pod) bool {
 	if c.delays.looksUp(pod) {
@@ -121,7 +122,10 @@ func (c *candidates) delayed(ctx context.Context, e intake.Entry, pod *corev1.Po
 		c.unplaced.PlanBy(time.Now().Add(looksAgain))
 		return true
 	}
-	until, note, waits := c.delays.check(ctx, e, pod)
+	until, note, waits := c.gangs.delayed(ctx, e, pod)
+	if !waits {
+		until, note, waits = c.delays.check(ctx, e, pod)
+	}
 	if waits {
 		c.unplaced.Hold(e)
 		c.unplaced.PlanBy(until)

@@ -190,9 +190,13 @@ func (p *plannerParts) provisioner(updates *catalogUpdates, adopter *adopter) *p
 		defer p.collected.Notify()
 		meanwhile(call, p.collected.Wake(), func(now time.Time) { updates.drain(ctx, now) })
 	}
+	of := &gangs{
+		queue: p.queue, link: p.link, promises: p.promises, unplaced: p.unplaced, delays: p.delays, status: p.status, metrics: p.metrics,
+		waiting: func(each func(fwk.WaitingPod)) { p.handle.IterateOverWaitingPods(each) }, beside: beside,
+	}
 	return &provisioner{
 		candidates: &candidates{
-			queue: p.queue, snapshot: p.snapshot, promises: p.promises, unplaced: p.unplaced, delays: p.delays, sleep: p.sleep, status: p.status,
+			queue: p.queue, snapshot: p.snapshot, promises: p.promises, unplaced: p.unplaced, delays: p.delays, gangs: of, sleep: p.sleep, status: p.status,
 			metrics: p.metrics, withClaims: !*p.args.IgnoreDRARequests,
 		},
 		queue: p.queue, snapshot: p.snapshot, needs: p.needs, view: p.view, promises: p.promises, reserved: p.reserved, buffers: p.buffers,
@@ -203,10 +207,7 @@ func (p *plannerParts) provisioner(updates *catalogUpdates, adopter *adopter) *p
 			link: p.link, updates: updates, adopter: adopter, view: p.view, promises: p.promises, reserved: p.reserved, buffers: p.buffers,
 			unplaced: p.unplaced, delays: p.delays, status: p.status, queue: p.queue, snapshot: p.snapshot, metrics: p.metrics,
 			promiseTimeout: p.args.PromiseTimeout.Duration, beside: beside, times: p.times,
-			gangs: &gangs{
-				queue: p.queue, link: p.link, promises: p.promises, unplaced: p.unplaced, delays: p.delays, status: p.status, metrics: p.metrics,
-				waiting: func(each func(fwk.WaitingPod)) { p.handle.IterateOverWaitingPods(each) }, beside: beside,
-			},
+			gangs: of,
 		}},
 	}
 }

@@ -26,11 +26,15 @@ const tidyDelaysEvery = 10 * time.Second
 // delays keep further nodes from being launched for pods whose launches came to nothing. Only tidied is the planner's own.
 type delays struct {
 	*backoff.Launches
+	// gangs are delayed as a whole.
+	gangs   *backoff.Gangs
 	metrics *metrics
 	tidied  time.Time
 }
 
-func newDelays(m *metrics) *delays { return &delays{Launches: backoff.New(), metrics: m} }
+func newDelays(m *metrics) *delays {
+	return &delays{Launches: backoff.New(), gangs: backoff.NewGangs(), metrics: m}
+}
 
 // delayedPod returns the pod as the delays count it.
 func delayedPod(pod *corev1.Pod) backoff.Pod {
@@ -41,6 +45,9 @@ func delayedPod(pod *corev1.Pod) backoff.Pod {
 func (d *delays) observe(obj any) {
 	if pod, ok := obj.(*corev1.Pod); ok {
 		d.Observe(pod, time.Now())
+		if pod.Spec.NodeName != "" {
+			d.gangs.Bound(plan.GangOf(pod).Name)
+		}
 	}
 }
 
@@ -82,7 +89,7 @@ func (d *delays) ended(e link.End) {
 func (d *delays) tidy(now time.Time) {
 	if now.Sub(d.tidied) >= tidyDelaysEvery {
 		d.tidied = now
-		d.metrics.delayedOwners.Set(float64(d.Tidy(now)))
+		d.metrics.delayedOwners.Set(float64(d.Tidy(now) + d.gangs.Tidy(now)))
 	}
 }
 
@@ -106,10 +113,13 @@ func (d *delays) check(ctx context.Context, e intake.Entry, pod *corev1.Pod) (un
 	if !waits {
 		return time.Time{}, podstatus.Note{}, false
 	}
+	return delay.Until, d.note(pod, explain.Delayed(delay.NodeClaim, delay.Reason, delay.Until, e.Verdict)), true
+}
+
+// note counts a pod that has to wait, and returns what to write for it.
+func (d *delays) note(pod *corev1.Pod, m explain.Message) podstatus.Note {
 	d.metrics.pods.WithLabelValues(outcomeDelayed).Inc()
-	return delay.Until, podstatus.Note{
-		Pod: catalog.PodRefOf(pod), Message: explain.Delayed(delay.NodeClaim, delay.Reason, delay.Until, e.Verdict), EventReason: "LaunchDelayed", Warning: true,
-	}, true
+	return podstatus.Note{Pod: catalog.PodRefOf(pod), Message: m, EventReason: "LaunchDelayed", Warning: true}
 }
 
 // refusal returns why the node that was launched for the pod does not run it, by the scheduler's filters. Empty where no node was

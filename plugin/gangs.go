@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -14,6 +15,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/api"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/explain"
+	"github.com/slipway-k8s/slipway/plugin/intake"
 	"github.com/slipway-k8s/slipway/plugin/link"
 	"github.com/slipway-k8s/slipway/plugin/pending"
 	"github.com/slipway-k8s/slipway/plugin/plan"
@@ -90,13 +92,32 @@ func (g *gangs) take(ctx context.Context, name string, lacks plan.Unplaced, plac
 		why += ": " + lacks.Reasons[0].Message
 	}
 	if len(promised) > 0 {
-		g.withdraw(ctx, promised, why)
+		g.withdraw(ctx, name, promised, why)
 	}
+	g.reject(ctx, name, why)
+}
+
+// reject rejects the pods of the gang that wait on nodes that exist, which frees the room.
+func (g *gangs) reject(ctx context.Context, name, why string) {
 	g.waiting(func(w fwk.WaitingPod) {
 		if plan.GangOf(w.GetPod()).Name == name && w.Reject(NodeLaunchName, why) {
 			klog.FromContext(ctx).V(2).Info("Pod of a gang gives its room back", "pod", klog.KObj(w.GetPod()), "why", why)
 		}
 	})
+}
+
+// delayed reports whether the pod has to wait because its gang gave nodes back, until when, and with what note. Pods of the gang that wait on
+// nodes that exist give their room back meanwhile: the pod has none there. Displaced pods run, and do not wait.
+func (g *gangs) delayed(ctx context.Context, e intake.Entry, pod *corev1.Pod) (until time.Time, note podstatus.Note, waits bool) {
+	if pod.Spec.NodeName != "" {
+		return time.Time{}, podstatus.Note{}, false
+	}
+	of, waits := g.delays.gangs.Check(e.Gang.Name, time.Now())
+	if !waits {
+		return time.Time{}, podstatus.Note{}, false
+	}
+	g.reject(ctx, e.Gang.Name, of.Reason)
+	return of.Until, g.delays.note(pod, explain.GangDelayed(of.Reason, of.Until, e.Verdict)), true
 }
 
 // placedNow returns how many pods of the gang a plan places on nodes that exist.
@@ -117,8 +138,9 @@ func (g *gangs) placedNow(name string, placements []plan.Placement) int {
 	return n
 }
 
-// withdraw takes the promises back, and releases the pods: they come back through the queue, and are planned with the rest of their gang.
-func (g *gangs) withdraw(ctx context.Context, promised map[string][]promise.Promise, why string) {
+// withdraw takes the promises back, and releases the pods: they come back through the queue, and are planned with the rest of their gang. Where
+// nodes were launched for them, that waits: EC2 may lack a part of the gang's nodes for long.
+func (g *gangs) withdraw(ctx context.Context, name string, promised map[string][]promise.Promise, why string) {
 	req := &api.WithdrawRequest{Message: why}
 	for _, claim := range slices.Sorted(maps.Keys(promised)) {
 		p := &api.InFlightPlacement{NodeClaim: claim}
@@ -141,7 +163,10 @@ func (g *gangs) withdraw(ctx context.Context, promised map[string][]promise.Prom
 	}
 	klog.FromContext(ctx).Info("Gang gives its nodes back", "nodeClaims", slices.Sorted(maps.Keys(promised)), "deleted", deleted, "why", why)
 	for _, claim := range deleted {
-		g.delays.Forget(claim)
+		g.delays.Forget(claim) // The delay of the gang counts instead of one of its pods' owner.
+	}
+	if len(deleted) > 0 {
+		g.delays.gangs.GaveBack(name, why, time.Now())
 	}
 	for _, list := range promised {
 		uids := make([]types.UID, len(list))

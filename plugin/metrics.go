@@ -40,7 +40,7 @@ type metrics struct {
 	released        *prometheus.CounterVec
 	answers         prometheus.Counter
 	replacementPods prometheus.Counter
-	// uselessLaunches and delayedOwners are of launches whose pods never ran on their node.
+	// uselessLaunches and delayedOwners are of launches whose pods never ran on their node. delayedOwners counts gangs as well.
 	uselessLaunches prometheus.Counter
 	delayedOwners   prometheus.Gauge
 	cutShort        *prometheus.CounterVec
@@ -102,7 +102,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 			Name: "slipway_useless_launches_total", Help: "NodeClaims whose node ran none of the pods that it was launched for.",
 		}),
 		delayedOwners: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "slipway_delayed_owners", Help: "Owners of pods for which nothing is launched for a while, since their last launches were useless.",
+			Name: "slipway_delayed_owners", Help: "Owners of pods and gangs for which nothing is launched for a while, since their last launches were useless.",
 		}),
 		cutShort: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "slipway_plans_cut_short_total", Help: "Plans that ran out of time and were used as far as they were verified, for pending pods (provisioner) or pods of nodes that go (disruption).",

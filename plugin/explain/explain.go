@@ -160,6 +160,12 @@ func Delayed(nodeClaim, why string, until time.Time, verdict string) Message {
 	return refused(CodeLaunchDelayed, fmt.Sprintf("%s; next launch after %s", text, until.UTC().Format(time.TimeOnly)), verdict)
 }
 
+// GangDelayed returns the message of a pod whose gang gave the nodes back that were launched for it. why is the reason, until is when the next
+// node may be launched.
+func GangDelayed(why string, until time.Time, verdict string) Message {
+	return refused(CodeLaunchDelayed, fmt.Sprintf("%s; its NodeClaims were given back; next launch after %s", why, until.UTC().Format(time.TimeOnly)), verdict)
+}
+
 // BackingOff returns the NodePool's reason while its launches keep failing.
 func BackingOff(failures int, last string, until time.Time) string {
 	return fmt.Sprintf("%d launches in a row failed, the last with: %s; next try after %s", failures, last, until.UTC().Format(time.TimeOnly))

@@ -60,6 +60,10 @@ func TestMessages(t *testing.T) {
 			"delayed", explain.Delayed("default-1", "Insufficient cpu", at, ""),
 			"no node can be launched: the node launched for this pod (NodeClaim default-1) could not run it: Insufficient cpu; next launch after 03:04:05",
 		},
+		{
+			"gang delayed", explain.GangDelayed("gang default/g runs with all 3 or none", at, ""),
+			"no node can be launched: gang default/g runs with all 3 or none; its NodeClaims were given back; next launch after 03:04:05",
+		},
 	} {
 		if got := tc.got.String(); got != tc.want {
 			t.Errorf("%s:\n got %s\nwant %s", tc.name, got, tc.want)

@@ -36,7 +36,8 @@ const (
 	CodeVersionMismatch = "VersionMismatch"
 	// CodePlanningFailed means that planning the pod failed.
 	CodePlanningFailed = "PlanningFailed"
-	// CodeLaunchDelayed means that the last nodes launched for the pod, or for pods of its owner, ran none of them.
+	// CodeLaunchDelayed means that the last nodes launched for the pod, or for pods of its owner, ran none of them, or that its gang gave
+	// them back.
 	CodeLaunchDelayed = "LaunchDelayed"
 )
 
