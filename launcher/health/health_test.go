@@ -39,7 +39,7 @@ type world struct {
 	refused []error
 	changes atomic.Int64
 	// standby means that another replica leads.
-	standby bool
+	standby atomic.Bool
 }
 
 // Eventf implements announce.EventRecorder.
@@ -71,7 +71,7 @@ func (w *world) restart() {
 	var err error
 	w.registry = prometheus.NewRegistry()
 	w.health, err = health.New(health.Config{
-		Client: w.api, Reader: w.api, Events: w, Leading: func() bool { return !w.standby }, Changed: func() { w.changes.Add(1) }, Registerer: w.registry,
+		Client: w.api, Reader: w.api, Events: w, Leading: func() bool { return !w.standby.Load() }, Changed: func() { w.changes.Add(1) }, Registerer: w.registry,
 	})
 	if err != nil {
 		w.t.Fatal(err)
@@ -250,7 +250,7 @@ func TestHeldPoolsAreTheLeadersToReport(t *testing.T) {
 		if n := testutil.CollectAndCount(w.registry, held); n != 1 {
 			t.Errorf("%d series while leading, want one", n)
 		}
-		w.standby = true
+		w.standby.Store(true)
 		if n, counted := testutil.CollectAndCount(w.registry, held), testutil.CollectAndCount(w.registry, failures); n != 0 || counted == 0 {
 			t.Errorf("%d series while another replica leads, and %d of failures, which stay", n, counted)
 		}
@@ -270,7 +270,7 @@ func TestAnotherLedMeanwhile(t *testing.T) {
 		if !w.health.Gate(w.pool()).Held {
 			t.Fatal("the NodePool is not held")
 		}
-		w.standby = true
+		w.standby.Store(true)
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
 		pool := w.pool()
@@ -278,7 +278,7 @@ func TestAnotherLedMeanwhile(t *testing.T) {
 		if err := w.api.Status().Update(t.Context(), pool); err != nil {
 			t.Fatal(err)
 		}
-		w.standby = false
+		w.standby.Store(false)
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
 		if gate := w.health.Gate(w.pool()); gate.Held || gate.OneAtATime {
