@@ -86,28 +86,26 @@ func New(c Config) (*Health, error) {
 func (h *Health) Run(ctx context.Context) error {
 	look := time.NewTicker(lookEvery)
 	defer look.Stop()
-	for led := h.config.Leading(); ; {
+	led := h.config.Leading()
+	for {
 		h.prune(ctx)
-		timer := time.NewTimer(h.next(time.Now()))
-		for waits := true; waits; {
+		ends := time.After(h.next(time.Now()))
+		for changed := false; !changed; {
 			select {
 			case <-ctx.Done():
-				timer.Stop()
 				return nil
-			case <-timer.C:
-				waits = false
+			case <-ends:
+				changed = true
 			case <-h.poke:
-				waits = false
+				changed = true
 			case <-look.C:
-				leads := h.config.Leading()
-				if leads && !led {
+				was := led
+				if led = h.config.Leading(); led && !was {
 					h.forget()
-					waits = false
+					changed = true
 				}
-				led = leads
 			}
 		}
-		timer.Stop()
 		h.config.Changed()
 	}
 }

@@ -236,16 +236,23 @@ func TestSwitchOffSurvivesAConflict(t *testing.T) {
 	})
 }
 
+// heldWorld is a world whose NodePool is held, with the goroutine of the Health. It is for a bubble of its own.
+func heldWorld(t *testing.T) *world {
+	t.Helper()
+	w := newWorld(t)
+	w.fails("a")
+	w.fails("b")
+	ctx, cancel := context.WithCancel(t.Context())
+	t.Cleanup(cancel)
+	go func() { _ = w.health.Run(ctx) }()
+	synctest.Wait()
+	return w
+}
+
 // A replica that does not lead any more reports no NodePool as held: the one that leads knows.
 func TestHeldPoolsAreTheLeadersToReport(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.fails("a")
-		w.fails("b")
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		go func() { _ = w.health.Run(ctx) }()
-		synctest.Wait()
+		w := heldWorld(t)
 		held, failures := "slipway_nodepool_held", "slipway_node_join_failures_total"
 		if n := testutil.CollectAndCount(w.registry, held); n != 1 {
 			t.Errorf("%d series while leading, want one", n)
@@ -260,13 +267,7 @@ func TestHeldPoolsAreTheLeadersToReport(t *testing.T) {
 // A replica that leads again goes by what the one that led meanwhile wrote.
 func TestAnotherLedMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.fails("a")
-		w.fails("b")
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		go func() { _ = w.health.Run(ctx) }()
-		synctest.Wait()
+		w := heldWorld(t)
 		if !w.health.Gate(w.pool()).Held {
 			t.Fatal("the NodePool is not held")
 		}
