@@ -14,6 +14,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
+	"github.com/slipway-k8s/slipway/launcher/record"
 )
 
 // The reasons of drift, as Karpenter 1.14 names them (pkg/controllers/nodeclaim/disruption/drift.go, and
@@ -104,11 +105,7 @@ func classDrift(f Facts) Drift {
 
 // requirements compares the claim's labels with the NodePool's requirements, which its hash does not cover.
 func requirements(f Facts) Drift {
-	var list []catalog.Requirement
-	for _, r := range f.Pool.Spec.Template.Spec.Requirements {
-		list = append(list, catalog.Requirement{Key: r.Key, Operator: r.Operator, Values: r.Values})
-	}
-	required, err := catalog.NewRequirements(list)
+	required, err := record.PoolRequirements(f.Pool)
 	if err != nil {
 		return Drift{} // The NodePool's condition reports it, and nothing is launched.
 	}

@@ -81,15 +81,28 @@ func InstanceTypes(claim *karpv1.NodeClaim) []string {
 
 // Requirements returns the claim's own as catalog requirements.
 func Requirements(claim *karpv1.NodeClaim) (catalog.Requirements, error) {
-	list := make([]catalog.Requirement, 0, len(claim.Spec.Requirements))
-	for _, r := range claim.Spec.Requirements {
-		list = append(list, catalog.Requirement{Key: r.Key, Operator: r.Operator, Values: r.Values})
-	}
-	reqs, err := catalog.NewRequirements(list)
+	reqs, err := requirementsOf(claim.Spec.Requirements)
 	if err != nil {
 		return nil, fmt.Errorf("NodeClaim %s: %w", claim.Name, err)
 	}
 	return reqs, nil
+}
+
+// PoolRequirements returns those of a NodePool's template as catalog requirements.
+func PoolRequirements(pool *karpv1.NodePool) (catalog.Requirements, error) {
+	reqs, err := requirementsOf(pool.Spec.Template.Spec.Requirements)
+	if err != nil {
+		return nil, fmt.Errorf("NodePool %s: %w", pool.Name, err)
+	}
+	return reqs, nil
+}
+
+func requirementsOf(from []karpv1.NodeSelectorRequirementWithMinValues) (catalog.Requirements, error) {
+	list := make([]catalog.Requirement, 0, len(from))
+	for _, r := range from {
+		list = append(list, catalog.Requirement{Key: r.Key, Operator: r.Operator, Values: r.Values})
+	}
+	return catalog.NewRequirements(list)
 }
 
 // Taints returns all taints that the claim's Node starts with: the NodePool's, its startup taints and slipway's own.

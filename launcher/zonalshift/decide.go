@@ -10,6 +10,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/catalog/ec2error"
+	"github.com/slipway-k8s/slipway/launcher/record"
 )
 
 // Zone is a zone by name and ID.
@@ -31,11 +32,7 @@ func Shifted(types []catalog.InstanceType) []Zone {
 
 // Of returns those of the zones that the NodePool's requirements allow. Requirements that cannot be read allow none.
 func Of(pool *karpv1.NodePool, zones []Zone) []Zone {
-	var list []catalog.Requirement
-	for _, r := range pool.Spec.Template.Spec.Requirements {
-		list = append(list, catalog.Requirement{Key: r.Key, Operator: r.Operator, Values: r.Values})
-	}
-	requirements, err := catalog.NewRequirements(list)
+	requirements, err := record.PoolRequirements(pool)
 	if err != nil {
 		return nil
 	}
