@@ -100,8 +100,7 @@ func (c *candidates) needing(e intake.Entry, of purpose) *corev1.Pod {
 func (c *candidates) holdReturning(e intake.Entry, of purpose, now time.Time) {
 	pod := c.queue.objects.current(e.Pod)
 	if of.pending() && pod != nil && pod.Spec.NodeName == "" && c.queue.assumed(pod) && c.queue.profiles.gathering(pod) != "" {
-		c.unplaced.Hold(e)
-		c.unplaced.PlanBy(now.Add(tryAfterEnd))
+		c.unplaced.HoldUntil(e, now.Add(tryAfterEnd))
 	}
 }
 
@@ -118,8 +117,7 @@ func (c *candidates) holdPinned(e intake.Entry, pod *corev1.Pod, why string) {
 // reports whether the pod waits.
 func (c *candidates) delayed(ctx context.Context, e intake.Entry, pod *corev1.Pod) bool {
 	if c.delays.looksUp(pod) {
-		c.unplaced.Hold(e)
-		c.unplaced.PlanBy(time.Now().Add(looksAgain))
+		c.unplaced.HoldUntil(e, time.Now().Add(looksAgain))
 		return true
 	}
 	until, note, waits := c.gangs.delayed(ctx, e, pod)
@@ -127,8 +125,7 @@ func (c *candidates) delayed(ctx context.Context, e intake.Entry, pod *corev1.Po
 		until, note, waits = c.delays.check(ctx, e, pod)
 	}
 	if waits {
-		c.unplaced.Hold(e)
-		c.unplaced.PlanBy(until)
+		c.unplaced.HoldUntil(e, until)
 		c.status.Report(note)
 	}
 	return waits
@@ -138,8 +135,7 @@ func (c *candidates) delayed(ctx context.Context, e intake.Entry, pod *corev1.Po
 func (c *candidates) sleeps(e intake.Entry, pod *corev1.Pod, now time.Time) bool {
 	ends, held := c.sleep.holds(pod, now)
 	if held {
-		c.unplaced.Hold(e)
-		c.unplaced.PlanBy(ends)
+		c.unplaced.HoldUntil(e, ends)
 	}
 	return held
 }
@@ -179,7 +175,6 @@ func (c *candidates) awaitsRoom(ctx context.Context, from *pending.Terminating, 
 	case e.EndingSeen.IsZero() || now.Sub(e.EndingSeen) >= tryAfterEnd:
 		return false
 	}
-	c.unplaced.Hold(e)
-	c.unplaced.PlanBy(now.Add(time.Second))
+	c.unplaced.HoldUntil(e, now.Add(time.Second))
 	return true
 }

@@ -44,7 +44,7 @@ func TestAwaitsRoom(t *testing.T) {
 			t.Fatalf("after %s: the pod waits %v, want %v", step.after, got, step.want)
 		}
 		again := start.Add(step.after + time.Second)
-		if step.want && (p.unplaced.Due(again.Add(-1)) || !p.unplaced.Due(again)) {
+		if step.want && (p.unplaced.Due(again.Add(-1)) != nil || p.unplaced.Due(again) == nil) {
 			t.Errorf("after %s: it is not looked at again a second later", step.after)
 		}
 	}

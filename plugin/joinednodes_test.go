@@ -99,6 +99,7 @@ func (h *harness) joined(cpu string, bound bool) (*api.Claim, *corev1.Node) {
 	h.eventually("a launch", func() bool { return len(h.launcher.podNames()) == 1 })
 	claim := h.launcher.claims()[0]
 	node := ownedNode("ip-"+claim.GetName(), cpu, claim.GetName(), starting())
+	node.Labels["karpenter.sh/capacity-type"] = claim.GetExpected().GetCapacityType()
 	h.createNode(node)
 	var pods []string
 	if bound {
@@ -200,16 +201,25 @@ func TestInitializedNodeIsAwaitedInTheCache(t *testing.T) {
 	}
 }
 
-// Where the scheduler keeps pods off a node that has just joined, and plans see room there, a pod is planned to go there twice at most: then it gets a node.
+// Where the scheduler keeps pods off a node, and plans see room there, a pod is planned to go there twice at most: then it gets a node. Plans look at nodes that
+// have just joined, and with a minimum on-demand share at all nodes.
 func TestPlansEndWhereTheSchedulerDisagrees(t *testing.T) {
 	t.Parallel()
-	h := start(t, harnessOptions{objects: []runtime.Object{newNode("full", "100m", nil), agent()}})
-	claim, node := h.joined("1", false)
-	h.launcher.end(claim.GetName(), node.Name, api.Outcome_OUTCOME_INITIALIZED)
-	h.eventually("the pod to be bound", func() bool { return h.nodeOf("web-0") != "" })
-	h.asks("other", 300, nil)
-	h.eventually("another pod to have a node of its own", func() bool { return h.launcher.podNames()["other"] > 0 })
-	if n := h.metric("slipway_planned_pods_total", "existing"); n == 0 || n > 2 {
-		t.Errorf("the pod was planned %v times to take the room that is kept for a DaemonSet's pod, want 1 or 2", n)
+	for name, share := range map[string]float64{"young node": 0, "any node": 0.01} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := start(t, harnessOptions{
+				objects: []runtime.Object{newNode("full", "100m", nil), agent()},
+				prepare: func(l *testLauncher) { l.pools[0].OnDemandShare = share },
+			})
+			claim, node := h.joined("1", false)
+			h.launcher.end(claim.GetName(), node.Name, api.Outcome_OUTCOME_INITIALIZED)
+			h.eventually("the pod to be bound", func() bool { return h.nodeOf("web-0") != "" })
+			h.asks("other", 300, nil)
+			h.eventually("another pod to have a node of its own", func() bool { return h.launcher.podNames()["other"] > 0 })
+			if n := h.metric("slipway_planned_pods_total", "existing"); n == 0 || n > 2 {
+				t.Errorf("the pod was planned %v times to take the room that is kept for a DaemonSet's pod, want 1 or 2", n)
+			}
+		})
 	}
 }

@@ -340,7 +340,7 @@ func (s *launchSender) existing(ctx context.Context, w *work) {
 			for _, ref := range m.Pods {
 				s.queue.nominate(ctx, ref, pl.Node)
 				s.adopter.leaveBe(types.UID(ref.UID), time.Now())
-				s.view.Placed(pl.Node, ref.UID)
+				s.unplaced.PlannedToExisting(types.UID(ref.UID), time.Now())
 			}
 			s.queue.activate(m.Pods)
 		}

@@ -150,11 +150,18 @@ func (p *planner) planBatch(ctx context.Context, now time.Time) time.Time {
 	p.metrics.batchSize.Observe(float64(len(entries)))
 	replacements, others := p.reserved.Divide(entries, now)
 	p.metrics.replacementPods.Add(float64(len(replacements)))
-	p.provisioner.plan(ctx, replacements, pendingPods())
+	p.planPending(ctx, replacements, pendingPods())
 	for _, g := range p.buffers.table.Groups(others) {
-		p.provisioner.plan(ctx, g.Entries, pendingPods().taking(g.Buffers))
+		p.planPending(ctx, g.Entries, pendingPods().taking(g.Buffers))
 	}
 	return time.Now().Add(housekeeping)
+}
+
+// planPending plans pending pods: first those for which nodes that exist may be room.
+func (p *planner) planPending(ctx context.Context, entries []intake.Entry, of purpose) {
+	returned, others := p.unplaced.DivideReturned(entries, time.Now())
+	p.provisioner.plan(ctx, others, of)
+	p.provisioner.plan(ctx, returned, of.fromNodes())
 }
 
 // answer plans what the launcher asks for.
@@ -206,8 +213,8 @@ func (p *planner) take(now time.Time) {
 	if len(gangs) > 0 {
 		p.again(now, func(e intake.Entry) bool { return gangs[e.Gang.Name] })
 	}
-	if p.unplaced.Due(now) {
-		p.again(now, func(intake.Entry) bool { return true })
+	if which := p.unplaced.Due(now); which != nil {
+		p.again(now, which)
 	}
 }
 

@@ -166,7 +166,7 @@ func (p *provisioner) provision(ctx context.Context, entries []intake.Entry, of 
 	shares := ondemand.SharesOf(req.Cluster.Catalog.NodePools)
 	again := gangs || slices.ContainsFunc(entries, func(e intake.Entry) bool { return shares.Governs(e.Pod) })
 	req.Cluster.Room = func(name string) bool {
-		return of.standby == "" && ((again || !of.pending()) && !of.avoid[name] || p.view.Young(name, now))
+		return of.standby == "" && !of.elsewhere && ((again || !of.pending()) && !of.avoid[name] || p.view.Young(name, now))
 	}
 	if of.pending() {
 		req.Expected = p.growth.of(entries)

@@ -27,6 +27,8 @@ type purpose struct {
 	noneWakes bool
 	// standby is the UID of the standby buffer whose pods are planned; empty for all other pods.
 	standby string
+	// elsewhere means that nodes that exist are no room: the scheduler has refused the pods there, where plans saw room.
+	elsewhere bool
 }
 
 // pendingPods is the purpose of a batch of pods that have no node yet.
@@ -38,6 +40,12 @@ func (p purpose) pending() bool { return p.kind == api.Purpose_PURPOSE_PENDING_P
 // taking returns the purpose for pods that may take the room of reserved capacity buffers.
 func (p purpose) taking(buffers map[string]bool) purpose {
 	p.takes = buffers
+	return p
+}
+
+// fromNodes returns the purpose for pods that keep coming back from nodes that exist.
+func (p purpose) fromNodes() purpose {
+	p.elsewhere = true
 	return p
 }
 

@@ -41,8 +41,8 @@ type View struct {
 	pools poolBackoff
 	// offerings are those of launches that failed for lack of capacity.
 	offerings failedOfferings
-	// settled are initialized nodes that came into the scheduler's cache lately, by name.
-	settled map[string]settledNode
+	// settled is when initialized nodes came into the scheduler's cache that did so lately, by name.
+	settled map[string]time.Time
 }
 
 type sentClaim struct {
@@ -54,14 +54,6 @@ type sentClaim struct {
 type settlingNode struct {
 	node  catalog.InFlightNode
 	until time.Time
-}
-
-// settledNode is an initialized node that the scheduler's cache has.
-type settledNode struct {
-	// at is since when the cache has it.
-	at time.Time
-	// placed are the pods that were planned to go there, by UID.
-	placed map[string]bool
 }
 
 // readyNode is a node that is Ready and not initialized.
@@ -83,7 +75,7 @@ type Node struct {
 func New() *View {
 	return &View{
 		sent: map[string]sentClaim{}, settling: map[string]settlingNode{}, ready: map[string]readyNode{}, pools: newPoolBackoff(),
-		offerings: newFailedOfferings(), settled: map[string]settledNode{},
+		offerings: newFailedOfferings(), settled: map[string]time.Time{},
 	}
 }
 
@@ -169,7 +161,7 @@ func (v *View) Settled(now time.Time, sees func(nodeName string) bool) []Node {
 			continue
 		}
 		delete(v.settling, name)
-		v.settled[s.node.NodeName] = settledNode{at: now, placed: map[string]bool{}}
+		v.settled[s.node.NodeName] = now
 		out = append(out, Node{NodeClaim: name, Name: s.node.NodeName})
 	}
 	return out
@@ -208,23 +200,8 @@ func (v *View) OnProbation(now time.Time) int { return v.offerings.onProbation(n
 
 // Young reports whether the node has joined so recently that waiting pods may not have been tried on it.
 func (v *View) Young(nodeName string, now time.Time) bool {
-	s, ok := v.settled[nodeName]
-	return ok && now.Sub(s.at) < youngFor
-}
-
-// Placed records that pods were planned to go to the node. One that comes back for the second time was tried there: the scheduler keeps pods off the node
-// for a reason that plans do not see, and the node is young no more.
-func (v *View) Placed(nodeName string, uids ...string) {
-	s, ok := v.settled[nodeName]
-	for _, uid := range uids {
-		if ok && s.placed[uid] {
-			delete(v.settled, nodeName)
-			return
-		}
-		if ok {
-			s.placed[uid] = true
-		}
-	}
+	at, ok := v.settled[nodeName]
+	return ok && now.Sub(at) < youngFor
 }
 
 // Forget drops what is out of date: nodes that are not young any more, and failures that do not count any more.

@@ -137,19 +137,3 @@ func TestTakingPods(t *testing.T) {
 		t.Error("the node is looked at after all its pods were tried")
 	}
 }
-
-// A pod that is planned to go to a node for the second time has come back from it: no more is planned to go there.
-func TestPlacedTwice(t *testing.T) {
-	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	v := receivedView(now)
-	v.Initialized(catalog.InFlightNode{NodeClaim: "n", NodeName: "ip-1", NodePool: "p"}, now)
-	v.Settled(now, func(string) bool { return true })
-	v.Placed("ip-2", "1", "1")
-	v.Placed("ip-1", "1", "2")
-	if v.Placed("ip-1", "3"); !v.Young("ip-1", now) {
-		t.Error("the node is not young, and each pod was planned to go there once")
-	}
-	if v.Placed("ip-1", "4", "2"); v.Young("ip-1", now) {
-		t.Error("the node is young although a pod came back from it")
-	}
-}

@@ -13,22 +13,41 @@ import (
 type Pods struct {
 	// unplaced are pods for which nothing could be planned.
 	unplaced map[types.UID]intake.Entry
+	// until are when those of them are planned that wait for a moment of their own, next is the first of these moments.
+	until map[types.UID]time.Time
+	next  time.Time
 	// aside are pods whose planning failed.
 	aside asides
+	// returns are pods that were planned to go to nodes that exist.
+	returns returns
 	// replan is when the unplaced pods are planned again.
 	replan replanning
 }
 
 // New returns an empty list.
-func New() *Pods { return &Pods{unplaced: map[types.UID]intake.Entry{}, aside: asides{}} }
+func New() *Pods {
+	return &Pods{unplaced: map[types.UID]intake.Entry{}, until: map[types.UID]time.Time{}, aside: asides{}, returns: returns{}}
+}
 
-// Hold keeps a pod for which nothing could be planned until it is planned again.
-func (p *Pods) Hold(e intake.Entry) { p.unplaced[e.Pod.UID] = e }
+// Hold keeps a pod for which nothing could be planned until all held pods are planned again.
+func (p *Pods) Hold(e intake.Entry) {
+	p.unplaced[e.Pod.UID] = e
+	delete(p.until, e.Pod.UID)
+}
+
+// HoldUntil keeps a pod that waits for a moment of its own, unless all held pods are planned earlier. The others do not have to be planned at that moment.
+func (p *Pods) HoldUntil(e intake.Entry, at time.Time) {
+	p.unplaced[e.Pod.UID] = e
+	p.until[e.Pod.UID] = at
+	if p.next.IsZero() || at.Before(p.next) {
+		p.next = at
+	}
+}
 
 // Take removes the pod from those for which nothing could be planned, and returns its entry; the zero entry for any other pod.
 func (p *Pods) Take(uid types.UID) intake.Entry {
 	e := p.unplaced[uid]
-	delete(p.unplaced, uid)
+	p.drop(uid)
 	return e
 }
 
@@ -71,15 +90,43 @@ func (p *Pods) Again(which func(intake.Entry) bool) []intake.Entry {
 	for uid, e := range p.unplaced {
 		if which(e) {
 			out = append(out, e)
-			delete(p.unplaced, uid)
+			p.drop(uid)
 		}
 	}
 	intake.Sort(out)
 	return out
 }
 
-// Due reports whether it is time to plan the held pods again. After true, the time is set again by the next change.
-func (p *Pods) Due(now time.Time) bool { return p.replan.due(now) }
+func (p *Pods) drop(uid types.UID) {
+	delete(p.unplaced, uid)
+	delete(p.until, uid)
+}
+
+// Due returns which held pods are planned again now: all of them if what can be launched has changed, else those whose own moment has come, each with
+// its gang. nil means none. The moment of all is set again by the next change.
+func (p *Pods) Due(now time.Time) func(intake.Entry) bool {
+	if p.replan.due(now) {
+		return func(intake.Entry) bool { return true }
+	}
+	if p.next.IsZero() || now.Before(p.next) {
+		return nil
+	}
+	p.next = time.Time{}
+	due, gangs := map[types.UID]bool{}, map[string]bool{}
+	for uid, at := range p.until {
+		switch {
+		case !now.Before(at):
+			due[uid] = true
+			gangs[p.unplaced[uid].Gang.Name] = true
+		case p.next.IsZero() || at.Before(p.next):
+			p.next = at
+		}
+	}
+	if len(due) == 0 {
+		return nil
+	}
+	return func(e intake.Entry) bool { return due[e.Pod.UID] || e.Gang.Name != "" && gangs[e.Gang.Name] }
+}
 
 // PlanBy lets the held pods be planned again at the time, unless they are planned earlier.
 func (p *Pods) PlanBy(at time.Time) { p.replan.by(at) }
@@ -110,8 +157,9 @@ func (p *Pods) Tidy(now time.Time, gone func(*corev1.Pod) bool) (due []intake.En
 	}
 	for uid, e := range p.unplaced {
 		if gone(e.Pod) {
-			delete(p.unplaced, uid)
+			p.drop(uid)
 		}
 	}
+	p.returns.tidy(now)
 	return p.aside.due(now)
 }

@@ -1,6 +1,7 @@
 package pending
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -32,6 +33,48 @@ func TestHeldPods(t *testing.T) {
 	p.Hold(late)
 	if got := p.Again(func(intake.Entry) bool { return true }); len(got) != 2 || got[0].Pod != early.Pod {
 		t.Errorf("%d pods are planned again, the first of them %v", len(got), got)
+	}
+}
+
+// A pod that waits for a moment of its own is planned then, with its gang, and all other held pods stay held: there may be thousands.
+func TestHoldUntil(t *testing.T) {
+	p, now := New(), time.Unix(0, 0)
+	for _, name := range []string{"other", "mate", "late", "due"} {
+		e := named("a", name)
+		if name == "due" || name == "mate" {
+			e.Gang.Name = "a/gang"
+		}
+		p.Hold(e)
+	}
+	p.HoldUntil(p.Take("a/due"), now.Add(time.Second))
+	p.HoldUntil(p.Take("a/late"), now.Add(time.Minute))
+	if p.Due(now.Add(time.Second-1)) != nil {
+		t.Error("pods are due before their moment")
+	}
+	which := p.Due(now.Add(time.Second))
+	if which == nil {
+		t.Fatal("no pod is due")
+	}
+	var got []string
+	for _, e := range p.Again(which) {
+		got = append(got, e.Pod.Name)
+	}
+	if slices.Sort(got); !slices.Equal(got, []string{"due", "mate"}) {
+		t.Errorf("%v are planned, want the one that is due and its gang", got)
+	}
+	p.Hold(p.Take("a/late")) // A plan found nothing for it since.
+	if p.Due(now.Add(time.Hour)) != nil {
+		t.Error("a moment counts that is not the pod's any more")
+	}
+	p.HoldUntil(named("a", "gone"), now.Add(time.Second))
+	p.Tidy(now, func(pod *corev1.Pod) bool { return pod.Name == "gone" })
+	if p.Due(now.Add(time.Hour)) != nil {
+		t.Error("a pod that is gone is due")
+	}
+	p.HoldUntil(named("a", "due"), now.Add(time.Hour))
+	p.PlanBy(now)
+	if which := p.Due(now); which == nil || len(p.Again(which)) != 3 || p.Due(now.Add(time.Hour)) != nil {
+		t.Error("once all are planned, moments of their own count no more")
 	}
 }
 
@@ -67,7 +110,7 @@ func TestPlanAfterRest(t *testing.T) {
 	p, now := New(), time.Unix(0, 0)
 	for took, want := range map[time.Duration]time.Duration{100 * time.Millisecond: replanFirst, 5 * time.Second: 20 * time.Second} {
 		p.PlanAfterRest(took, now)
-		if p.Due(now.Add(want-1)) || !p.Due(now.Add(want)) {
+		if p.Due(now.Add(want-1)) != nil || p.Due(now.Add(want)) == nil {
 			t.Errorf("a plan that took %s is not followed by the next after %s", took, want)
 		}
 	}
