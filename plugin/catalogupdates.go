@@ -18,6 +18,7 @@ import (
 	"github.com/slipway-k8s/slipway/plugin/buffers"
 	"github.com/slipway-k8s/slipway/plugin/catalogview"
 	"github.com/slipway-k8s/slipway/plugin/explain"
+	"github.com/slipway-k8s/slipway/plugin/intake"
 	"github.com/slipway-k8s/slipway/plugin/link"
 	"github.com/slipway-k8s/slipway/plugin/ondemand"
 	"github.com/slipway-k8s/slipway/plugin/pending"
@@ -103,7 +104,11 @@ func (c *catalogUpdates) drain(ctx context.Context, now time.Time) {
 func (c *catalogUpdates) apply(ctx context.Context, u link.Update, now time.Time) {
 	before := c.view.Receive(u.State)
 	if u.Offers {
-		c.shares.set(ondemand.SharesOf(u.State.NodePools))
+		if c.shares.set(ondemand.SharesOf(u.State.NodePools)) {
+			var held []*corev1.Pod
+			c.unplaced.Each(func(e intake.Entry) { held = append(held, e.Pod) })
+			c.queue.activatePods(held)
+		}
 		c.status.Beside(slices.ContainsFunc(slices.Collect(maps.Values(u.State.NodePools)), func(p catalog.NodePool) bool { return p.HandedOver }))
 	}
 	if u.Full {

@@ -4,11 +4,14 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
+	"google.golang.org/protobuf/proto"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/slipway-k8s/slipway/launcher/api"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
@@ -103,5 +106,33 @@ func TestSchedulerKeepsShareOfNodePool(t *testing.T) {
 	})
 	if h.bound() != 0 {
 		t.Error("the pod is bound to the spot node")
+	}
+}
+
+// setShare replaces the share of the NodePool, which is an annotation: the NodePool's generation stays.
+func (l *testLauncher) setShare(share float64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	pool := proto.CloneOf(l.pools[0])
+	pool.OnDemandShare = share
+	l.pools = []*api.NodePool{pool}
+	l.publish(func() *api.CatalogUpdate { return &api.CatalogUpdate{NodePools: l.pools} })
+}
+
+// A pod that a share kept off a spot node takes it when the share goes, and no node is launched for it.
+func TestLowerShareFreesSpotNodes(t *testing.T) {
+	t.Parallel()
+	h := start(t, harnessOptions{
+		objects: []runtime.Object{nodeOf("spot", "spot")},
+		prepare: func(l *testLauncher) { l.pools[0].OnDemandShare, l.pools[0].Ready = 1, false },
+	})
+	h.replicaSet("web", 1)
+	h.pod("web-0", ownedBy("web"))
+	h.eventually("the pod's reason", func() bool { return strings.Contains(h.message("web-0"), "on-demand share") })
+	h.launcher.setShare(0)
+	begun := time.Now()
+	h.eventually("the pod to be bound", func() bool { return h.nodeOf("web-0") == "spot" })
+	if took := time.Since(begun); took > 30*time.Second {
+		t.Errorf("the pod was bound after %s", took)
 	}
 }

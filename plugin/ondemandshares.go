@@ -26,8 +26,15 @@ func newOnDemandShares(o *objects, promises *promise.Table, assumedOn func(*core
 	return &onDemandShares{objects: o, promises: promises, assumedOn: assumedOn}
 }
 
-// set replaces the shares of the NodePools.
-func (s *onDemandShares) set(pools ondemand.Shares) { s.pools.Store(&pools) }
+// set replaces the shares of the NodePools, and reports whether one of them is lower than before: nodes that exist may take pods that they did not.
+func (s *onDemandShares) set(pools ondemand.Shares) (lower bool) {
+	before := s.current()
+	s.pools.Store(&pools)
+	for name, share := range before {
+		lower = lower || pools[name] < share
+	}
+	return lower
+}
 
 // current returns the shares of the NodePools.
 func (s *onDemandShares) current() ondemand.Shares {

@@ -35,17 +35,18 @@ func MayHelp(before, after catalog.State) bool {
 	return false
 }
 
-// Edited reports whether a NodePool has another spec than before, is ready or not for another reason, is new, or is gone.
+// Edited reports whether a NodePool has another spec or minimum on-demand share than before, is ready or not for another reason, is new, or is gone.
 func Edited(before, after catalog.State) bool {
 	return !maps.EqualFunc(before.NodePools, after.NodePools, func(a, b catalog.NodePool) bool {
-		return a.Generation == b.Generation && a.Ready == b.Ready && a.NotReadyMessage == b.NotReadyMessage
+		return a.Generation == b.Generation && a.Ready == b.Ready && a.NotReadyMessage == b.NotReadyMessage && a.OnDemandShare == b.OnDemandShare
 	})
 }
 
 // poolHelps reports whether a pool that may launch allows launches for more pods than before. Another weight may, since pools
 // of lower weight are not used where one of higher weight is.
 func poolHelps(before, after catalog.NodePool) bool {
-	if !before.Ready || before.NodeClass != after.NodeClass || before.Overlaid != after.Overlaid || before.Weight != after.Weight {
+	if !before.Ready || before.NodeClass != after.NodeClass || before.Overlaid != after.Overlaid || before.Weight != after.Weight ||
+		after.OnDemandShare < before.OnDemandShare {
 		return true
 	}
 	if more(before.Limits, after.Limits, true) || more(after.Usage, before.Usage, false) {

@@ -72,6 +72,12 @@ func TestMayHelp(t *testing.T) {
 	if !MayHelp(unready, smallCatalog(nil)) {
 		t.Error("a pool that becomes ready helps")
 	}
+	share := func(share float64) catalog.State {
+		return smallCatalog(func(p *pool, _ *kind) { p.OnDemandShare = share })
+	}
+	if !MayHelp(share(0.2), share(0.1)) || MayHelp(share(0.1), share(0.2)) {
+		t.Error("a lower on-demand share helps, and a higher one does not")
+	}
 }
 
 // An edit is another spec, another readiness, a NodePool more or less; what is launched is none.
@@ -97,6 +103,7 @@ func TestEdited(t *testing.T) {
 		"usage":     {with(func(p *catalog.NodePool) { p.Usage = corev1.ResourceList{"nodes": resource.MustParse("1")} }), false},
 		"spec":      {with(func(p *catalog.NodePool) { p.Generation = 2 }), true},
 		"readiness": {with(func(p *catalog.NodePool) { p.Ready, p.NotReadyMessage = false, "why" }), true},
+		"share":     {with(func(p *catalog.NodePool) { p.OnDemandShare = 0.2 }), true},
 		"new":       {state(pool, catalog.NodePool{Name: "b"}), true},
 		"gone":      {state(), true},
 	} {
