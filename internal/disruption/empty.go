@@ -81,7 +81,7 @@ type EmptyDecision struct {
 	Reason string
 }
 
-// DecideEmpty decides whether a node is removed because it is empty.
+// DecideEmpty decides whether a node is removed because it is empty, unless BlocksEmpty keeps it.
 func DecideEmpty(f EmptyFacts) EmptyDecision {
 	switch {
 	case f.Deleting:
@@ -125,6 +125,14 @@ func DecideEmpty(f EmptyFacts) EmptyDecision {
 		return waitFor(out, quiet)
 	}
 	return EmptyDecision{Verdict: Reclaim, Consolidatable: true, Reason: fmt.Sprintf("empty for %s", *f.ConsolidateAfter)}
+}
+
+// BlocksEmpty returns why a node stays that DecideEmpty would remove; empty where nothing keeps it. Its drain would wait for a pod of a
+// DaemonSet that do-not-disrupt or a PodDisruptionBudget protects, without an end where there is no termination grace period. As in Karpenter,
+// do-not-disrupt counts on a static pod as well, and on a pod that tolerates the disruption taint.
+func BlocksEmpty(c Candidate, budgets []PodBudget) string {
+	c.DisruptBare = true // What is left on the node belongs to it: such a pod ends with the node.
+	return BlockOf(c, budgets).Why
 }
 
 // decideNever decides about nodes of NodePools with consolidateAfter Never. Such a node is removed only if it was launched

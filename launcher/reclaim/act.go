@@ -8,8 +8,10 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/internal/disruption"
@@ -19,16 +21,20 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/voluntary"
 )
 
-// reclaim removes one empty node in this order: a look at whether it is needed without a pod, a place in its NodePool's budget, the cordon, the scheduler's answer, a last check of its
-// pods, the termination. It returns when to check again.
+// reclaim removes one empty node in this order: a look at whether something keeps it that is no pod to be moved, a place in its NodePool's budget, the cordon,
+// the scheduler's answer, a last check of its pods, the termination. It returns when to check a node again that stays, and zero for one that does not.
 func (r *Reclaimer) reclaim(ctx context.Context, v *view) (time.Duration, error) {
 	// 1. Check what keeps it without the scheduler: a cordon would keep pods off it.
-	if why := r.config.Needed(v.claim); why != "" {
+	why, err := r.needed(ctx, v, v.facts.Pods)
+	if err != nil {
+		return 0, err
+	}
+	if why != "" {
 		r.keepFor(v, why)
 		return retryBusy, nil
 	}
 	// 2. Check the budgets.
-	err := r.config.Ledger.Reserve(ctx, karpv1.DisruptionReasonEmpty, v.claim)
+	err = r.config.Ledger.Reserve(ctx, karpv1.DisruptionReasonEmpty, v.claim)
 	if refused := (*budget.RefusedError)(nil); errors.As(err, &refused) {
 		if !refused.Taken {
 			r.config.Events.Eventf(v.pool, corev1.EventTypeNormal, "DisruptionBlocked", "%s", refused.Error())
@@ -39,7 +45,7 @@ func (r *Reclaimer) reclaim(ctx context.Context, v *view) (time.Duration, error)
 		return 0, err
 	}
 	// 3. to 5. Check that nothing needs the node.
-	why, err := r.free(ctx, v)
+	why, err = r.free(ctx, v)
 	if err == nil && why == "" {
 		// 6. The claim's deletion is the record; package terminate does the rest.
 		klog.FromContext(ctx).Info("disrupting node(s)", "reason", Reason, "nodeClaim", klog.KObj(v.claim), "node", klog.KObj(v.node), "decision", "delete")
@@ -90,7 +96,20 @@ func (r *Reclaimer) free(ctx context.Context, v *view) (string, error) {
 	if pod := disruption.Occupant(pods); pod != nil {
 		return fmt.Sprintf("pod %s/%s came", pod.Namespace, pod.Name), nil
 	}
-	return r.config.Needed(v.claim), nil
+	return r.needed(ctx, v, pods)
+}
+
+// needed returns what keeps an empty node with these pods; "" if nothing does: a room of a buffer, or a pod that its drain would wait for without an end.
+func (r *Reclaimer) needed(ctx context.Context, v *view, pods []*corev1.Pod) (string, error) {
+	if why := r.config.Needed(v.claim); why != "" {
+		return why, nil
+	}
+	budgets := &policyv1.PodDisruptionBudgetList{}
+	if err := r.config.Client.List(ctx, budgets, client.UnsafeDisableDeepCopy); err != nil {
+		return "", fmt.Errorf("listing PodDisruptionBudgets: %w", err)
+	}
+	candidate := disruption.Candidate{Now: time.Now(), Claim: v.claim, Node: v.node, Pool: v.pool, Pods: pods}
+	return disruption.BlocksEmpty(candidate, disruption.ReadPodBudgets(budgets.Items)), nil
 }
 
 func (r *Reclaimer) keep(claim types.UID) {

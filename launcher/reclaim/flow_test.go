@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -51,7 +52,11 @@ type flow struct {
 //	                                     the NodePool; _ for a blank
 //	node NAME...                         ready nodes of it, with their claims
 //	pod NAME node=NODE                   a pod on a node
-//	scheduler free|busy|silent|pod=NODE  its answer; pod: a pod is bound during the question
+//	daemon NAME node=NODE [protected] [guarded]
+//	                                     a DaemonSet's pod on a node; protected: with do-not-disrupt; guarded: a PodDisruptionBudget allows no eviction
+//	release NAME                         its do-not-disrupt is removed
+//	scheduler free|busy|silent|pod=NODE|daemon=NODE
+//	                                     its answer; pod: a pod is bound during the question; daemon: one of a DaemonSet, with do-not-disrupt
 //	crash NODE                           a launcher crashed after it had cordoned the node
 //	pass DURATION                        advances the time
 //	look                                 reconciles every claim once; prints the events and the state of the nodes
@@ -145,11 +150,12 @@ func (f *flow) command(ctx context.Context, d *datadriven.TestData) string {
 		}
 	case "pod":
 		f.addPod(ctx, name, d.CmdArgs[1].Vals[0])
+	case "daemon":
+		f.addDaemon(ctx, name, d)
+	case "release":
+		f.release(ctx, name)
 	case "scheduler":
-		f.answer, f.during = name, nil
-		if name == "pod" {
-			f.during = func() { f.addPod(ctx, "late", value) }
-		}
+		f.schedule(ctx, name, value)
 	case "crash":
 		f.crash(ctx, name)
 	case "pass":
@@ -160,6 +166,17 @@ func (f *flow) command(ctx context.Context, d *datadriven.TestData) string {
 		f.t.Fatalf("unknown command %s", d.Cmd)
 	}
 	return ""
+}
+
+// schedule sets the scheduler's answer.
+func (f *flow) schedule(ctx context.Context, answer, node string) {
+	f.answer, f.during = answer, nil
+	switch answer {
+	case "pod":
+		f.during = func() { f.addPod(ctx, "late", node) }
+	case "daemon":
+		f.during = func() { f.addDaemonPod(ctx, "late", node, protected()) }
+	}
 }
 
 func parse(t *testing.T, s string) time.Duration {
@@ -206,6 +223,47 @@ func (f *flow) create(ctx context.Context, o client.Object) {
 
 func (f *flow) addPod(ctx context.Context, name, node string) {
 	f.create(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Spec: corev1.PodSpec{NodeName: node}})
+}
+
+func protected() map[string]string {
+	return map[string]string{karpv1.DoNotDisruptAnnotationKey: "true"}
+}
+
+func (f *flow) addDaemon(ctx context.Context, name string, d *datadriven.TestData) {
+	var annotations map[string]string
+	if d.HasArg("protected") {
+		annotations = protected()
+	}
+	f.addDaemonPod(ctx, name, d.CmdArgs[1].Vals[0], annotations)
+	if d.HasArg("guarded") {
+		f.create(ctx, &policyv1.PodDisruptionBudget{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},
+			Spec:       policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": name}}},
+		})
+	}
+}
+
+func (f *flow) addDaemonPod(ctx context.Context, name, node string, annotations map[string]string) {
+	f.create(ctx, &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "default", Name: name, Labels: map[string]string{"app": name}, Annotations: annotations,
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "agent", UID: "agent"}},
+		},
+		Spec:   corev1.PodSpec{NodeName: node},
+		Status: corev1.PodStatus{Phase: corev1.PodRunning},
+	})
+}
+
+// release removes do-not-disrupt from a pod.
+func (f *flow) release(ctx context.Context, name string) {
+	pod := &corev1.Pod{}
+	if err := f.api.Get(ctx, client.ObjectKey{Namespace: "default", Name: name}, pod); err != nil {
+		f.t.Fatal(err)
+	}
+	pod.Annotations = nil
+	if err := f.api.Update(ctx, pod); err != nil {
+		f.t.Fatal(err)
+	}
 }
 
 func (f *flow) addNode(ctx context.Context, name string) {

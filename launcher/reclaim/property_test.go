@@ -12,6 +12,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -173,8 +174,10 @@ func arena() client.WithWatch {
 	kinds.AddKnownTypes(corev1.SchemeGroupVersion, &corev1.Node{}, &corev1.NodeList{}, &corev1.Pod{}, &corev1.PodList{})
 	group := schema.GroupVersion{Group: "karpenter.sh", Version: "v1"}
 	kinds.AddKnownTypes(group, &karpv1.NodeClaim{}, &karpv1.NodeClaimList{}, &karpv1.NodePool{}, &karpv1.NodePoolList{})
+	kinds.AddKnownTypes(policyv1.SchemeGroupVersion, &policyv1.PodDisruptionBudget{}, &policyv1.PodDisruptionBudgetList{})
 	kinds.AddKnownTypes(storagev1.SchemeGroupVersion, &storagev1.VolumeAttachment{}, &storagev1.VolumeAttachmentList{})
 	metav1.AddToGroupVersion(kinds, corev1.SchemeGroupVersion)
+	metav1.AddToGroupVersion(kinds, policyv1.SchemeGroupVersion)
 	metav1.AddToGroupVersion(kinds, storagev1.SchemeGroupVersion)
 	metav1.AddToGroupVersion(kinds, group)
 	b := fake.NewClientBuilder().WithScheme(kinds).WithStatusSubresource(&karpv1.NodeClaim{})

@@ -180,19 +180,25 @@ func (r *Reclaimer) reconcile(ctx context.Context, req reconcile.Request) (recon
 		wait = max(time.Until(decision.At), time.Millisecond)
 	}
 	if decision.Verdict == disruption.Reclaim {
-		if left := r.notBefore(claim.UID, v.facts.Now); left > 0 {
-			return reconcile.Result{RequeueAfter: left}, nil
+		if wait = r.notBefore(claim.UID, v.facts.Now); wait <= 0 {
+			if wait, err = r.reclaim(ctx, v); err != nil || wait == 0 {
+				return reconcile.Result{}, err
+			}
 		}
-		if wait, err = r.reclaim(ctx, v); err != nil {
-			return reconcile.Result{}, err
-		}
-		return reconcile.Result{RequeueAfter: wait}, nil
 	}
-	// A crash, or a new pod, left the node cordoned.
-	if v.cordonedByUs && !r.config.Ledger.Held(claim.UID) {
-		if err := r.config.Ender.Uncordon(ctx, v.node.Name, Reason); err != nil {
-			return reconcile.Result{}, fmt.Errorf("reclaim NodeClaim %s: %w", claim.Name, err)
-		}
+	if err := r.uncordon(ctx, v); err != nil {
+		return reconcile.Result{}, err
 	}
 	return reconcile.Result{RequeueAfter: wait}, nil
+}
+
+// uncordon removes the cordon that a crash or a new pod left on a node that stays for now.
+func (r *Reclaimer) uncordon(ctx context.Context, v *view) error {
+	if !v.cordonedByUs || r.config.Ledger.Held(v.claim.UID) {
+		return nil
+	}
+	if err := r.config.Ender.Uncordon(ctx, v.node.Name, Reason); err != nil {
+		return fmt.Errorf("reclaim NodeClaim %s: %w", v.claim.Name, err)
+	}
+	return nil
 }

@@ -95,6 +95,9 @@ func (o *observed) emptyBlocked(c disruption.Candidate, disrupted bool) string {
 		}
 		return decision.Reason
 	}
+	if why := disruption.BlocksEmpty(c, o.podBudgets); why != "" {
+		return why
+	}
 	if !disrupted {
 		return ""
 	}

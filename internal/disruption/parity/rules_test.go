@@ -164,8 +164,23 @@ func empties() map[string]func(*fleet) {
 	return map[string]func(*fleet){
 		"empty: subject and third":                             empty(func(*fleet) {}),
 		"empty but for daemons and mirrors: subject and third": empty(func(f *fleet) { daemon(f.add("agent")); mirror(f.add("static")) }),
-		"empty, do-not-disrupt on a daemon's pod: subject and third": empty(func(f *fleet) {
+		"empty, do-not-disrupt on a daemon's pod: third": empty(func(f *fleet) {
 			annotated(daemon(f.add("agent")), doNotDisrupt, "true")
+		}),
+		"empty, do-not-disrupt on a mirror pod: third": empty(func(f *fleet) {
+			annotated(mirror(f.add("static")), doNotDisrupt, "true")
+		}),
+		"empty, do-not-disrupt for 1h on a daemon's pod, over: subject and third": empty(func(f *fleet) {
+			annotated(daemon(f.add("agent")), doNotDisrupt, "1h")
+		}),
+		"empty, a daemon's pod of a PodDisruptionBudget of 0: third": empty(func(f *fleet) {
+			agent := daemon(f.add("agent"))
+			f.guard("pdb-"+agent.Name, agent.Labels["app"], 0)
+		}),
+		"empty, a tolerating daemon's pod of a PodDisruptionBudget of 0: subject and third": empty(func(f *fleet) {
+			agent := daemon(f.add("agent"))
+			agent.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
+			f.guard("pdb-"+agent.Name, agent.Labels["app"], 0)
 		}),
 		"empty, do-not-disrupt on the Node: third":       empty(func(f *fleet) { annotated(f.subject.node, doNotDisrupt, "true") }),
 		"empty, do-not-evict on the NodeClaim: third":    empty(func(f *fleet) { annotated(f.subject.claim, doNotEvict, "true") }),
