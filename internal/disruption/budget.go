@@ -137,6 +137,8 @@ type BudgetNode struct {
 	Counts bool
 	// Deleting is true where the NodeClaim is being deleted.
 	Deleting bool
+	// DeletedAt is when the deletion of the NodeClaim was requested; zero where it is not being deleted.
+	DeletedAt time.Time
 	// Disrupted is true where the node may not serve its pods: it is not Ready, it or its NodeClaim is being deleted, or it
 	// has the disruption taint.
 	Disrupted bool
@@ -147,6 +149,9 @@ func BudgetNodeOf(claim *karpv1.NodeClaim, node *corev1.Node) BudgetNode {
 	out := BudgetNode{
 		Claim: claim.UID, Pool: claim.Labels[karpv1.NodePoolLabelKey], Deleting: claim.DeletionTimestamp != nil,
 		Counts: conditions.ClaimIs(claim, karpv1.ConditionTypeInitialized) && !conditions.ClaimIs(claim, karpv1.ConditionTypeInstanceTerminating),
+	}
+	if out.Deleting {
+		out.DeletedAt = claim.DeletionTimestamp.Time
 	}
 	out.Disrupted = out.Deleting || node == nil || node.DeletionTimestamp != nil || !conditions.NodeReady(node) || Tainted(node)
 	return out

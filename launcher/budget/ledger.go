@@ -16,9 +16,14 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
-// maxTerminating is the maximum number of terminating nodes in the whole cluster, for any reason, at which another voluntary disruption may
-// start: it bounds the load on the API server and EC2.
-const maxTerminating = 200
+const (
+	// maxTerminating is the maximum number of nodes in the whole cluster that began to terminate lately, for any reason, at which another voluntary
+	// disruption may start: it bounds the load on the API server and EC2.
+	maxTerminating = 200
+	// loadsFor is for how long a termination counts for maxTerminating. A drain that takes longer waits for pods that may not be evicted, which loads
+	// nothing. With the default settings it has no end, and 200 of them would stop all voluntary disruption.
+	loadsFor = 10 * time.Minute
+)
 
 // blocking is Karpenter's term for a budget that allows no more disruptions.
 const blocking = "blocking budget"
@@ -92,7 +97,7 @@ func (l *Ledger) Reserve(ctx context.Context, reason karpv1.DisruptionReason, cl
 	known := map[types.UID]disruption.BudgetNode{}
 	for _, n := range view.Nodes {
 		known[n.Claim] = n
-		if n.Deleting {
+		if n.Deleting && view.Now.Sub(n.DeletedAt) < loadsFor {
 			terminating++
 		}
 	}

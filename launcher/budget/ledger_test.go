@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
@@ -178,6 +179,35 @@ func TestCluster(t *testing.T) {
 		if (r != nil) != (i >= 200) {
 			t.Fatalf("node %d: %v", i, r)
 		}
+	}
+}
+
+// Drains that wait for a long time, in one NodePool, stop no disruption in another one. Those that began lately do.
+func TestDrainsThatWaitStopNothing(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		since time.Duration
+		want  bool
+	}{
+		{"an hour ago", time.Hour, true},
+		{"a minute ago", time.Minute, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := newFleet(201, karpv1.Budget{Nodes: "100%"})
+			other := f.pools["default"].DeepCopy()
+			other.Name = "jobs"
+			f.pools[other.Name] = other
+			for i := range 200 {
+				job := claim(i)
+				job.Labels, job.DeletionTimestamp = map[string]string{karpv1.NodePoolLabelKey: other.Name}, &metav1.Time{Time: time.Now().Add(-c.since)}
+				f.real[i] = disruption.BudgetNodeOf(job, nil)
+				f.catchUp(i)
+			}
+			r := refused(t, ledger(t, f).Reserve(t.Context(), karpv1.DisruptionReasonEmpty, claim(200)))
+			if (r == nil) != c.want {
+				t.Errorf("200 drains of another NodePool began %s, refused with %v", c.name, r)
+			}
+		})
 	}
 }
 
