@@ -51,6 +51,8 @@ type RefusedError struct {
 	Why string
 	// Taken means that another controller disrupts one of the nodes already.
 	Taken bool
+	// Closed means that the NodePool has no place for any node now, whatever ends: until a schedule or an edit opens its budgets.
+	Closed bool
 }
 
 // Error implements error.
@@ -137,17 +139,17 @@ func places(view View, held map[types.UID]string, reason karpv1.DisruptionReason
 	for _, name := range slices.Sorted(maps.Keys(need)) {
 		pool := view.Pools[name]
 		if pool == nil {
-			return &RefusedError{NodePool: name, Reason: reason, Why: fmt.Sprintf("NodePool %q, which is not there", name)}
+			return &RefusedError{NodePool: name, Reason: reason, Closed: true, Why: fmt.Sprintf("NodePool %q, which is not there", name)}
 		}
 		if disruption.Paused(pool) {
-			return &RefusedError{NodePool: name, Reason: reason, Why: fmt.Sprintf("the annotation %s of NodePool %s, which pauses it", catalog.PausedAnnotation, name)}
+			return &RefusedError{NodePool: name, Reason: reason, Closed: true, Why: fmt.Sprintf("the annotation %s of NodePool %s, which pauses it", catalog.PausedAnnotation, name)}
 		}
 		allowed, err := disruption.AllowedDisruptions(pool, counts[name].Nodes, reason, view.Now)
 		switch {
 		case err != nil:
-			return &RefusedError{NodePool: name, Reason: reason, Why: "a budget that cannot be read: " + err.Error()}
+			return &RefusedError{NodePool: name, Reason: reason, Closed: true, Why: "a budget that cannot be read: " + err.Error()}
 		case counts[name].Disrupted+need[name] > allowed:
-			return &RefusedError{NodePool: name, Reason: reason, Why: blocking}
+			return &RefusedError{NodePool: name, Reason: reason, Closed: allowed == 0, Why: blocking}
 		}
 	}
 	return nil

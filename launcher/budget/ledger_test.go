@@ -106,7 +106,7 @@ func TestPlaceIsKeptUntilItShows(t *testing.T) {
 	if r := reserve(1); r != nil {
 		t.Errorf("a node that is cordoned and has a place was counted twice: %v", r)
 	}
-	if r := reserve(2); r == nil || r.NodePool != "default" || r.Error() != "No allowed disruptions for disruption reason Drifted due to blocking budget" {
+	if r := reserve(2); r == nil || r.NodePool != "default" || r.Closed || r.Error() != "No allowed disruptions for disruption reason Drifted due to blocking budget" {
 		t.Errorf("a third of two: %v", r)
 	}
 	l.Release(uid(1))
@@ -351,7 +351,7 @@ func TestPausedPoolGivesNoPlace(t *testing.T) {
 	l := ledger(t, f)
 	f.pools["default"].Annotations = map[string]string{catalog.PausedAnnotation: "true"}
 	err := refused(t, l.Reserve(t.Context(), karpv1.DisruptionReasonEmpty, claim(0)))
-	if err.NodePool != "default" || !strings.Contains(err.Error(), catalog.PausedAnnotation) {
+	if err.NodePool != "default" || !err.Closed || !strings.Contains(err.Error(), catalog.PausedAnnotation) {
 		t.Errorf("refused with %v", err)
 	}
 	f.pools["default"].Annotations = nil

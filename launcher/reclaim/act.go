@@ -21,6 +21,12 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/voluntary"
 )
 
+// Karpenter's Events about nodes that stay.
+const (
+	unconsolidatable  = "Unconsolidatable"
+	disruptionBlocked = "DisruptionBlocked"
+)
+
 // reclaim removes one empty node in this order: a look at whether something keeps it that is no pod to be moved, a place in its NodePool's budget, the cordon,
 // the scheduler's answer, a last check of its pods, the termination. It returns when to check a node again that stays, and zero for one that does not.
 func (r *Reclaimer) reclaim(ctx context.Context, v *view) (time.Duration, error) {
@@ -36,10 +42,7 @@ func (r *Reclaimer) reclaim(ctx context.Context, v *view) (time.Duration, error)
 	// 2. Check the budgets.
 	err = r.config.Ledger.Reserve(ctx, karpv1.DisruptionReasonEmpty, v.claim)
 	if refused := (*budget.RefusedError)(nil); errors.As(err, &refused) {
-		if !refused.Taken {
-			r.config.Events.Eventf(v.pool, corev1.EventTypeNormal, "DisruptionBlocked", "%s", refused.Error())
-		}
-		return retryBudget, nil
+		return r.refused(v, refused), nil
 	}
 	if err != nil {
 		return 0, err
@@ -72,7 +75,53 @@ func (r *Reclaimer) reclaim(ctx context.Context, v *view) (time.Duration, error)
 
 // keepFor records why an empty node stays.
 func (r *Reclaimer) keepFor(v *view, why string) {
-	r.event(v, corev1.EventTypeNormal, "Unconsolidatable", "Empty, but kept: "+why)
+	if message := "Empty, but kept: " + why; r.isNew(unconsolidatable, v.claim, message) {
+		r.event(v, corev1.EventTypeNormal, unconsolidatable, message)
+	}
+}
+
+// refused returns when a node that got no place in the budgets is checked again. No node of the NodePool is checked before that.
+func (r *Reclaimer) refused(v *view, by *budget.RefusedError) time.Duration {
+	wait := retryBudget
+	if by.Taken {
+		return wait
+	}
+	if by.Closed {
+		wait = retryClosed
+	}
+	r.mu.Lock()
+	now := time.Now()
+	maps.DeleteFunc(r.full, func(_ place, until time.Time) bool { return now.After(until) })
+	r.full[placeOf(v)] = now.Add(wait)
+	r.mu.Unlock()
+	if message := by.Error(); v.pool != nil && r.isNew(disruptionBlocked, v.pool, message) {
+		r.config.Events.Eventf(v.pool, corev1.EventTypeNormal, disruptionBlocked, "%s", message)
+	}
+	return wait
+}
+
+func placeOf(v *view) place {
+	counts := disruption.BudgetNodeOf(v.claim, v.node)
+	return place{pool: counts.Pool, disrupted: counts.Disrupted}
+}
+
+// reopen has the budgets of a NodePool checked again at once.
+func (r *Reclaimer) reopen(pool string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	maps.DeleteFunc(r.full, func(p place, _ time.Time) bool { return p.pool == pool })
+}
+
+// isNew reports whether a message about an object is to be recorded, and remembers it.
+func (r *Reclaimer) isNew(event string, object client.Object, message string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := time.Now()
+	if !r.recorded.IsNew(event, string(object.GetUID()), message, now) {
+		return false
+	}
+	r.recorded.Forget(now)
+	return true
 }
 
 // free cordons the node and returns why it is not free; "" if it is.
@@ -120,14 +169,15 @@ func (r *Reclaimer) keep(claim types.UID) {
 	r.kept[claim] = now.Add(retryBusy)
 }
 
-// notBefore returns for how long a claim is not checked: its termination has started, or its node was needed a moment ago.
-func (r *Reclaimer) notBefore(claim types.UID, now time.Time) time.Duration {
-	if r.config.Ledger.Held(claim) {
+// notBefore returns for how long a node is not checked: its termination has started, it was needed a moment ago, or the budgets of its NodePool refused
+// a node a moment ago.
+func (r *Reclaimer) notBefore(v *view) time.Duration {
+	if r.config.Ledger.Held(v.claim.UID) {
 		return retryBusy
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.kept[claim].Sub(now)
+	return max(r.kept[v.claim.UID].Sub(v.facts.Now), r.full[placeOf(v)].Sub(v.facts.Now))
 }
 
 func (r *Reclaimer) event(v *view, kind, reason, message string) {

@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
@@ -41,6 +42,8 @@ type flow struct {
 	subject *reclaim.Reclaimer
 	answer  string
 	during  func()
+	// looks is how often the ledger looked at the cluster.
+	looks int
 
 	mu    sync.Mutex
 	trace strings.Builder
@@ -73,7 +76,7 @@ func TestFlow(t *testing.T) {
 func newFlow(t *testing.T) *flow {
 	t.Helper()
 	f := &flow{t: t, answer: "free"}
-	b := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithStatusSubresource(&karpv1.NodeClaim{})
+	b := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithStatusSubresource(&karpv1.NodeClaim{}).WithInterceptorFuncs(interceptor.Funcs{List: f.list})
 	index.Each(func(o client.Object, field string, value client.IndexerFunc) { b.WithIndex(o, field, value) })
 	f.api = b.Build()
 	ender, err := terminate.New(terminate.Config{
@@ -90,6 +93,14 @@ func newFlow(t *testing.T) *flow {
 		t.Fatal(err)
 	}
 	return f
+}
+
+// list counts the looks of the ledger: nothing else lists NodePools.
+func (f *flow) list(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+	if _, ok := list.(*karpv1.NodePoolList); ok {
+		f.looks++
+	}
+	return c.List(ctx, list, opts...)
 }
 
 func (f *flow) log(format string, args ...any) {

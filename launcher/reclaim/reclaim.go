@@ -22,6 +22,7 @@ import (
 	"github.com/slipway-k8s/slipway/internal/disruption"
 	"github.com/slipway-k8s/slipway/launcher/api"
 	"github.com/slipway-k8s/slipway/launcher/budget"
+	"github.com/slipway-k8s/slipway/launcher/consolidate/calm"
 	"github.com/slipway-k8s/slipway/launcher/index"
 	"github.com/slipway-k8s/slipway/launcher/leadership"
 	"github.com/slipway-k8s/slipway/launcher/voluntary"
@@ -35,8 +36,9 @@ const (
 	busyTimeout = 7 * time.Second
 	// retryBusy is when a node that the scheduler needs is checked again.
 	retryBusy = 10 * time.Second
-	// retryBudget is when a node blocked by its NodePool's budgets is checked again.
-	retryBudget = 2 * time.Second
+	// retryBudget is when the budgets of a NodePool that refused a node are checked again: another node may have ended. While they allow none at all,
+	// retryClosed is: only a schedule opens them, or an edit, which is seen at once.
+	retryBudget, retryClosed = 2 * time.Second, 10 * time.Second
 	// statusEvery is the precision of status.lastPodEventTime: a write per pod would cost too much.
 	statusEvery = 10 * time.Second
 	workers     = 8
@@ -95,6 +97,17 @@ type Reclaimer struct {
 	// kept holds when a claim whose node was needed may be checked again: the cordon and its removal are changes that would trigger a check
 	// at once.
 	kept map[types.UID]time.Time
+	// full holds when the budgets that refused a node may be checked again: each check looks at the whole cluster.
+	full map[place]time.Time
+	// recorded are the Events about nodes that stay.
+	recorded calm.Events
+}
+
+// place is a place in the budgets of a NodePool. A node that is disrupted already, because it is not Ready, has one: budgets that are used up refuse
+// the others alone.
+type place struct {
+	pool      string
+	disrupted bool
 }
 
 // New returns a Reclaimer; SetupWithManager starts it.
@@ -109,7 +122,7 @@ func New(c Config) (*Reclaimer, error) {
 	if c.Needed == nil {
 		c.Needed = func(*karpv1.NodeClaim) string { return "" }
 	}
-	return &Reclaimer{config: c, events: newPodEvents(), kept: map[types.UID]time.Time{}}, nil
+	return &Reclaimer{config: c, events: newPodEvents(), kept: map[types.UID]time.Time{}, full: map[place]time.Time{}, recorded: calm.Events{}}, nil
 }
 
 // SetupWithManager registers the controller.
@@ -134,6 +147,7 @@ func (r *Reclaimer) claimsOfNode(ctx context.Context, nodeName string) []reconci
 }
 
 func (r *Reclaimer) claimsOfPool(ctx context.Context, o client.Object) []reconcile.Request {
+	r.reopen(o.GetName())
 	return r.claims(ctx, client.MatchingFields{index.ClaimNodePool: o.GetName()})
 }
 
@@ -180,7 +194,7 @@ func (r *Reclaimer) reconcile(ctx context.Context, req reconcile.Request) (recon
 		wait = max(time.Until(decision.At), time.Millisecond)
 	}
 	if decision.Verdict == disruption.Reclaim {
-		if wait = r.notBefore(claim.UID, v.facts.Now); wait <= 0 {
+		if wait = r.notBefore(v); wait <= 0 {
 			if wait, err = r.reclaim(ctx, v); err != nil || wait == 0 {
 				return reconcile.Result{}, err
 			}
