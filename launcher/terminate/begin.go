@@ -2,6 +2,7 @@ package terminate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -18,20 +19,12 @@ import (
 	nodeobj "github.com/slipway-k8s/slipway/launcher/node"
 )
 
-// Begin starts the termination of a NodeClaim: its Nodes are cordoned, its condition DisruptionReason records the reason, and it is deleted.
-// The reconciler does the rest. For a claim that is being deleted Begin records a reason that overtakes the one that it has (Overtakes), and
-// does nothing else. It does nothing for a claim that is deleted, or was created again under the same name. Reasons are Karpenter's label
-// values, such as empty or spot_interrupted. ctx is an effect's.
+// Begin starts the termination of a NodeClaim: its condition DisruptionReason records the reason, it is deleted, and its Nodes are cordoned. The
+// reconciler does the rest. The deletion comes before the cordon, as it is what another process goes on from: if this one dies, or an error comes,
+// before the deletion, the Nodes still take pods. For a claim that is being deleted Begin records a reason that overtakes the one that it has
+// (Overtakes), and does nothing else. It does nothing for a claim that is deleted, or was created again under the same name. Reasons are Karpenter's
+// label values, such as empty or spot_interrupted. ctx is an effect's.
 func (t *Terminator) Begin(ctx context.Context, claim *karpv1.NodeClaim, reason string) error {
-	nodes, err := t.nodesOf(ctx, claim)
-	if err != nil {
-		return err
-	}
-	for _, node := range nodes {
-		if err := t.Cordon(ctx, node.Name, reason); err != nil {
-			return err
-		}
-	}
 	begun, err := t.record(ctx, claim, reason)
 	if err != nil || begun == nil {
 		return err
@@ -39,7 +32,15 @@ func (t *Terminator) Begin(ctx context.Context, claim *karpv1.NodeClaim, reason 
 	if err := t.deleteClaim(ctx, begun); err != nil {
 		return err
 	}
-	klog.FromContext(ctx).V(2).Info("Began to end NodeClaim", "nodeClaim", klog.KObj(claim), "reason", reason)
+	log := klog.FromContext(ctx)
+	nodes, err := t.nodesOf(ctx, begun)
+	for _, node := range nodes {
+		err = errors.Join(err, t.Cordon(ctx, node.Name, reason))
+	}
+	if err != nil {
+		log.Error(err, "Cordoning the Nodes of a NodeClaim that terminates failed, its reconciler cordons them", "nodeClaim", klog.KObj(claim))
+	}
+	log.V(2).Info("Began to end NodeClaim", "nodeClaim", klog.KObj(claim), "reason", reason)
 	t.metrics.disrupted.WithLabelValues(reason, claim.Labels[karpv1.NodePoolLabelKey], claim.Labels[karpv1.CapacityTypeLabelKey]).Inc()
 	return nil
 }
