@@ -29,6 +29,8 @@ type Facts struct {
 	Limit int64
 	// Drifts is how many drifted nodes the disruption budgets allow to terminate now.
 	Drifts int64
+	// Scaled is true where the NodePool has had more nodes than Replicas ever since that number was set, so that the surplus was not added for drifted ones.
+	Scaled bool
 	// Nodes are those of all its NodeClaims.
 	Nodes []Node
 }
@@ -65,6 +67,7 @@ type Decision struct {
 // Decide returns what brings the NodePool to its number of nodes, without more NodeClaims than its limit at any time.
 func Decide(f Facts) Decision {
 	var active, ready, drifted []Node
+	differ := int64(0)
 	for _, n := range f.Nodes {
 		if n.Deleting {
 			continue
@@ -73,14 +76,22 @@ func Decide(f Facts) Decision {
 		if n.initialized() {
 			ready = append(ready, n)
 		}
-		if n.drifted() && !n.Blocked {
-			drifted = append(drifted, n)
+		if n.drifted() {
+			differ++
+			if !n.Blocked {
+				drifted = append(drifted, n)
+			}
 		}
 	}
 	room := max(f.Limit-int64(len(f.Nodes)), 0)
 	// 1. The nodes that replace drifted ones come before those go. Those that are there already are part of the surplus.
 	surplus := int64(len(active)) - f.Replicas
-	surge := min(f.Drifts, int64(len(drifted)), max(surplus, 0)+room)
+	replaceable := min(f.Drifts, int64(len(drifted)))
+	surge := min(replaceable, max(surplus, 0)+room)
+	if !f.Scaled {
+		// A budget or a pod may keep the drifted ones for a moment. Without the nodes that boot in their place, each try would begin with a launch.
+		surge = max(surge, min(surplus, differ))
+	}
 	missing := f.Replicas + surge - int64(len(active))
 	if missing > 0 {
 		return Decision{Create: min(missing, room), Full: room < missing}
@@ -96,7 +107,7 @@ func Decide(f Facts) Decision {
 	}
 	// 3. So do drifted nodes, as many as others are initialized in their place.
 	slices.SortStableFunc(drifted, removedFirst)
-	spare := min(int64(len(ready))-f.Replicas, surge)
+	spare := min(int64(len(ready))-f.Replicas, replaceable)
 	for _, n := range drifted[:max(spare, 0)] {
 		out.Replaced = append(out.Replaced, n.Claim)
 	}

@@ -2,6 +2,7 @@ package static_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,11 +15,11 @@ import (
 )
 
 // TestDecide runs the files of testdata/decide. The input has one node per line, oldest first, with what is to be said of it: launched,
-// initialized, drifted, deleting, protected, blocked, pods=N.
+// initialized, drifted, deleting, protected, blocked, pods=N. scaled means that the NodePool was scaled down.
 func TestDecide(t *testing.T) {
 	datadriven.RunTest(t, "testdata/decide.txt", func(t *testing.T, d *datadriven.TestData) string {
 		t.Helper()
-		f := static.Facts{Limit: static.NoLimit}
+		f := static.Facts{Limit: static.NoLimit, Scaled: d.HasArg("scaled")}
 		d.ScanArgs(t, "replicas", &f.Replicas)
 		for name, into := range map[string]*int64{"limit": &f.Limit, "drifts": &f.Drifts} {
 			if d.HasArg(name) {
@@ -78,17 +79,19 @@ func show(d static.Decision) string {
 	return out.String()
 }
 
-// TestDecideReachesTheEnd drives random fleets by the decisions: they end with their number of undrifted nodes, and never have more
-// NodeClaims than their limit, nor more drifted ones terminating than the budget.
+// TestDecideReachesTheEnd drives fleets by the decisions, also while the budget or pods keep their drifted nodes at every other step: they end with their number
+// of undrifted nodes, of which none was launched in vain, and never have more NodeClaims than their limit, nor more drifted ones terminating than the budget.
 func TestDecideReachesTheEnd(t *testing.T) {
 	for replicas := range int64(6) {
 		for extra := int64(1); extra < 4; extra++ {
 			for budget := int64(1); budget < 4; budget++ {
-				fleet := &fleet{t: t, limit: replicas + extra, budget: budget}
-				for range replicas + extra%2 {
-					fleet.add(true)
+				for _, closed := range []string{"", "budget", "pods"} {
+					fleet := &fleet{t: t, limit: replicas + extra, budget: budget, closed: closed}
+					for range replicas + extra%2 {
+						fleet.add(true)
+					}
+					fleet.run(replicas)
 				}
-				fleet.run(replicas)
 			}
 		}
 	}
@@ -98,8 +101,10 @@ func TestDecideReachesTheEnd(t *testing.T) {
 type fleet struct {
 	t             *testing.T
 	limit, budget int64
-	nodes         []static.Node
-	made          int
+	// closed is what keeps the drifted nodes at every other step; empty for nothing.
+	closed string
+	nodes  []static.Node
+	made   int
 }
 
 func (f *fleet) add(drifted bool) {
@@ -114,15 +119,26 @@ func (f *fleet) add(drifted bool) {
 func (f *fleet) run(replicas int64) {
 	f.t.Helper()
 	const steps = 100
-	for range steps {
+	drifted := len(f.nodes)
+	for i := range steps {
 		deleting := int64(0)
 		for _, n := range f.nodes {
 			if n.Deleting {
 				deleting++
 			}
 		}
-		d := static.Decide(static.Facts{Replicas: replicas, Limit: f.limit, Drifts: max(f.budget-deleting, 0), Nodes: f.nodes})
+		facts := static.Facts{Replicas: replicas, Limit: f.limit, Drifts: max(f.budget-deleting, 0), Nodes: slices.Clone(f.nodes)}
+		for j := range facts.Nodes {
+			facts.Nodes[j].Blocked = f.closed == "pods" && i%2 == 1
+		}
+		if f.closed == "budget" && i%2 == 1 {
+			facts.Drifts = 0
+		}
+		d := static.Decide(facts)
 		if f.done(replicas) {
+			if f.made != drifted+int(replicas) {
+				f.t.Errorf("%d nodes were launched for %d, with %q closed now and then", f.made-drifted, replicas, f.closed)
+			}
 			if got := show(d); got != "nothing\n" {
 				f.t.Fatalf("a fleet at its end is not left alone: %s", got)
 			}

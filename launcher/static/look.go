@@ -47,7 +47,23 @@ func (k *Keeper) look(ctx context.Context, pool *karpv1.NodePool, drifts int) (F
 		f.Nodes = append(f.Nodes, node)
 	}
 	maps.DeleteFunc(k.gone[pool.UID], func(uid types.UID, _ bool) bool { return !existing[uid] })
+	f.Scaled = k.scaled(pool.UID, f)
 	return f, nil
+}
+
+// scaled returns Facts.Scaled, as far as this process has seen it.
+func (k *Keeper) scaled(pool types.UID, f Facts) bool {
+	active := int64(0)
+	for _, n := range f.Nodes {
+		if !n.Deleting {
+			active++
+		}
+	}
+	if active <= f.Replicas {
+		k.reached[pool] = f.Replicas
+	}
+	reached, ok := k.reached[pool]
+	return !ok || reached != f.Replicas
 }
 
 // node adds what counts of a NodeClaim's node.

@@ -78,6 +78,8 @@ type Keeper struct {
 	waits map[types.UID]wait
 	// full is when the Event about the limit was recorded last, by NodePool.
 	full map[types.UID]time.Time
+	// reached is the last number of nodes that was asked for and not exceeded, by NodePool.
+	reached map[types.UID]int64
 }
 
 type wait struct {
@@ -91,7 +93,9 @@ func New(c Config) (*Keeper, error) {
 	if missing || c.Events == nil || c.Manages == nil || c.Own == nil || c.Held == nil {
 		return nil, errors.New("static: Client, Guard, Ender, Ledger, Metrics, Events, Manages, Own and Held are required")
 	}
-	return &Keeper{config: c, gone: map[types.UID]map[types.UID]bool{}, waits: map[types.UID]wait{}, full: map[types.UID]time.Time{}}, nil
+	return &Keeper{
+		config: c, gone: map[types.UID]map[types.UID]bool{}, waits: map[types.UID]wait{}, full: map[types.UID]time.Time{}, reached: map[types.UID]int64{},
+	}, nil
 }
 
 // Run makes one pass per period until ctx ends, while this process leads.
@@ -241,4 +245,5 @@ func (k *Keeper) forget(pools []*karpv1.NodePool) {
 	maps.DeleteFunc(k.gone, func(uid types.UID, _ map[types.UID]bool) bool { return !known[uid] })
 	maps.DeleteFunc(k.waits, func(uid types.UID, _ wait) bool { return !known[uid] })
 	maps.DeleteFunc(k.full, func(uid types.UID, _ time.Time) bool { return !known[uid] })
+	maps.DeleteFunc(k.reached, func(uid types.UID, _ int64) bool { return !known[uid] })
 }
