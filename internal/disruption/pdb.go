@@ -39,21 +39,49 @@ func held(pod *corev1.Pod, budgets []PodBudget, now time.Time) string {
 	if !Holds(pod, now) || pod.DeletionTimestamp != nil {
 		return ""
 	}
-	var of []*policyv1.PodDisruptionBudget
-	for _, b := range budgets {
-		if b.policy.Namespace == pod.Namespace && b.selector.Matches(labels.Set(pod.Labels)) {
-			of = append(of, b.policy)
-		}
-	}
+	of := selecting(pod, budgets)
 	switch {
 	case len(of) == 0, pod.Status.Phase == corev1.PodPending:
 		return "" // The Eviction API never refuses a pod that does not run yet.
 	case len(of) > 1:
-		return fmt.Sprintf("Pod %s/%s has more than one PodDisruptionBudget (%s, %s), which eviction does not support", pod.Namespace, pod.Name, of[0].Name, of[1].Name)
+		return fmt.Sprintf("Pod %s/%s has %s", pod.Namespace, pod.Name, several(of))
 	case of[0].Status.DisruptionsAllowed > 0 || unguarded(pod, of[0]):
 		return ""
 	}
 	return fmt.Sprintf("PDB %s/%s prevents eviction of pod %s", of[0].Namespace, of[0].Name, pod.Name)
+}
+
+// selecting returns the budgets that select the pod.
+func selecting(pod *corev1.Pod, budgets []PodBudget) []*policyv1.PodDisruptionBudget {
+	var out []*policyv1.PodDisruptionBudget
+	for _, b := range budgets {
+		if b.policy.Namespace == pod.Namespace && b.selector.Matches(labels.Set(pod.Labels)) {
+			out = append(out, b.policy)
+		}
+	}
+	return out
+}
+
+// several names the first two of more than one budget of a pod.
+func several(of []*policyv1.PodDisruptionBudget) string {
+	return fmt.Sprintf("more than one PodDisruptionBudget (%s, %s), which eviction does not support", of[0].Name, of[1].Name)
+}
+
+// forbidden returns why the budgets mean the pod never to be evicted, however many others are healthy; empty if they do not.
+func forbidden(pod *corev1.Pod, budgets []PodBudget) string {
+	of := selecting(pod, budgets)
+	switch {
+	case len(of) > 1:
+		return "it has " + several(of)
+	case len(of) == 1 && fullyBlocking(of[0].Spec):
+		return fmt.Sprintf("PodDisruptionBudget %s allows no eviction", of[0].Name)
+	}
+	return ""
+}
+
+// fullyBlocking reports whether a budget allows no eviction of a healthy pod. It is Karpenter's isFullyBlocking (pkg/utils/pdb).
+func fullyBlocking(b policyv1.PodDisruptionBudgetSpec) bool {
+	return slices.Contains([]string{"0", "0%"}, b.MaxUnavailable.String()) || b.MinAvailable.String() == "100%"
 }
 
 // unguarded reports whether the pod is not ready and its budget does not protect such pods: never (AlwaysAllow), or while

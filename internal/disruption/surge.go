@@ -58,8 +58,10 @@ func Sole(pod *corev1.Pod, set *appsv1.ReplicaSet) bool {
 
 // SurgeRefusal returns why a Deployment's only pod may not run beside its replacement; empty if it may. A rolling update with a surge runs
 // both as well, so what the Deployment allows there is what it allows here. deployment is nil where none controls the ReplicaSet. claims are
-// the PersistentVolumeClaims that the pod names; one that is missing counts as a volume for one node.
-func SurgeRefusal(pod *corev1.Pod, set *appsv1.ReplicaSet, deployment *appsv1.Deployment, claims []*corev1.PersistentVolumeClaim) string {
+// the PersistentVolumeClaims that the pod names; one that is missing counts as a volume for one node. budgets are the
+// PodDisruptionBudgets, none where the pod ends whatever they say. A released pod counts as healthy and not as expected: even a budget that allows no eviction
+// would let it be evicted.
+func SurgeRefusal(pod *corev1.Pod, set *appsv1.ReplicaSet, deployment *appsv1.Deployment, claims []*corev1.PersistentVolumeClaim, budgets []PodBudget) string {
 	hash := pod.Labels[appsv1.DefaultDeploymentUniqueLabelKey]
 	switch {
 	case pod.Annotations[SurgeAnnotation] == "false":
@@ -81,7 +83,7 @@ func SurgeRefusal(pod *corev1.Pod, set *appsv1.ReplicaSet, deployment *appsv1.De
 			return fmt.Sprintf("both would need ResourceClaim %s", *c.ResourceClaimName)
 		}
 	}
-	return ""
+	return forbidden(pod, budgets)
 }
 
 // SurgeClaims lists the names of the PersistentVolumeClaims that a pod and its replacement would both need. A generic ephemeral volume is a

@@ -7,6 +7,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
@@ -19,6 +20,13 @@ type surging struct {
 	set        *appsv1.ReplicaSet
 	pod        *corev1.Pod
 	claims     []*corev1.PersistentVolumeClaim
+	budgets    []policyv1.PodDisruptionBudget
+}
+
+// guard gives the pod a PodDisruptionBudget.
+func (s *surging) guard(name string, spec policyv1.PodDisruptionBudgetSpec) {
+	spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}
+	s.budgets = append(s.budgets, policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec})
 }
 
 // mount gives the pod a volume. Without access modes its PersistentVolumeClaim does not exist.
@@ -75,10 +83,27 @@ func TestSurgeRefusal(t *testing.T) {
 			s.deployment.Spec.Strategy.RollingUpdate = &appsv1.RollingUpdateDeployment{MaxSurge: &v}
 		}
 	}
+	most := func(v intstr.IntOrString) func(*surging) {
+		return func(s *surging) { s.guard("web", policyv1.PodDisruptionBudgetSpec{MaxUnavailable: &v}) }
+	}
+	least := func(v intstr.IntOrString) func(*surging) {
+		return func(s *surging) { s.guard("web", policyv1.PodDisruptionBudgetSpec{MinAvailable: &v}) }
+	}
 	for name, tc := range map[string]struct {
 		change func(*surging)
 		want   string
 	}{
+		"maxUnavailable 0":  {most(intstr.FromInt32(0)), "PodDisruptionBudget web allows no eviction"},
+		"maxUnavailable 0%": {most(intstr.FromString("0%")), "PodDisruptionBudget web allows no eviction"},
+		"minAvailable 100%": {least(intstr.FromString("100%")), "PodDisruptionBudget web allows no eviction"},
+		"minAvailable 1":    {least(intstr.FromInt32(1)), ""},
+		"minAvailable 50%":  {least(intstr.FromString("50%")), ""},
+		"maxUnavailable 1":  {most(intstr.FromInt32(1)), ""},
+		"another pod's budget": {func(s *surging) {
+			most(intstr.FromInt32(0))(s)
+			s.budgets[0].Spec.Selector.MatchLabels["app"] = "db"
+		}, ""},
+		"two budgets":                {func(s *surging) { least(intstr.FromInt32(1))(s); s.guard("all", policyv1.PodDisruptionBudgetSpec{}) }, "more than one PodDisruptionBudget (web, all)"},
 		"default":                    {func(*surging) {}, ""},
 		"one":                        {surge(intstr.FromInt32(1)), ""},
 		"a hundredth":                {surge(intstr.FromString("1%")), ""},
@@ -100,7 +125,7 @@ func TestSurgeRefusal(t *testing.T) {
 	} {
 		s := newSurging()
 		tc.change(&s)
-		if got := disruption.SurgeRefusal(s.pod, s.set, s.deployment, s.claims); got != tc.want && (tc.want == "" || !strings.Contains(got, tc.want)) {
+		if got := disruption.SurgeRefusal(s.pod, s.set, s.deployment, s.claims, disruption.ReadPodBudgets(s.budgets)); got != tc.want && (tc.want == "" || !strings.Contains(got, tc.want)) {
 			t.Errorf("%s: %q, want %q", name, got, tc.want)
 		}
 	}

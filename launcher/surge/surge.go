@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -50,8 +51,8 @@ func New(c Config) (*Surger, error) {
 }
 
 // Ahead has the only pod of a Deployment replaced before it is evicted. It reports whether the eviction waits for that, and why there is no
-// surge where the pod would need one.
-func (e *Surger) Ahead(ctx context.Context, pod *corev1.Pod, now time.Time) (waits bool, refusal string, err error) {
+// surge where the pod would need one. doomed means that the pod's instance ends, whatever PodDisruptionBudgets say.
+func (e *Surger) Ahead(ctx context.Context, pod *corev1.Pod, doomed bool, now time.Time) (waits bool, refusal string, err error) {
 	if from, released := disruption.ReleasedFrom(pod); released {
 		set, err := e.replicaSet(ctx, e.config.Client, pod.Namespace, from.Set)
 		return err == nil && !disruption.Replaced(pod, from, set, now), "", err
@@ -72,7 +73,13 @@ func (e *Surger) Ahead(ctx context.Context, pod *corev1.Pod, now time.Time) (wai
 	if err != nil {
 		return false, "", err
 	}
-	if why := disruption.SurgeRefusal(pod, set, deployment, claims); why != "" {
+	var budgets []disruption.PodBudget
+	if !doomed {
+		if budgets, err = e.budgetsOf(ctx, pod.Namespace); err != nil {
+			return false, "", err
+		}
+	}
+	if why := disruption.SurgeRefusal(pod, set, deployment, claims, budgets); why != "" {
 		return false, why, nil
 	}
 	return e.release(ctx, pod, set.Name, now)
@@ -134,6 +141,15 @@ func (e *Surger) deploymentOf(ctx context.Context, set *appsv1.ReplicaSet) (*app
 		return nil, nil
 	}
 	return d, err
+}
+
+// budgetsOf lists the PodDisruptionBudgets of a namespace.
+func (e *Surger) budgetsOf(ctx context.Context, namespace string) ([]disruption.PodBudget, error) {
+	list := &policyv1.PodDisruptionBudgetList{}
+	if err := e.config.Client.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing PodDisruptionBudgets of namespace %s: %w", namespace, err)
+	}
+	return disruption.ReadPodBudgets(list.Items), nil
 }
 
 // claimsOf lists the PersistentVolumeClaims that the pod and its replacement would share, without those that do not exist.

@@ -118,7 +118,7 @@ func (e *evictor) may(ctx context.Context, s *scope, pod *corev1.Pod) (unserved,
 	if drain.Spare(s.now, s.ends(reason), longestGrace([]*corev1.Pod{pod})) <= 0 {
 		return "", "", nil
 	}
-	surges, unserved, err := e.surger.Ahead(ctx, pod, s.now)
+	surges, unserved, err := e.surger.Ahead(ctx, pod, instanceEnds(reason), s.now)
 	if err != nil || surges {
 		return unserved, fmt.Sprintf("pod %s/%s waits for its replacement", pod.Namespace, pod.Name), err
 	}

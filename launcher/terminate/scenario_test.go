@@ -42,6 +42,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 //	scheduler silent | full | NODECLAIM...           what it launches when it is asked for room; without this: nothing; full: there is no room
 //	replacement NODECLAIM launching|launched|ready|gone    how far such a NodeClaim is
 //	set releases | set ready | set gone              what the ReplicaSet controller does about the pod that is sole
+//	set guarded                                      its PodDisruptionBudget has maxUnavailable 0
 //	volume NAME pod=POD detach=SECONDS [shared]      a VolumeAttachment of the pod's volume; shared: many nodes may mount it
 //	node notready | node delete                      the kubelet dies; somebody deletes the Node
 //	node keep | node free                            somebody adds a finalizer to the Node, and removes it

@@ -6,7 +6,9 @@ import (
 	"github.com/cockroachdb/datadriven"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -29,6 +31,13 @@ func (w *world) addSet(ctx context.Context, pod *corev1.Pod) {
 	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 }
 
+// guardSet gives the pods of the set a PodDisruptionBudget that allows no eviction.
+func (w *world) guardSet(ctx context.Context) {
+	b := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}}
+	b.Spec.Selector, b.Spec.MaxUnavailable = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}, new(intstr.FromInt32(0))
+	w.create(ctx, b)
+}
+
 // changeSet does what the ReplicaSet controller does, or the kubelet of a pod.
 func (w *world) changeSet(ctx context.Context, d *datadriven.TestData) {
 	if len(d.CmdArgs) == 2 {
@@ -36,6 +45,10 @@ func (w *world) changeSet(ctx context.Context, d *datadriven.TestData) {
 		return
 	}
 	what := d.CmdArgs[0].Key
+	if what == "guarded" {
+		w.guardSet(ctx)
+		return
+	}
 	set := &appsv1.ReplicaSet{}
 	if err := w.api.Get(ctx, client.ObjectKey{Namespace: "default", Name: setName}, set); err != nil {
 		w.t.Fatal(err)
