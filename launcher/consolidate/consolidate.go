@@ -121,8 +121,8 @@ type Config struct {
 	// Ours reports whether the launcher may terminate a claim: not if a running Karpenter manages it. Nil means that it may
 	// terminate all.
 	Ours func(claim *karpv1.NodeClaim) bool
-	// Decided is called with each move that begins: its NodeClaims, what it saves in USD per hour, how many pods it evicts, and what is done with them. Nil
-	// calls nothing.
+	// Decided is called with each move when the deletion of its nodes begins, in any goroutine: its NodeClaims, what it saves in USD per hour, how many pods it
+	// evicts, and what is done with them. Nil calls nothing.
 	Decided func(claims []*karpv1.NodeClaim, saving float64, evictions int, message string)
 }
 
@@ -148,8 +148,9 @@ type Consolidator struct {
 	recorded calm.Events
 	// looks are when the nodes were last looked at.
 	looks calm.Looks
-	// evicted are the evictions of moves that were begun, also by replicas that led before.
+	// evicted are the evictions of moves that have deleted nodes, also by replicas that led before, and begun those that are not counted there yet.
 	evicted calm.Memory
+	begun   calm.Begun
 	// unrest is since when pods come to nodes or leave them.
 	unrest calm.Unrest
 	// turn is how many nodes the next decision is asked about.
@@ -178,6 +179,7 @@ func (c *Consolidator) Run(ctx context.Context) error {
 			cancel()
 		} else {
 			c.looks, c.evicted = nil, calm.NewMemory()
+			c.begun.Count(calm.Evictions{}) // They are read with those of others.
 			c.config.Metrics.Looked(0)
 		}
 		// A decision has no effects of its own. The mover carries out moves, under leadership.
@@ -218,6 +220,7 @@ func (c *Consolidator) once(ctx context.Context) error {
 	if err := c.evicted.Recall(func() ([]view.Decision, error) { return c.config.Before(ctx) }); err != nil {
 		return err
 	}
+	c.begun.Count(c.evicted.Evictions)
 	began := time.Now()
 	f, err := c.gather(ctx)
 	c.took = time.Since(began)
@@ -325,13 +328,16 @@ func count(n int) int32 { return int32(min(max(n, 0), 1<<30)) }
 // move hands one move to the Mover, which reserves places in the budgets, and returns what became of it. The next decision finds a refused move again.
 func (c *Consolidator) move(ctx context.Context, f *fleet, m *api.PlannedMove) outcome {
 	move := disrupt.Move{Reason: reason, Why: why, Type: typeOf([]*api.PlannedMove{m}), MostPerHour: new(m.GetMostPerHour()), Avoid: m.GetAvoid(), Message: message(m)}
+	pods := map[string]int{}
 	for _, name := range m.GetNodeNames() {
 		n := f.byName[name]
 		if n == nil || n.blocked.Why != "" {
 			return outcome{waits: "node " + name + " was removed or is blocked"}
 		}
 		move.Claims = append(move.Claims, n.claim)
+		pods[n.pool.Name] += n.movable()
 	}
+	move.OnDelete = c.onDelete(move, pods, m.GetSaving())
 	for _, name := range m.GetNodeNames() {
 		c.record(f.byName[name], "ConsolidationCandidate", "Consolidation candidate: "+move.Message)
 	}
@@ -341,15 +347,6 @@ func (c *Consolidator) move(ctx context.Context, f *fleet, m *api.PlannedMove) o
 	switch {
 	case err == nil:
 		c.last = 0 // The cluster changes.
-		evictions := 0
-		for _, name := range m.GetNodeNames() {
-			n := f.byName[name]
-			c.evicted.Count(n.pool.Name, n.movable(), time.Now())
-			evictions += n.movable()
-		}
-		if c.config.Decided != nil {
-			c.config.Decided(move.Claims, m.GetSaving(), evictions, move.Message)
-		}
 		return outcome{begun: true}
 	case errors.As(err, &refused):
 		for _, name := range m.GetNodeNames() {
@@ -359,6 +356,21 @@ func (c *Consolidator) move(ctx context.Context, f *fleet, m *api.PlannedMove) o
 		klog.FromContext(ctx).V(2).Info("Move was not accepted", "nodes", m.GetNodeNames(), "err", err)
 	}
 	return outcome{waits: err.Error()}
+}
+
+// onDelete returns what a move calls when the deletion of its nodes begins. A move that is called off before evicts nothing and saves nothing.
+func (c *Consolidator) onDelete(m disrupt.Move, evicted map[string]int, saving float64) func() {
+	return func() {
+		c.begun.Add(evicted, time.Now())
+		if c.config.Decided == nil {
+			return
+		}
+		all := 0
+		for _, n := range evicted {
+			all += n
+		}
+		c.config.Decided(m.Claims, saving, all, m.Message)
+	}
 }
 
 // typeOf returns the value of Karpenter's label consolidation_type for moves.

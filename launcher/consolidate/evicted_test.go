@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/slipway-k8s/slipway/launcher/api"
 	"github.com/slipway-k8s/slipway/launcher/consolidate/calm"
 	"github.com/slipway-k8s/slipway/launcher/view"
 )
@@ -38,6 +39,25 @@ func TestEvictionsOfBeforeCount(t *testing.T) {
 			t.Errorf("%d reads; an eviction costs %.4f, and %.4f after another has led, and %.4f without what that one did", reads, first, last, one)
 		}
 	})
+}
+
+// A move that is called off before it deletes a node evicts nothing: it makes no eviction more expensive, and is not listed as a saving. One that deletes nodes does.
+func TestMovesThatAreCalledOffDoNotCount(t *testing.T) {
+	for _, off := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			w.answer = &api.ConsolidateAnswer{Moves: []*api.PlannedMove{{NodeNames: []string{"a"}, Evictions: 1, Saving: 0.3}}}
+			w.callsOff = off
+			w.run(20 * time.Minute)
+			decided, last := 1, w.asked[len(w.asked)-1].GetNodes()[0].GetEvictionCost()
+			if off {
+				decided = 0
+			}
+			if len(w.decided) != decided || (last == 0.01) != off || len(w.asked) < 3 {
+				t.Errorf("called off %v: after %d moves an eviction costs %.4f, and %d moves are listed", off, len(w.moves), last, len(w.decided))
+			}
+		})
+	}
 }
 
 // Decisions wait for what was decided before for a minute, and do without it after that.

@@ -17,7 +17,7 @@ import (
 )
 
 // TestOutlook checks that the last decision can be read: its moves with their savings and what became of them, and why the other nodes stay. A
-// move that begins is reported as decided, one that the budgets refuse is not.
+// move that deletes its nodes is reported as decided, one that the budgets refuse is not.
 func TestOutlook(t *testing.T) {
 	const message = "replaced by m7g.large spot (0.0358 USD/h: instance 0.0336 + volumes 0.0022), saves 0.3000 USD/h with 2 evictions"
 	for name, c := range map[string]struct {

@@ -38,12 +38,14 @@ type world struct {
 	// refuse is what Start answers.
 	refuse error
 	moves  []disrupt.Move
+	// callsOff says that moves are called off at once.
+	callsOff bool
 	// unsettled says that a move has no room yet.
 	unsettled bool
 	events    []string
 	// counted are the calls of the Metrics that tell of moves.
 	counted []string
-	// decided are the moves that began, and outlook what the last decision shows after a run.
+	// decided are the moves that have deleted nodes, and outlook what the last decision shows after a run.
 	decided []string
 	outlook view.Consolidation
 	// oldest are the ages of the oldest look, as they were reported.
@@ -170,6 +172,9 @@ func (w *world) Start(_ context.Context, m disrupt.Move) error {
 	if w.refuse == nil {
 		w.moves = append(w.moves, m)
 	}
+	if w.refuse == nil && !w.callsOff {
+		m.OnDelete()
+	}
 	return w.refuse
 }
 
@@ -180,7 +185,7 @@ func (w *world) Moving(claim types.UID) bool {
 	for _, m := range w.moves {
 		for _, c := range m.Claims {
 			if c.UID == claim {
-				return true
+				return !w.callsOff
 			}
 		}
 	}

@@ -125,7 +125,7 @@ func (r *Recorder) Refused(claim *karpv1.NodeClaim, reason, message string) {
 	r.add(view.NewDecision(view.Refused, time.Now(), reason+": "+message, claim))
 }
 
-// Consolidated adds a move that has begun; claims has at least one. It saves so many USD per hour with so many evictions.
+// Consolidated adds a move whose nodes are being deleted; claims has at least one. It saves so many USD per hour with so many evictions.
 func (r *Recorder) Consolidated(claims []*karpv1.NodeClaim, saving float64, evictions int, message string) {
 	d := view.NewDecision(view.Consolidated, time.Now(), message, claims...)
 	d.Saving, d.Evictions = saving, evictions

@@ -294,6 +294,9 @@ func (e *Executor) remove(ctx context.Context, m *moving, seen *observation) err
 			e.config.Metrics.Decided(c.Labels[karpv1.NodePoolLabelKey], decision, m.why(), m.Type)
 		}
 		klog.FromContext(ctx).Info("Deleting the NodeClaims of a move, its pods have reservations", "decision", decision, "replacements", m.replacements)
+		if m.OnDelete != nil {
+			m.OnDelete()
+		}
 	}
 	m.deleting = true
 	var errs []error

@@ -132,6 +132,8 @@ type Move struct {
 	Eventual bool
 	// Message states in Events what the move is for; empty for none.
 	Message string
+	// OnDelete is called when the deletion of the claims begins, once and in a goroutine of its own move. Nil calls nothing.
+	OnDelete func()
 }
 
 func (m *Move) why() string {

@@ -94,7 +94,7 @@ type answers struct {
 //	budget POD allowed=N                   a PodDisruptionBudget for the pod
 //	annotate POD KEY=VALUE                 such as do-not-disrupt
 //	scheduler idle|silent|busy=WHY|refuses=WHY|launches=CLAIM
-//	move NODE... [most=USD] [avoid=NODE] [eventual]  hands a move over
+//	move NODE... [most=USD] [avoid=NODE] [eventual] [counted]  hands a move over; counted prints when it calls OnDelete
 //	joins CLAIM                            a claim that was launched is initialized
 //	gone CLAIM                             a claim is deleted by another controller
 //	rests NODE                             prints for how long the node is left alone after a move of it was called off

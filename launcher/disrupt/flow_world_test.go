@@ -68,6 +68,8 @@ func (f *flow) move(ctx context.Context, d *datadriven.TestData) string {
 	for _, arg := range d.CmdArgs {
 		switch arg.Key {
 		case "eventual":
+		case "counted":
+			m.OnDelete = func() { f.log("counted") }
 		case "most":
 			most, err := strconv.ParseFloat(arg.Vals[0], 64)
 			if err != nil {

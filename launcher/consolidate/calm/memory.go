@@ -9,7 +9,7 @@ import (
 // readTries is how often reading what was decided before may fail. After that it counts as nothing.
 const readTries = 6
 
-// Memory has the evictions of moves that were begun, also by processes that led before.
+// Memory has the evictions of moves that have deleted nodes, also by processes that led before.
 type Memory struct {
 	Evictions
 
