@@ -82,6 +82,27 @@ func NeedsRoom(pod *corev1.Pod) bool {
 	return Occupies(pod) && pod.DeletionTimestamp == nil && metav1.GetControllerOfNoCopy(pod) != nil
 }
 
+// BoundAt returns when a pod was bound to its node, as far as its status shows; otherwise when it was created.
+func BoundAt(pod *corev1.Pod) time.Time {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue {
+			return c.LastTransitionTime.Time
+		}
+	}
+	return pod.CreationTimestamp.Time
+}
+
+// Arrived names a pod that occupies the node and was bound to it within consolidateAfter; empty for none. The condition Consolidatable is False
+// then as well, once its writer has seen the pod.
+func Arrived(pods []*corev1.Pod, consolidateAfter time.Duration, now time.Time) string {
+	for _, pod := range pods {
+		if consolidateAfter > 0 && Occupies(pod) && pod.DeletionTimestamp == nil && now.Sub(BoundAt(pod)) < consolidateAfter {
+			return fmt.Sprintf("Pod %s/%s came less than %s ago (consolidateAfter)", pod.Namespace, pod.Name, consolidateAfter)
+		}
+	}
+	return ""
+}
+
 // Terminating names a pod that occupies the node and is terminating; empty for none. Its replacement has a place already, or
 // waits for one.
 func Terminating(pods []*corev1.Pod) string {

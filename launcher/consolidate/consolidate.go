@@ -334,7 +334,7 @@ func (c *Consolidator) move(ctx context.Context, f *fleet, m *api.PlannedMove) o
 		if n == nil || n.blocked.Why != "" {
 			return outcome{waits: "node " + name + " was removed or is blocked"}
 		}
-		move.Claims = append(move.Claims, n.claim)
+		move.Claims, move.Quiet = append(move.Claims, n.claim), append(move.Quiet, *n.pool.Spec.Disruption.ConsolidateAfter.Duration)
 		pods[n.pool.Name] += n.movable()
 	}
 	move.OnDelete = c.onDelete(move, pods, m.GetSaving())

@@ -2,6 +2,7 @@ package consolidate_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -39,6 +40,9 @@ func TestMovesAreHandedOver(t *testing.T) {
 		if len(w.moves) != 1 || len(w.moves[0].Claims) != 2 || *w.moves[0].MostPerHour != 0.1 || w.moves[0].Reason != karpv1.DisruptionReasonUnderutilized ||
 			len(w.moves[0].Avoid) != 1 {
 			t.Fatalf("moves %+v", w.moves)
+		}
+		if quiet := w.moves[0].Quiet; !slices.Equal(quiet, []time.Duration{30 * time.Second, 30 * time.Second}) {
+			t.Errorf("the move is called off if pods came within %s, want consolidateAfter", quiet)
 		}
 		if want := "replaced by m7g.large spot (0.0358 USD/h: instance 0.0336 + volumes 0.0022), saves 0.3000 USD/h with 2 evictions"; w.moves[0].Message != want {
 			t.Errorf("message %q, want %q", w.moves[0].Message, want)

@@ -322,7 +322,7 @@ func (e *Executor) callOff(ctx context.Context, m *moving, seen *observation, wh
 	} else {
 		e.config.Metrics.ValidationFailed(m.Type)
 	}
-	e.backOff(m.Claims)
+	e.backOff(m.Claims, why == seen.facts.arrived())
 	m.recorded = nil
 	e.event(m, seen, "DisruptionBlocked", "Disruption called off: "+why)
 	if m.Type != "" {

@@ -8,7 +8,7 @@
 //  4. The launched nodes become initialized.
 //  5. The scheduler confirms the reservations. The NodeClaims are deleted, and package terminate evicts the pods.
 //
-// Any failure before the deletion calls the move off: the cordons are removed, the scheduler then releases the reservations,
+// Any failure before the deletion, and for a move of consolidation a pod that comes to its nodes within consolidateAfter, calls the move off: the cordons are removed, the scheduler then releases the reservations,
 // and package reclaim removes launched nodes that stay empty. A move survives a short loss of leadership: it waits, and asks
 // the scheduler again. Only the cordons outlive the process. Those without a move, left by a crash, are removed.
 //

@@ -34,6 +34,8 @@ const (
 	// offAtMost.
 	offFor    = time.Minute
 	offAtMost = 15 * time.Minute
+	// offBriefly is how long the nodes are left alone where a pod came: by then its node is known not to be quiet.
+	offBriefly = 10 * time.Second
 	// planning and asking are how many questions the scheduler is asked at a time: hundreds of moves at once would wait for each other's answers until
 	// none comes in time. A question that needs a plan takes a part of a second, and all others a part of that. So moves that are about to end
 	// do not wait for those that begin.
@@ -130,6 +132,9 @@ type Move struct {
 	// Eventual is true where the claims have a termination grace period that ends the protection of their pods:
 	// do-not-disrupt and PodDisruptionBudgets of pods do not block the move.
 	Eventual bool
+	// Quiet is, for each of the claims, how long no pod must have come to its node. A move is called off where one has before the deletion begins. Nil means
+	// that pods may come at any time.
+	Quiet []time.Duration
 	// Message states in Events what the move is for; empty for none.
 	Message string
 	// OnDelete is called when the deletion of the claims begins, once and in a goroutine of its own move. Nil calls nothing.
@@ -208,8 +213,8 @@ func (e *Executor) Run(ctx context.Context) error {
 // Start accepts a move if the budgets have a place for each of its nodes. The move then runs in its own goroutine. The error
 // is ErrMoving, or the ledger's.
 func (e *Executor) Start(ctx context.Context, m Move) error {
-	if len(m.Claims) == 0 || m.Reason == "" {
-		return errors.New("a move needs NodeClaims and a reason")
+	if len(m.Claims) == 0 || m.Reason == "" || m.Quiet != nil && len(m.Quiet) != len(m.Claims) {
+		return errors.New("a move needs NodeClaims and a reason, and Quiet for each of the NodeClaims or for none")
 	}
 	run := &moving{Move: m, started: time.Now(), idle: map[string]bool{}, busy: map[string]string{}}
 	for _, c := range m.Claims {
@@ -302,8 +307,8 @@ func (e *Executor) NotBefore(claim types.UID) time.Time {
 	return e.off[claim].until
 }
 
-// backOff leaves the claims alone for a while, which doubles each time.
-func (e *Executor) backOff(claims []*karpv1.NodeClaim) {
+// backOff leaves the claims alone for a while, which doubles each time, or briefly.
+func (e *Executor) backOff(claims []*karpv1.NodeClaim, briefly bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now := time.Now()
@@ -313,6 +318,10 @@ func (e *Executor) backOff(claims []*karpv1.NodeClaim) {
 		}
 	}
 	for _, c := range claims {
+		if briefly {
+			e.off[c.UID] = backoff{until: now.Add(offBriefly), next: e.off[c.UID].next}
+			continue
+		}
 		next := max(e.off[c.UID].next, offFor)
 		e.off[c.UID] = backoff{until: now.Add(next), next: min(2*next, offAtMost)}
 	}

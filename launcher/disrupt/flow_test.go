@@ -94,7 +94,8 @@ type answers struct {
 //	budget POD allowed=N                   a PodDisruptionBudget for the pod
 //	annotate POD KEY=VALUE                 such as do-not-disrupt
 //	scheduler idle|silent|busy=WHY|refuses=WHY|launches=CLAIM
-//	move NODE... [most=USD] [avoid=NODE] [eventual] [counted]  hands a move over; counted prints when it calls OnDelete
+//	move NODE... [most=USD] [avoid=NODE] [eventual] [counted] [quiet=DURATION]  hands a move over; counted prints when it calls OnDelete, quiet is
+//	                                       for how long no pod must have come
 //	joins CLAIM                            a claim that was launched is initialized
 //	gone CLAIM                             a claim is deleted by another controller
 //	rests NODE                             prints for how long the node is left alone after a move of it was called off
@@ -294,7 +295,11 @@ func (f *flow) later(ctx context.Context, command, name string) string {
 			f.t.Fatal(err)
 		}
 	case "rests":
-		return fmt.Sprintln(max(time.Until(f.subject.NotBefore(types.UID("claim-"+name))), 0).Round(time.Minute))
+		left := max(time.Until(f.subject.NotBefore(types.UID("claim-"+name))), 0)
+		if left < 20*time.Second {
+			return fmt.Sprintln(left.Round(10 * time.Second))
+		}
+		return fmt.Sprintln(left.Round(time.Minute))
 	case "crash":
 		f.stop()
 		f.run()

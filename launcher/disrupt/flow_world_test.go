@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/cockroachdb/datadriven"
 	corev1 "k8s.io/api/core/v1"
@@ -76,6 +77,12 @@ func (f *flow) move(ctx context.Context, d *datadriven.TestData) string {
 				f.t.Fatal(err)
 			}
 			m.MostPerHour = &most
+		case "quiet":
+			quiet, err := time.ParseDuration(arg.Vals[0])
+			if err != nil {
+				f.t.Fatal(err)
+			}
+			m.Quiet = append(m.Quiet, quiet)
 		case "avoid":
 			m.Avoid = arg.Vals
 		default:

@@ -51,6 +51,8 @@ type NodeFacts struct {
 	// Protected is why the node may not be disrupted: do-not-disrupt, a PodDisruptionBudget, a pod without a controller.
 	// Empty means that nothing blocks it.
 	Protected string
+	// Arrived is a pod that came to the node lately, where the move is to leave such nodes alone; empty for none.
+	Arrived string
 	// Idle is true where no pod is assumed, nominated or promised on the node. The scheduler was asked after the cordon.
 	Idle bool
 	// Busy names a pod that is assumed, nominated or promised on the node; empty where there is none, or the scheduler was
@@ -112,6 +114,8 @@ func Next(f Facts) (Step, string) {
 		return CallOff, "the scheduler did not answer"
 	case f.Refused != "":
 		return CallOff, f.Refused
+	case f.arrived() != "":
+		return CallOff, f.arrived()
 	}
 	if why := f.protected(); why != "" {
 		if !f.Room && len(f.Replacements) == 0 || f.Protected >= protectedAtMost {
@@ -147,6 +151,16 @@ func (f Facts) protected() string {
 	for _, n := range f.Nodes {
 		if n.Protected != "" {
 			return n.Protected
+		}
+	}
+	return ""
+}
+
+// arrived returns which pod came to one of the nodes lately; empty for none.
+func (f Facts) arrived() string {
+	for _, n := range f.Nodes {
+		if n.Arrived != "" {
+			return n.Arrived
 		}
 	}
 	return ""

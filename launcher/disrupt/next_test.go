@@ -15,7 +15,7 @@ import (
 // TestNext runs the files of testdata/next. Each `next` has the state of a move and prints its next step:
 //
 //	next [running=D] [silent=D] [confirmed=D] [protected=D] [room] [deleting]
-//	node NAME [leaving] [cordoned] [idle] [busy=WHY] [protected=WHY] [uncovered=POD]
+//	node NAME [leaving] [cordoned] [idle] [busy=WHY] [protected=WHY] [uncovered=POD] [arrived=POD]
 //	replacement NAME [gone] [initialized]
 //	refused WHY
 //
@@ -60,7 +60,7 @@ func factsOf(t *testing.T, d *datadriven.TestData) disrupt.Facts {
 		case "node":
 			f.Nodes = append(f.Nodes, disrupt.NodeFacts{
 				Name: words[1], Terminating: has("leaving"), Cordoned: has("cordoned"), Idle: has("idle"),
-				Busy: value("busy"), Protected: value("protected"), Uncovered: value("uncovered"),
+				Busy: value("busy"), Protected: value("protected"), Uncovered: value("uncovered"), Arrived: value("arrived"),
 			})
 		case "replacement":
 			f.Replacements = append(f.Replacements, disrupt.ReplacementFacts{Name: words[1], Failed: has("gone"), Initialized: has("initialized"), Slow: has("slow")})

@@ -109,7 +109,11 @@ func (e *Executor) observeNode(ctx context.Context, m *moving, i int, s *observa
 			f.Uncovered = pod.Namespace + "/" + pod.Name
 		}
 	}
-	candidate := disruption.Candidate{Now: time.Now(), Node: node, Claim: claim, Pods: on, DisruptBare: e.config.DisruptBare}
+	now := time.Now()
+	if m.Quiet != nil {
+		f.Arrived = disruption.Arrived(on, m.Quiet[i], now)
+	}
+	candidate := disruption.Candidate{Now: now, Node: node, Claim: claim, Pods: on, DisruptBare: e.config.DisruptBare}
 	if v := disruption.BlockOf(candidate, s.guards); !v.ByPods || !m.Eventual {
 		f.Protected = v.Why
 	}

@@ -60,7 +60,7 @@ func (p *podEvents) handler(claims func(ctx context.Context, nodeName string) []
 	return handler.Funcs{
 		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) {
 			if pod, ok := e.Object.(*corev1.Pod); ok {
-				note(ctx, pod, boundAt(pod), q)
+				note(ctx, pod, disruption.BoundAt(pod), q) // It may have existed at the launcher's start.
 			}
 		},
 		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
@@ -72,16 +72,6 @@ func (p *podEvents) handler(claims func(ctx context.Context, nodeName string) []
 		},
 		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) { note(ctx, e.Object, time.Now(), q) },
 	}
-}
-
-// boundAt returns when a pod that existed at the launcher's start was bound, as far as its status shows.
-func boundAt(pod *corev1.Pod) time.Time {
-	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue {
-			return c.LastTransitionTime.Time
-		}
-	}
-	return pod.CreationTimestamp.Time
 }
 
 // moved reports whether the pod was bound, finished, or began to terminate.
