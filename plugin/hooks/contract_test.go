@@ -36,10 +36,11 @@ var (
 
 // served is a plugin whose answers the test sets.
 type served struct {
-	promised, collected, waiting       bool
-	drained, noNodes, tripped, repeats atomic.Int64
-	begin                              func()
-	panics, class, place               string
+	promised, collected, waiting bool
+	begin                        func()
+	panics, class, place         string
+
+	drained, noNodes, tripped, repeats, preempts atomic.Int64
 }
 
 func (s *served) boom(hook string) {
@@ -66,7 +67,7 @@ func (s *served) Collected(*corev1.Pod, string) bool {
 	s.boom(hooks.FailureHandler)
 	return s.collected
 }
-func (s *served) Preempts(types.UID)     {}
+func (s *served) Preempts(types.UID)     { s.preempts.Add(1) }
 func (s *served) Place(types.UID) string { return s.place }
 func (s *served) Serves(string) bool     { return true }
 func (s *served) Tripped(string, any)    { s.tripped.Add(1) }
@@ -224,6 +225,7 @@ func TestNoNodes(t *testing.T) {
 func TestFailuresThatAreDelegated(t *testing.T) {
 	pod := st.MakePod().Name("a").UID("a").Obj()
 	bound := st.MakePod().Name("b").UID("b").Node("n").Obj()
+	nominated := st.MakePod().Name("c").UID("c").NominatedNodeName("n").Obj()
 	fit := func(p *corev1.Pod) *fwk.Status {
 		return fwk.NewStatus(fwk.Unschedulable).WithError(&framework.FitError{Pod: p, Diagnosis: framework.Diagnosis{
 			NodeToStatus: framework.NewDefaultNodeToStatus(), UnschedulablePlugins: sets.New("NodeResourcesFit"),
@@ -237,20 +239,28 @@ func TestFailuresThatAreDelegated(t *testing.T) {
 		nominating *fwk.NominatingInfo
 		delegated  int
 		queued     int
+		preempts   int64
 	}{
-		{"an error", true, pod, fwk.AsStatus(errors.New("x")), nil, 1, 0},
-		{"not collected", false, pod, fit(pod), nil, 1, 0},
-		{"nominated", true, pod, fit(pod), framework.NewPostFilterResultWithNominatedNode("n").NominatingInfo, 1, 0},
-		{"collected", true, pod, fit(pod), nil, 0, 1},
-		{"nomination that is empty before and after", true, pod, fit(pod), framework.NewPostFilterResultWithNominatedNode("").NominatingInfo, 0, 1},
-		{"bound meanwhile", true, bound, fit(bound), nil, 0, 0},
+		{"an error", true, pod, fwk.AsStatus(errors.New("x")), nil, 1, 0, 0},
+		{"not collected", false, pod, fit(pod), nil, 1, 0, 0},
+		{"nominated", true, pod, fit(pod), framework.NewPostFilterResultWithNominatedNode("n").NominatingInfo, 1, 0, 1},
+		{"nominated to the node that it names already", true, nominated, fit(nominated), framework.NewPostFilterResultWithNominatedNode("n").NominatingInfo, 1, 0, 1},
+		{"nomination that ends", true, nominated, fit(nominated), framework.NewPostFilterResultWithNominatedNode("").NominatingInfo, 1, 0, 0},
+		{"nomination that stays", true, nominated, fit(nominated), nil, 0, 1, 0},
+		{"collected", true, pod, fit(pod), nil, 0, 1, 0},
+		{"nomination that is empty before and after", true, pod, fit(pod), framework.NewPostFilterResultWithNominatedNode("").NominatingInfo, 0, 1, 0},
+		{"bound meanwhile", true, bound, fit(bound), nil, 0, 0, 0},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			sched, delegated, fw := newScheduler(t, pod, bound)
-			install(t, sched, fw.SharedInformerFactory(), &served{collected: tc.collected})
+			sched, delegated, fw := newScheduler(t, pod, bound, nominated)
+			p := &served{collected: tc.collected}
+			install(t, sched, fw.SharedInformerFactory(), p)
 			sched.FailureHandler(t.Context(), fw, popped(t, sched, tc.pod), tc.status, tc.nominating, time.Now())
 			if delegated.fail != tc.delegated || len(sched.SchedulingQueue.UnschedulablePods()) != tc.queued {
 				t.Errorf("delegated %d times, %d pods queued", delegated.fail, len(sched.SchedulingQueue.UnschedulablePods()))
+			}
+			if got := p.preempts.Load(); got != tc.preempts {
+				t.Errorf("forgotten as one that preempts %d times, want %d", got, tc.preempts)
 			}
 		})
 	}

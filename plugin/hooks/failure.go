@@ -51,14 +51,17 @@ func (h *hooked) handled(ctx context.Context, podInfo *framework.QueuedPodInfo, 
 	if !h.Plugin.Serves(podInfo.Pod.Spec.SchedulerName) {
 		return false
 	}
-	if nominates(podInfo.Pod, nominating) {
-		if nominating.NominatedNodeName != "" {
+	if nominating.Mode() == fwk.ModeOverride {
+		switch {
+		case nominating.NominatedNodeName != "":
+			// It may be the node that the pod was nominated to before: its room was taken, and the pod preempts others there.
 			h.Plugin.Preempts(podInfo.Pod.UID)
-		} else {
+			return false
+		case podInfo.Pod.Status.NominatedNodeName != "":
 			// The stock handler writes that the nomination is over. The planner still needs the verdict.
 			h.ours(podInfo.Pod, status)
+			return false
 		}
-		return false
 	}
 	rejectors, pending, ok := h.ours(podInfo.Pod, status)
 	if ok {
@@ -66,11 +69,6 @@ func (h *hooked) handled(ctx context.Context, podInfo *framework.QueuedPodInfo, 
 		h.requeue(klog.FromContext(ctx), podInfo, failed{rejectors, pending, nominating})
 	}
 	return ok
-}
-
-// nominates reports whether the pod's nomination changes, which the stock handler writes.
-func nominates(pod *corev1.Pod, n *fwk.NominatingInfo) bool {
-	return n.Mode() == fwk.ModeOverride && n.NominatedNodeName != pod.Status.NominatedNodeName
 }
 
 // ours reports whether the pod waits for slipway, and returns the plugins in whose name it is rejected.
