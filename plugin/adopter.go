@@ -1,12 +1,12 @@
 package plugin
 
 import (
+	"cmp"
 	"slices"
 	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -30,11 +30,11 @@ const (
 
 // adoption is what the planner remembers of a pod that another scheduler found no node for.
 type adoption struct {
-	// nominated is what its nominatedNodeName was written to be, at written.
+	// written is when its nominatedNodeName was written last.
+	written time.Time
+	// rest is until when the pod is left to its scheduler. nominated is the node that it is left for, empty for none.
+	rest      time.Time
 	nominated string
-	written   time.Time
-	// rest is until when the pod is left to its scheduler.
-	rest time.Time
 }
 
 // adopterConfig is what an adopter needs. All fields are required.
@@ -104,14 +104,7 @@ func (a *adopter) adopt(now time.Time) {
 		}
 		seen[pod.UID] = known
 		if promise, ok := a.promises.Get(pod.UID); ok {
-			want := promise.NodeName
-			if want == "" {
-				want = promise.NodeClaim
-			}
-			if pod.Status.NominatedNodeName != want && !now.Before(known.written.Add(nominateEvery)) {
-				known.nominated, known.written = want, now
-				a.status.Report(podstatus.Note{Pod: catalog.PodRefOf(pod), NominatedNode: want})
-			}
+			a.nominate(pod, known, cmp.Or(promise.NodeName, promise.NodeClaim), now)
 			continue
 		}
 		if a.adoptable(pod, known, now) {
@@ -119,6 +112,15 @@ func (a *adopter) adopt(now time.Time) {
 		}
 	}
 	a.pods = seen
+}
+
+// nominate has a promised pod's nominatedNodeName name its node.
+func (a *adopter) nominate(pod *corev1.Pod, known *adoption, node string, now time.Time) {
+	known.nominated = "" // The turn of its scheduler begins when the promise ends.
+	if pod.Status.NominatedNodeName != node && !now.Before(known.written.Add(nominateEvery)) {
+		known.written = now
+		a.status.Report(podstatus.Note{Pod: catalog.PodRefOf(pod), NominatedNode: node})
+	}
 }
 
 // adoptable reports whether a pod of another scheduler waits for a node that no other autoscaler launches.
@@ -133,17 +135,17 @@ func (a *adopter) adoptable(pod *corev1.Pod, known *adoption, now time.Time) boo
 	if nominated == "" {
 		return true
 	}
-	_, err := a.queue.objects.nodes.Get(nominated)
+	node := a.queue.objects.node(nominated)
 	switch {
-	case apierrors.IsNotFound(err):
+	case node == nil:
 		return true // The claim that it was promised has ended.
-	case nominated != known.nominated:
+	case nodeClaimOf(node) == "":
 		return false // It preempts, or is another autoscaler's.
-	case known.rest.IsZero():
-		known.rest = now.Add(theirTurn)
-		return false
 	}
-	return true
+	// It was promised the node, before a restart as well, or preempts there: the plan leaves it out while its victims terminate.
+	rested := nominated == known.nominated
+	known.nominated, known.rest = nominated, now.Add(theirTurn)
+	return rested
 }
 
 // leaveBe leaves an adopted pod to its scheduler for a moment.
