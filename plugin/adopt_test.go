@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -110,4 +111,44 @@ func TestAdoptedPodsArePlannedAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.eventually("the promise to end", func() bool { return h.metric("slipway_promised_pods", "") == 0 })
+}
+
+// An adopted pod that no plan could place is planned again when its scheduler finds something new: its volume is bound.
+func TestAdoptedPodWhoseVolumeIsBound(t *testing.T) {
+	t.Parallel()
+	unbound := claim()
+	unbound.Annotations, unbound.Spec.VolumeName, unbound.Spec.StorageClassName = nil, "", new("fast")
+	unbound.Status.Phase = corev1.ClaimPending
+	h := start(t, harnessOptions{
+		args: []string{"batchIdle: 100ms", "batchMax: 2m", "adopt: [default-scheduler]"},
+		objects: []runtime.Object{
+			newNode("full", "100m", nil), disk(), unbound, &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: "ebs.csi.aws.com"}},
+			&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "fast"}, Provisioner: "ebs.csi.aws.com", VolumeBindingMode: new(storagev1.VolumeBindingImmediate)},
+		},
+	})
+	h.pod("db", func(p *corev1.Pod) {
+		theirs(p)
+		p.OwnerReferences = nil
+		p.Status.Conditions[0].Message = "0/1 nodes are available: pod has unbound immediate PersistentVolumeClaims."
+		p.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{
+			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"},
+		}}}
+	})
+	h.eventually("a plan that finds nothing", func() bool { return h.metric("slipway_planned_pods_total", "unplaced") > 0 })
+	bound := claim()
+	bound.Spec.StorageClassName = new("fast")
+	if _, err := h.client.CoreV1().PersistentVolumeClaims("default").Update(h.ctx, bound, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	claims := h.informer.Core().V1().PersistentVolumeClaims().Lister().PersistentVolumeClaims("default")
+	h.eventually("the claim to be seen bound", func() bool {
+		seen, err := claims.Get("data")
+		return err == nil && seen.Spec.VolumeName == "disk"
+	})
+	pod := h.get("db")
+	pod.ResourceVersion, pod.Status.Conditions[0].Message = "2", theirVerdict
+	if _, err := h.client.CoreV1().Pods("default").UpdateStatus(h.ctx, pod, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	h.eventually("a launch", func() bool { return h.launcher.podNames()["db"] == 1 })
 }

@@ -26,6 +26,9 @@ const (
 	nominateEvery = time.Second
 	// theirTurn is how long a pod is left to its scheduler when its node is there, before it is planned again.
 	theirTurn = 30 * time.Second
+	// retryEvery is how often held pods are planned again where nothing shows that this may help. kube-scheduler tries a pod again after as long, and
+	// writes nothing if it finds the same.
+	retryEvery = 5 * time.Minute
 )
 
 // adoption is what the planner remembers of a pod that another scheduler found no node for.
@@ -35,6 +38,8 @@ type adoption struct {
 	// rest is until when the pod is left to its scheduler. nominated is the node that it is left for, empty for none.
 	rest      time.Time
 	nominated string
+	// version is the pod's resourceVersion when it was collected last.
+	version string
 }
 
 // adopterConfig is what an adopter needs. All fields are required.
@@ -54,6 +59,8 @@ type adopter struct {
 	pods map[types.UID]*adoption
 	// looked is when they were looked through last.
 	looked time.Time
+	// retried is when those that are held were planned again last, or since when there are any.
+	retried time.Time
 	// changed means that a pod of an adopted scheduler has changed since.
 	changed atomic.Bool
 }
@@ -93,7 +100,7 @@ func (a *adopter) adopt(now time.Time) {
 	if err != nil {
 		return
 	}
-	seen := map[types.UID]*adoption{}
+	seen, held := map[types.UID]*adoption{}, false
 	for _, pod := range pods {
 		if !a.queue.profiles.adopts(pod.Spec.SchedulerName) || pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil {
 			continue
@@ -107,11 +114,26 @@ func (a *adopter) adopt(now time.Time) {
 			a.nominate(pod, known, cmp.Or(promise.NodeName, promise.NodeClaim), now)
 			continue
 		}
+		held = held || a.unplaced.Knows(pod.UID)
 		if a.adoptable(pod, known, now) {
+			known.version = pod.ResourceVersion
 			a.collected.Add(intake.Entry{Pod: a.queue.profiles.ours(pod), At: now, Nominated: pod.Status.NominatedNodeName, Verdict: podstatus.Message(pod)})
 		}
 	}
 	a.pods = seen
+	switch {
+	case !held:
+		a.retried = now
+	case now.Sub(a.retried) >= retryEvery:
+		a.retried = now
+		a.unplaced.PlanBy(now)
+	}
+}
+
+// waits reports whether the pod is held or set aside. One that is held and has changed since it was collected does not wait: its user has edited it, or its
+// scheduler has found something new, such as a volume that is bound. The scheduling queue collects slipway's own pods again, and has none of these.
+func (a *adopter) waits(pod *corev1.Pod, known *adoption, now time.Time) bool {
+	return a.unplaced.Waits(pod.UID, now) && (pod.ResourceVersion == known.version || a.unplaced.IsAside(pod.UID, now))
 }
 
 // nominate has a promised pod's nominatedNodeName name its node.
@@ -125,10 +147,7 @@ func (a *adopter) nominate(pod *corev1.Pod, known *adoption, node string, now ti
 
 // adoptable reports whether a pod of another scheduler waits for a node that no other autoscaler launches.
 func (a *adopter) adoptable(pod *corev1.Pod, known *adoption, now time.Time) bool {
-	if a.batch.Has(pod.UID) {
-		return false
-	}
-	if a.unplaced.Waits(pod.UID, now) || now.Before(known.rest) || !unschedulable(pod) {
+	if a.batch.Has(pod.UID) || a.waits(pod, known, now) || now.Before(known.rest) || !unschedulable(pod) {
 		return false
 	}
 	nominated := pod.Status.NominatedNodeName

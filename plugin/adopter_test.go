@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/plugin/intake"
 	"github.com/slipway-k8s/slipway/plugin/promise"
 )
 
@@ -127,4 +128,38 @@ func TestEachNodeHasATurn(t *testing.T) {
 		}
 		now = now.Add(theirTurn)
 	}
+}
+
+// A pod that is held is collected again when it has changed, once for each change, but not while it is set aside. It is planned again after a while
+// even so.
+func TestAHeldPodIsCollectedAgain(t *testing.T) {
+	a, pod, start := newIdleAdopter(t), unplaceable("p"), time.Now()
+	a.put(pod)
+	hold := func() { a.unplaced.Hold(intake.Entry{Pod: pod, Hopeless: true}) }
+	looks := func(what string, after time.Duration, want bool) {
+		t.Helper()
+		if got := a.collects(pod, start.Add(after)); got != want {
+			t.Errorf("%s: collected %t, want %t", what, got, want)
+		}
+	}
+	looks("new", 0, true)
+	hold()
+	looks("as it was", time.Second, false)
+	pod.ResourceVersion, pod.Status.Conditions[0].Message = "2", "0/4 nodes are available."
+	a.put(pod)
+	looks("with another message", 2*time.Second, true)
+	hold()
+	looks("with that message", 3*time.Second, false)
+	if a.unplaced.Due(start.Add(retryEvery)) != nil {
+		t.Error("it is planned again too early")
+	}
+	looks("after a while", retryEvery+time.Second, false)
+	if now := start.Add(retryEvery + time.Second); a.unplaced.Due(now) == nil || a.unplaced.Due(now.Add(retryEvery)) != nil {
+		t.Error("it is not planned again once after a while")
+	}
+	a.unplaced.Take(pod.UID)
+	a.unplaced.SetAside(intake.Entry{Pod: pod}, start.Add(retryEvery))
+	pod.ResourceVersion = "3"
+	a.put(pod)
+	looks("set aside", retryEvery+2*time.Second, false)
 }
