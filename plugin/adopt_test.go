@@ -23,11 +23,12 @@ func theirs(p *corev1.Pod) {
 	}}
 }
 
-func adopting(t *testing.T) *harness {
+// adopting is a scheduler that adopts pods, beside the objects.
+func adopting(t *testing.T, objects ...runtime.Object) *harness {
 	t.Helper()
 	return start(t, harnessOptions{
 		args:    []string{"batchIdle: 100ms", "batchMax: 2m", "adopt: [default-scheduler]"},
-		objects: []runtime.Object{newNode("full", "100m", nil)},
+		objects: append(objects, newNode("full", "100m", nil)),
 	})
 }
 
@@ -119,12 +120,8 @@ func TestAdoptedPodWhoseVolumeIsBound(t *testing.T) {
 	unbound := claim()
 	unbound.Annotations, unbound.Spec.VolumeName, unbound.Spec.StorageClassName = nil, "", new("fast")
 	unbound.Status.Phase = corev1.ClaimPending
-	h := start(t, harnessOptions{
-		args: []string{"batchIdle: 100ms", "batchMax: 2m", "adopt: [default-scheduler]"},
-		objects: []runtime.Object{
-			newNode("full", "100m", nil), disk(), unbound, &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: "ebs.csi.aws.com"}},
-			&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "fast"}, Provisioner: "ebs.csi.aws.com", VolumeBindingMode: new(storagev1.VolumeBindingImmediate)},
-		},
+	h := adopting(t, disk(), unbound, &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: "ebs.csi.aws.com"}}, &storagev1.StorageClass{
+		ObjectMeta: metav1.ObjectMeta{Name: "fast"}, Provisioner: "ebs.csi.aws.com", VolumeBindingMode: new(storagev1.VolumeBindingImmediate),
 	})
 	h.pod("db", func(p *corev1.Pod) {
 		theirs(p)
@@ -151,4 +148,18 @@ func TestAdoptedPodWhoseVolumeIsBound(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.eventually("a launch", func() bool { return h.launcher.podNames()["db"] == 1 })
+}
+
+// An adopted pod of a namespace that sleeps gets its node as soon as the namespace is awake.
+func TestAdoptedPodsOfANamespaceThatSleeps(t *testing.T) {
+	t.Parallel()
+	h := adopting(t, sleeps(always))
+	h.replicaSet("web", 1)
+	h.pod("web-0", theirs)
+	h.eventually("the pod to be held back", func() bool { return h.metric("slipway_pods_asleep", "") == 1 })
+	if n := len(h.launcher.claims()); n != 0 {
+		t.Errorf("%d nodes were launched in its sleep", n)
+	}
+	h.sleep("")
+	h.eventually("a launch", func() bool { return h.launcher.podNames()["web-0"] == 1 })
 }

@@ -73,6 +73,9 @@ func (a *adopter) podChanged(pod *corev1.Pod) {
 	}
 }
 
+// knows reports whether the pod is another scheduler's, and without a node.
+func (a *adopter) knows(uid types.UID) bool { return a.pods[uid] != nil }
+
 // nextLook returns when the pods are looked through again because one has changed. Zero if none has.
 func (a *adopter) nextLook() time.Time {
 	if !a.changed.Load() {

@@ -244,7 +244,11 @@ func (p *planner) overdue(now time.Time) {
 	p.reserved.Tidy(now)
 	p.keptOff.lapsed(now)
 	p.nominations.tidy(now)
-	p.waker.tend(now)
+	if woken := p.waker.tend(now); len(woken) > 0 {
+		p.again(now, func(e intake.Entry) bool {
+			return p.adopter.knows(e.Pod.UID) && slices.Contains(woken, e.Pod.Namespace)
+		})
+	}
 	p.growth.tend(now)
 	p.buffers.watchCordons(now)
 	for _, e := range p.unplaced.Tidy(now, p.objects.placed) {

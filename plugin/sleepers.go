@@ -239,8 +239,8 @@ type waker struct {
 	learnedAt, countedAt time.Time
 }
 
-// tend does what is due.
-func (w *waker) tend(now time.Time) {
+// tend does what is due, and returns the namespaces that woke. Their pods of other schedulers are left to the caller: the scheduling queue has none of them.
+func (w *waker) tend(now time.Time) (woken []string) {
 	objects := w.queue.objects
 	if now.Sub(w.learnedAt) >= learnEvery {
 		w.learnedAt = now
@@ -251,7 +251,8 @@ func (w *waker) tend(now time.Time) {
 	for _, held := range w.sleep.take() {
 		w.status.Report(podstatus.Note{Pod: held.ref, Message: explain.Asleep(held.ref.Namespace, held.ends)})
 	}
-	for _, namespace := range w.sleep.woken(now) {
+	woken = w.sleep.woken(now)
+	for _, namespace := range woken {
 		pods, err := objects.pods.Pods(namespace).List(labels.Everything())
 		if err != nil {
 			continue
@@ -262,6 +263,7 @@ func (w *waker) tend(now time.Time) {
 		w.countedAt = now
 		w.count()
 	}
+	return woken
 }
 
 // count shows how many pods are held back.
