@@ -5,6 +5,7 @@ import (
 	"context"
 	"maps"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -223,6 +224,9 @@ func noRole(name string) error {
 	return wire.Errorf("NoSuchEntity", "The role with name %s cannot be found.", name).WithStatus(http.StatusNotFound)
 }
 
+// validRoleName matches what IAM accepts as RoleName: a role's path is no part of it (IAM API reference, AddRoleToInstanceProfile).
+var validRoleName = regexp.MustCompile(`^[\w+=,.@-]{1,64}$`)
+
 func (s *Server) addRoleToInstanceProfile(_ context.Context, r request) (any, error) {
 	s.iam.mu.Lock()
 	defer s.iam.mu.Unlock()
@@ -232,6 +236,8 @@ func (s *Server) addRoleToInstanceProfile(_ context.Context, r request) (any, er
 	}
 	role := r.Params.Get("RoleName")
 	switch {
+	case !validRoleName.MatchString(role):
+		return nil, wire.Errorf("ValidationError", "The specified value for roleName is invalid. It must contain only alphanumeric characters and/or the following: +=,.@_-")
 	case !s.iam.roles[role]:
 		return nil, noRole(role)
 	case p.role != "":

@@ -40,6 +40,7 @@ func TestInstanceProfiles(t *testing.T) {
 		return err
 	}
 	wantCode(t, add("nobody"), "NoSuchEntity")
+	wantCode(t, add("path/nodes"), "ValidationError")
 	if err := add("nodes"); err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	awssdk "github.com/aws/aws-sdk-go-v2/aws"
@@ -61,9 +62,15 @@ func (c *Cloud) ensureProfile(ctx context.Context, class *awsv1.EC2NodeClass) (s
 	})
 }
 
+// roleName returns the name of the class's role. spec.role may have the role's IAM path in front of the name, as in Karpenter; IAM's calls take the
+// name alone and reject a "/" (IAM API reference, AddRoleToInstanceProfile).
+func roleName(class *awsv1.EC2NodeClass) string {
+	return class.Spec.Role[strings.LastIndex(class.Spec.Role, "/")+1:]
+}
+
 // completeProfile creates the owned profile if it is missing and gives it the class's role as its only role.
 func (c *Cloud) completeProfile(ctx context.Context, class *awsv1.EC2NodeClass, name string) error {
-	role := class.Spec.Role
+	role := roleName(class)
 	var roles []iamtypes.Role
 	got, err := c.iam.GetInstanceProfile(ctx, &iam.GetInstanceProfileInput{InstanceProfileName: &name})
 	switch {
@@ -87,11 +94,11 @@ func (c *Cloud) completeProfile(ctx context.Context, class *awsv1.EC2NodeClass, 
 	_, err = c.iam.AddRoleToInstanceProfile(ctx, &iam.AddRoleToInstanceProfileInput{InstanceProfileName: &name, RoleName: &role})
 	switch {
 	case isRoleDenied(err):
-		return fmt.Errorf("spec.role: role %s does not exist, or the launcher's policy does not allow iam:PassRole of it: %w", role, err)
+		return fmt.Errorf("spec.role: role %s does not exist, or the launcher's policy does not allow iam:PassRole of it: %w", class.Spec.Role, err)
 	case isAbsent(err):
-		return fmt.Errorf("spec.role: IAM has no role %s: %w", role, err)
+		return fmt.Errorf("spec.role: IAM has no role %s: %w", class.Spec.Role, err)
 	case err != nil:
-		return fmt.Errorf("spec.role: adding role %s to instance profile %s: %w", role, name, err)
+		return fmt.Errorf("spec.role: adding role %s to instance profile %s: %w", class.Spec.Role, name, err)
 	}
 	return nil
 }

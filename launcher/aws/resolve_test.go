@@ -78,15 +78,32 @@ func TestResolveMakesTheInstanceProfile(t *testing.T) {
 	}
 }
 
+// spec.role may have the role's path, which IAM's calls reject.
 func TestResolveGivesTheProfileItsRole(t *testing.T) {
-	w, c, class := newAccount(t)
-	w.on("GetInstanceProfile", profileXML("GetInstanceProfile", "another"))
-	if _, err := c.Resolve(t.Context(), class); err != nil {
-		t.Fatal(err)
-	}
-	removed, added := w.made("RemoveRoleFromInstanceProfile"), w.made("AddRoleToInstanceProfile")
-	if len(removed) != 1 || removed[0].Get("RoleName") != "another" || len(added) != 1 || added[0].Get("RoleName") != "node" {
-		t.Errorf("removed %v, added %v", removed, added)
+	for role, name := range map[string]string{"node": "node", "a/b/nodes": "nodes", "/a/b/nodes": "nodes"} {
+		t.Run(role, func(t *testing.T) {
+			w, c, class := newAccount(t)
+			class.Spec.Role = role
+			w.on("GetInstanceProfile", profileXML("GetInstanceProfile", "another"))
+			status, err := c.Resolve(t.Context(), class)
+			if err != nil {
+				t.Fatal(err)
+			}
+			removed, added := w.made("RemoveRoleFromInstanceProfile"), w.made("AddRoleToInstanceProfile")
+			if len(removed) != 1 || removed[0].Get("RoleName") != "another" || len(added) != 1 || added[0].Get("RoleName") != name {
+				t.Errorf("removed %v, added %v", removed, added)
+			}
+			// Once the profile has the role, it keeps it.
+			w.on("GetInstanceProfile", profileXML("GetInstanceProfile", name))
+			c.profiles.forget(status.InstanceProfile)
+			if _, err := c.Resolve(t.Context(), class); err != nil || len(w.made("GetInstanceProfile")) != 2 {
+				t.Fatalf("the profile was not read again: %v", err)
+			}
+			removed, added = w.made("RemoveRoleFromInstanceProfile"), w.made("AddRoleToInstanceProfile")
+			if len(removed) != 1 || len(added) != 1 {
+				t.Errorf("a profile that has its role: removed %v, added %v", removed, added)
+			}
+		})
 	}
 }
 
