@@ -331,7 +331,7 @@ func (l *Launcher) termination(p parts) error {
 	}
 	interruptions, err := interrupt.New(interrupt.Config{
 		Client: mgr.GetClient(), Launching: p.launcher.Busy, Queue: l.config.Cloud, Checker: l.config.Cloud, Guard: p.leader, Leading: l.config.Gate.Open,
-		Ender: p.terminator, Events: l.recorders.karpenter, Registerer: l.registerer, Ours: p.beside.ours,
+		Ender: p.terminator, Events: l.recorders.karpenter, Registerer: l.registerer, Ours: p.beside.ours, Unjoined: p.late.unjoined,
 	})
 	if err != nil {
 		return err
@@ -382,6 +382,10 @@ func (s *lateParts) failed(claim *karpv1.NodeClaim, reason, message string) {
 
 func (s *lateParts) bindings(ctx context.Context, claim *karpv1.NodeClaim) (written func()) {
 	return s.joins.Prepare(ctx, claim)
+}
+
+func (s *lateParts) unjoined(ctx context.Context, claim *karpv1.NodeClaim) (bool, error) {
+	return join.Unjoined(s.joins)(ctx, claim)
 }
 
 func (s *lateParts) recheck() { s.server.Recheck() }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	awssdk "github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
@@ -110,7 +111,9 @@ func (c *Cloud) describeInstances(ctx context.Context, filters []ec2types.Filter
 			}
 		}
 	}
-	c.seen.note(out)
+	if lacked := c.seen.note(out, time.Now().Add(-c.without.period)); len(lacked) > 0 {
+		c.remember(lacked)
+	}
 	return out, nil
 }
 
@@ -150,7 +153,8 @@ func instanceOf(in ec2types.Instance) cloud.Instance {
 		out.Hibernates = awssdk.ToBool(in.HibernationOptions.Configured)
 	}
 	if in.StateReason != nil {
-		out.Hibernated = awssdk.ToString(in.StateReason.Code) == "Client.UserInitiatedHibernate"
+		out.StateReason = cloud.StateReason{Code: awssdk.ToString(in.StateReason.Code), Message: awssdk.ToString(in.StateReason.Message)}
+		out.Hibernated = out.StateReason.Code == "Client.UserInitiatedHibernate"
 	}
 	if in.Placement != nil {
 		out.Zone, out.ZoneID = awssdk.ToString(in.Placement.AvailabilityZone), awssdk.ToString(in.Placement.AvailabilityZoneId)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 )
@@ -124,6 +125,41 @@ func TestSweepTemplates(t *testing.T) {
 	}
 	if call := w.made("DescribeLaunchTemplates")[0]; call.Get("Filter.1.Value.1") != "prod" {
 		t.Errorf("asked for cluster %q", call.Get("Filter.1.Value.1"))
+	}
+}
+
+// EC2 may end an instance at launch for a lack of capacity, after CreateFleet succeeded: the offering counts as unavailable from then on, once for each
+// instance, however often it is described.
+func TestInstanceThatEC2EndsForALackOfCapacity(t *testing.T) {
+	w, c := newWire(t)
+	// marked returns until when the offering is unavailable once this instance was described.
+	marked := func(id, reason string, age time.Duration) time.Time {
+		t.Helper()
+		w.on("DescribeInstances", ok("<DescribeInstancesResponse><reservationSet><item><instancesSet><item><instanceId>"+id+"</instanceId>"+
+			"<instanceType>m7g.large</instanceType><placement><availabilityZone>us-east-1a</availabilityZone></placement><launchTime>"+
+			time.Now().UTC().Add(-age).Format(time.RFC3339Nano)+"</launchTime><instanceState><name>terminated</name></instanceState><stateReason><code>"+reason+
+			"</code><message>why</message></stateReason></item></instancesSet></item></reservationSet></DescribeInstancesResponse>"))
+		got, err := c.Instances(t.Context(), cloud.Selector{})
+		if err != nil || len(got) != 1 || got[0].StateReason != (cloud.StateReason{Code: reason, Message: "why"}) {
+			t.Fatalf("got %+v, %v", got, err)
+		}
+		return c.without.of(offeringKey{"on-demand", "m7g.large", "us-east-1a"}, time.Now()).until
+	}
+	const lacks = "Server.InsufficientInstanceCapacity"
+	for _, reason := range []string{"Client.InternalError", "Client.VolumeLimitExceeded", "Server.SpotInstanceTermination", "Client.UserInitiatedShutdown"} {
+		if until := marked("i-a", reason, 0); !until.IsZero() {
+			t.Errorf("%s: the offering is unavailable until %s", reason, until)
+		}
+	}
+	if until := marked("i-a", lacks, time.Hour); !until.IsZero() {
+		t.Errorf("launched an hour ago: the offering is unavailable until %s", until)
+	}
+	first := marked("i-a", lacks, time.Second)
+	if again := marked("i-a", lacks, time.Second); first.IsZero() || !again.Equal(first) {
+		t.Errorf("described twice: the offering is unavailable until %s, then %s", first, again)
+	}
+	if next := marked("i-b", lacks, 0); !next.After(first) {
+		t.Errorf("another instance: the offering is unavailable until %s, was %s", next, first)
 	}
 }
 

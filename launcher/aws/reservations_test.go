@@ -106,7 +106,7 @@ func TestReservedOfferings(t *testing.T) {
 	c.reserved.take("cr-1", 2)
 	c.changed.fire()
 	check("one is used up", offer("cr-1", "a", 0), offer("cr-2", "b", 3), block, ending, lent)
-	c.seen.note([]cloud.Instance{{ID: "i-lent", CapacityType: "reserved", ReservationID: "cr-lent"}})
+	c.seen.note([]cloud.Instance{{ID: "i-lent", CapacityType: "reserved", ReservationID: "cr-lent"}}, time.Now())
 	c.markInterrupted([]cloud.Message{{Kind: cloud.CapacityReservation, InstanceIDs: []string{"i-lent", "i-other"}}})
 	lent.Available, lent.Remaining = false, 0
 	check("an owner takes its capacity back", offer("cr-1", "a", 0), offer("cr-2", "b", 3), block, ending, lent)

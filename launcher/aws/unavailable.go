@@ -1,6 +1,7 @@
 package aws
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -224,24 +225,46 @@ func expireMarks[K comparable](marks map[K]mark, keep time.Duration, now time.Ti
 type seenInstances struct {
 	mu sync.Mutex
 	by map[string]cloud.Option
+	// lacked holds the launch times of the instances that EC2 ended at launch for a lack of capacity: each counts once.
+	lacked map[string]time.Time
 }
 
 // seenAtMost bounds the memory. Beyond it all entries are dropped; the next listing adds them again.
 const seenAtMost = 50_000
 
-func (s *seenInstances) note(instances []cloud.Instance) {
+// note returns the failures of instances that were launched since a time and that EC2 ended for a lack of capacity: CreateFleet had succeeded.
+func (s *seenInstances) note(instances []cloud.Instance, since time.Time) []fleetFailure {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.by == nil || len(s.by) > seenAtMost {
 		s.by = map[string]cloud.Option{}
 	}
+	maps.DeleteFunc(s.lacked, func(_ string, launched time.Time) bool { return launched.Before(since) })
+	var out []fleetFailure
 	for _, i := range instances {
+		if _, counted := s.lacked[i.ID]; !counted && ec2error.EndReason(i.StateReason.Code) != "" && i.LaunchTime.After(since) {
+			if s.lacked == nil {
+				s.lacked = map[string]time.Time{}
+			}
+			s.lacked[i.ID] = i.LaunchTime
+			out = append(out, lacked(i))
+		}
 		if i.State == cloud.StateTerminated {
 			delete(s.by, i.ID)
 			continue
 		}
-		s.by[i.ID] = cloud.Option{InstanceType: i.InstanceType, Zone: i.Zone, CapacityType: i.CapacityType, Reservation: cloud.Reservation{ID: i.ReservationID}}
+		s.by[i.ID] = offeringOf(i)
 	}
+	return out
+}
+
+func offeringOf(i cloud.Instance) cloud.Option {
+	return cloud.Option{InstanceType: i.InstanceType, Zone: i.Zone, CapacityType: i.CapacityType, Reservation: cloud.Reservation{ID: i.ReservationID}}
+}
+
+// lacked returns the failure that the end of an instance at launch stands for.
+func lacked(i cloud.Instance) fleetFailure {
+	return fleetFailure{OfferingFailure: cloud.OfferingFailure{Option: offeringOf(i), Reason: ec2error.Bare(i.StateReason.Code)}, text: i.StateReason.Message}
 }
 
 func (s *seenInstances) offering(id string) (cloud.Option, bool) {

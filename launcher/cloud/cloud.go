@@ -3,8 +3,10 @@
 package cloud
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
@@ -220,10 +222,28 @@ type Instance struct {
 	PrivateIP string
 	// Hibernates means that it was launched with hibernation configured, Hibernated that its last stop was one.
 	Hibernates, Hibernated bool
+	// StateReason is why EC2, or a user, changed the state last; zero if EC2 gives no reason.
+	StateReason StateReason
 	// LaunchTime by EC2's clock.
 	LaunchTime time.Time
 	// Tags by key.
 	Tags map[string]string
+}
+
+// StateReason is EC2's reason of an instance's state.
+type StateReason struct {
+	// Code such as Client.InternalError, with its prefix.
+	Code string
+	// Message is EC2's text.
+	Message string
+}
+
+// String returns EC2's text, which begins with the code as a rule; empty for no reason.
+func (r StateReason) String() string {
+	if r.Message == "" || strings.HasPrefix(r.Message, r.Code) {
+		return cmp.Or(r.Message, r.Code)
+	}
+	return r.Code + ": " + r.Message
 }
 
 // ProviderID returns the Node's spec.providerID for the instance, in the format of cloud-provider-aws.

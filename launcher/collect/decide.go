@@ -5,6 +5,7 @@ import (
 
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 	"github.com/slipway-k8s/slipway/launcher/finalizer"
@@ -17,6 +18,8 @@ const (
 	minAge = 30 * time.Second
 	// visibleAfter is the age from which EC2's eventual consistency no longer explains a missing instance.
 	visibleAfter = time.Minute
+	// joinAsks is the age by which package join has asked EC2 why the instance of a node that did not join ended.
+	joinAsks = 2 * time.Minute
 )
 
 // State is the observed state. Instances must be read before NodeClaims, so that each has its claim.
@@ -71,7 +74,7 @@ func Decide(s State) Garbage {
 	}
 	for _, c := range s.Claims {
 		if c.DeletionTimestamp == nil && !s.Foreign[c.Name] && c.Status.ProviderID != "" && !s.Nodes[c.Status.ProviderID] &&
-			lost(states[index.InstanceID(c.Status.ProviderID)], s.Now.Sub(launchedAt(&c))) {
+			lost(states[index.InstanceID(c.Status.ProviderID)], s.Now.Sub(launchedAt(&c)), conditions.ClaimIs(&c, karpv1.ConditionTypeRegistered)) {
 			out.Claims = append(out.Claims, c)
 		}
 	}
@@ -141,9 +144,10 @@ func live(state cloud.InstanceState) bool {
 	return state != cloud.StateShuttingDown && state != cloud.StateTerminated
 }
 
-// lost reports whether a claim's instance no longer exists; the state is empty if EC2 does not return the instance.
-func lost(state cloud.InstanceState, age time.Duration) bool {
-	return state == cloud.StateTerminated || state == "" && age > visibleAfter
+// lost reports whether a claim's instance no longer exists; the state is empty if EC2 does not return the instance. If the node has not joined,
+// package join comes first: it reads why the instance ended.
+func lost(state cloud.InstanceState, age time.Duration, joined bool) bool {
+	return state == cloud.StateTerminated && (joined || age > joinAsks) || state == "" && age > visibleAfter
 }
 
 func launchedAt(c *karpv1.NodeClaim) time.Time {

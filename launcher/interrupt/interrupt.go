@@ -16,6 +16,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/internal/announce"
+	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 	"github.com/slipway-k8s/slipway/launcher/index"
 	"github.com/slipway-k8s/slipway/launcher/leadership"
@@ -75,6 +76,9 @@ type Config struct {
 	Registerer prometheus.Registerer
 	// Ours reports whether the launcher may terminate a claim: not if a running Karpenter manages it. Nil means that it may terminate all.
 	Ours func(claim *karpv1.NodeClaim) bool
+	// Unjoined ends a claim whose instance EC2 ended before its node joined, if EC2 says what is at fault, and reports whether it did. Nil means that
+	// it never does.
+	Unjoined func(ctx context.Context, claim *karpv1.NodeClaim) (bool, error)
 }
 
 // Interruptions acts on the messages of the interruption queue.
@@ -91,6 +95,9 @@ func New(c Config) (*Interruptions, error) {
 	}
 	if c.Ours == nil {
 		c.Ours = func(*karpv1.NodeClaim) bool { return true }
+	}
+	if c.Unjoined == nil {
+		c.Unjoined = func(context.Context, *karpv1.NodeClaim) (bool, error) { return false, nil }
 	}
 	m, err := newMetrics(c.Registerer, c.Leading)
 	if err != nil {
@@ -262,6 +269,11 @@ func stoppedByUs(claim *karpv1.NodeClaim, at time.Time) bool {
 
 // leave begins the termination of a claim. Package terminate plans room for its pods before the first eviction.
 func (i *Interruptions) leave(ctx context.Context, claim *karpv1.NodeClaim, node *corev1.Node, kind cloud.MessageKind) error {
+	if kind == cloud.InstanceTerminated && !conditions.ClaimIs(claim, karpv1.ConditionTypeRegistered) {
+		if ended, err := i.config.Unjoined(ctx, claim); ended || err != nil {
+			return err
+		}
+	}
 	log := klog.FromContext(ctx)
 	log.Info("initiating delete from interruption message", "nodeClaim", klog.KObj(claim), "node", claim.Status.NodeName, "messageKind", kind)
 	if err := i.config.Ender.Begin(ctx, claim, string(kind)); err != nil {

@@ -49,7 +49,7 @@ type scene struct {
 
 // TestScenarios runs the files of testdata, each in a bubble of its own time:
 //
-//	claim NAME [instance=ID] [node=NAME] [launching] [standby=STATE]
+//	claim NAME [instance=ID] [node=NAME] [launching] [standby=STATE] [registered]
 //	                                                   a NodeClaim, with its node and a pod on it
 //	terminator fails=N                                 Begin fails so often
 //	queue throttled=DURATION                           AWS refuses every call
@@ -68,7 +68,7 @@ func TestScenarios(t *testing.T) {
 			registry, leads := prometheus.NewRegistry(), true
 			subject, err := interrupt.New(interrupt.Config{
 				Client: s.api, Launching: func() bool { return false }, Queue: s.queue, Checker: s.queue, Guard: leadershiptest.Always{}, Leading: func() bool { return leads }, Ender: s,
-				Events: s, Registerer: registry,
+				Events: s, Registerer: registry, Unjoined: s.unjoined,
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -120,6 +120,14 @@ func (s *scene) Begin(ctx context.Context, claim *karpv1.NodeClaim, reason strin
 	s.log("begin %s %s", claim.Name, reason)
 	claim.StatusConditions().SetTrueWithReason(karpv1.ConditionTypeDisruptionReason, reason, reason)
 	return errors.Join(s.api.Update(ctx, claim), client.IgnoreNotFound(s.api.Delete(ctx, claim)))
+}
+
+// unjoined implements the field of interrupt.Config: EC2 ended instances i-failed* at launch, and their claims end for that.
+func (s *scene) unjoined(ctx context.Context, claim *karpv1.NodeClaim) (bool, error) {
+	if !strings.HasPrefix(index.InstanceID(claim.Status.ProviderID), "i-failed") {
+		return false, nil
+	}
+	return true, s.Begin(ctx, claim, "instance_failed")
 }
 
 // BeginNow implements interrupt.Ender.
@@ -218,6 +226,9 @@ func (s *scene) addClaim(name string, args map[string]string) {
 	}
 	if reason := args["draining"]; reason != "" {
 		claim.StatusConditions().SetTrueWithReason(karpv1.ConditionTypeDisruptionReason, reason, reason)
+	}
+	if _, ok := args["registered"]; ok {
+		claim.StatusConditions().SetTrue(karpv1.ConditionTypeRegistered)
 	}
 	if _, ok := args["terminating"]; ok {
 		claim.StatusConditions().SetTrue(karpv1.ConditionTypeInstanceTerminating)

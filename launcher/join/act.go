@@ -18,6 +18,7 @@ import (
 	"github.com/slipway-k8s/slipway/internal/disruption"
 	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/catalog/ec2error"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 	"github.com/slipway-k8s/slipway/launcher/consistency"
 	"github.com/slipway-k8s/slipway/launcher/index"
@@ -72,12 +73,29 @@ func (c *Controller) end(ctx context.Context, claim *karpv1.NodeClaim, reason, m
 	klog.FromContext(ctx).Info("Node did not join", "nodeClaim", klog.KObj(claim), "reason", reason, "message", message)
 	c.config.Failed(claim, reason, message)
 	c.config.Events.Eventf(claim, corev1.EventTypeWarning, "NodeDidNotJoin", "%s", message)
-	// An instance that EC2 took away says nothing about the next one. The end comes first: a crash between the two loses the record of one
-	// failure.
-	if err := c.config.Ender.Begin(ctx, claim, reason); err != nil || reason == instanceTerminated {
+	// An instance that EC2 took away says nothing about the next one, and a lack of capacity nothing about other offerings. The end comes first: a
+	// crash between the two loses the record of one failure.
+	if err := c.config.Ender.Begin(ctx, claim, reason); err != nil || reason == instanceTerminated || ec2error.OfferingsFailed(reason) {
 		return err
 	}
 	return c.config.Health.DidNotJoin(ctx, claim, reason, message)
+}
+
+// Unjoined returns a function that ends a claim whose instance ended before its node joined, if EC2 says that the account, the EC2NodeClass or the
+// offering is at fault, and that reports whether it did. Its context is an effect's.
+func Unjoined(c *Controller) func(ctx context.Context, claim *karpv1.NodeClaim) (bool, error) {
+	return func(ctx context.Context, claim *karpv1.NodeClaim) (bool, error) {
+		id := index.InstanceID(claim.Status.ProviderID)
+		found, err := c.config.Instances.Instances(ctx, cloud.Selector{IDs: []string{id}})
+		if err != nil || len(found) != 1 || !over(found[0].State) {
+			return false, err
+		}
+		reason, message := ended(id, found[0].State, found[0].StateReason)
+		if reason == instanceTerminated {
+			return false, nil
+		}
+		return true, c.end(ctx, claim, reason, message)
+	}
 }
 
 // createNode creates the Node once EC2 shows the instance: a cloud controller deletes Nodes whose instance it cannot find.
@@ -93,7 +111,8 @@ func (c *Controller) createNode(ctx context.Context, claim *karpv1.NodeClaim) er
 	if s := instances[0].State; over(s) && wakes(claim, s, time.Now()) {
 		return fmt.Errorf("instance %s of NodeClaim %s is still shown as %s after its start", id, claim.Name, s)
 	} else if over(s) {
-		return c.end(ctx, claim, instanceTerminated, fmt.Sprintf("instance %s is %s before its node was ready", id, s))
+		reason, message := ended(id, s, instances[0].StateReason)
+		return c.end(ctx, claim, reason, message)
 	}
 	want := node.New(claim, instances[0])
 	created := c.config.Images(ctx, claim, want)

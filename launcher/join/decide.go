@@ -41,6 +41,8 @@ type Observed struct {
 	Duplicate string
 	// Instance is the state that EC2 returned; empty if EC2 was not asked, or did not return the instance.
 	Instance cloud.InstanceState
+	// StateReason is EC2's reason of that state; zero if there is none.
+	StateReason cloud.StateReason
 	// LeaseRenewed is when this process renewed the node's Lease last; zero if it did not.
 	LeaseRenewed time.Time
 	// NetworkAtStart means that the NodePool's nodes have their network ready when their kubelet starts.

@@ -100,7 +100,7 @@ func (s *scenario) run(t *testing.T, d *datadriven.TestData) string {
 			s.DaemonKeptOff = ""
 		}
 	case "instance":
-		s.Instance = cloud.InstanceState(d.CmdArgs[0].Key)
+		s.Instance, s.StateReason = cloud.InstanceState(d.CmdArgs[0].Key), cloud.StateReason{Code: args["code"], Message: args["says"]}
 	case "twin":
 		s.twin(d.CmdArgs[0].Key)
 	case "plan":

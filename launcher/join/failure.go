@@ -8,17 +8,20 @@ import (
 
 	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
 	"github.com/slipway-k8s/slipway/launcher/api"
+	"github.com/slipway-k8s/slipway/launcher/catalog/ec2error"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 	"github.com/slipway-k8s/slipway/launcher/index"
 	"github.com/slipway-k8s/slipway/launcher/record"
 )
 
-// The reasons to end a claim whose node did not join. They are label values of Karpenter's metrics, except the second, which Karpenter does
-// not have.
+// The reasons to end a claim whose node did not join. They are label values of Karpenter's metrics, except readinessTimeout and instanceFailed, which
+// Karpenter does not have. A lack of capacity has the reason of a launch that EC2 refused.
 const (
 	registrationTimeout = "registration_timeout"
 	readinessTimeout    = "readiness_timeout"
 	instanceTerminated  = api.ReasonInstanceTerminated
+	// instanceFailed means that EC2 ended the instance at launch, and will end the next one: the account or the EC2NodeClass is at fault.
+	instanceFailed = "instance_failed"
 )
 
 // bootTime is what a machine needs to boot: EC2 is not asked about it earlier.
@@ -35,7 +38,7 @@ func failure(o Observed, left time.Duration) (reason, message string) {
 	case o.Node != nil && conditions.NodeReady(o.Node):
 		return "", ""
 	case over(o.Instance):
-		return instanceTerminated, fmt.Sprintf("instance %s is %s before its node was ready", id, o.Instance)
+		return ended(id, o.Instance, o.StateReason)
 	case left > 0:
 		return "", ""
 	}
@@ -50,6 +53,21 @@ func failure(o Observed, left time.Duration) (reason, message string) {
 	return registrationTimeout, fmt.Sprintf("node did not register within %s of the launch of instance %s; is its role mapped in the cluster "+
 		"(an EKS access entry of type EC2_LINUX, or aws-auth)? Else look at its user data, and whether it reaches the API server: "+
 		"aws ec2 get-console-output --latest --instance-id %s", within, id, id)
+}
+
+// ended returns why a claim ends whose instance ended before its node was ready, and what to do about it.
+func ended(id string, state cloud.InstanceState, why cloud.StateReason) (reason, message string) {
+	message = fmt.Sprintf("instance %s is %s before its node was ready", id, state)
+	if why != (cloud.StateReason{}) {
+		message += ": " + why.String()
+	}
+	switch remedy, lacks := ec2error.EndRemedy(why.Code), ec2error.EndReason(why.Code); {
+	case remedy != "":
+		return instanceFailed, message + "; " + remedy
+	case lacks != "":
+		return lacks, message
+	}
+	return instanceTerminated, message
 }
 
 // wakes reports whether the instance was started lately after it was stopped: EC2 may still show its former state.

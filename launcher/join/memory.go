@@ -25,9 +25,9 @@ type memory struct {
 type remembered struct {
 	// booting means that the claim was seen before its kubelet joined, late that the network was not ready then.
 	booting, late bool
-	// asked is when EC2 was asked about the instance, state its answer.
+	// asked is when EC2 was asked about the instance, which is its answer.
 	asked      time.Time
-	state      cloud.InstanceState
+	instance   cloud.Instance
 	readySince time.Time
 	// renewal is that of the Lease.
 	renewal renewal
@@ -85,20 +85,20 @@ func (m *memory) failed(claim, pod types.UID) int {
 }
 
 // instance returns EC2's last answer for the claim's instance, and whether EC2 has not been asked since began.
-func (m *memory) instance(claim types.UID, began time.Time) (cloud.InstanceState, bool) {
+func (m *memory) instance(claim types.UID, began time.Time) (cloud.Instance, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r := m.entry(claim)
 	due := r.asked.Before(began)
 	r.asked = began
-	return r.state, due
+	return r.instance, due
 }
 
-// recordState records EC2's answer for the claim's instance.
-func (m *memory) recordState(claim types.UID, state cloud.InstanceState) {
+// recordInstance records EC2's answer for the claim's instance.
+func (m *memory) recordInstance(claim types.UID, answer cloud.Instance) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.entry(claim).state = state
+	m.entry(claim).instance = cloud.Instance{State: answer.State, StateReason: answer.StateReason}
 }
 
 // renewal returns what the launcher wrote of the Lease of the claim's node last.

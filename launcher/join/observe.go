@@ -81,8 +81,8 @@ func (c *Controller) askInstance(ctx context.Context, o *Observed) {
 	if o.Node == nil || conditions.NodeReady(o.Node) || started.IsZero() || o.Now.Sub(started) < bootTime {
 		return
 	}
-	state, due := c.memory.instance(o.Claim.UID, o.Now.Truncate(askEvery))
-	o.Instance = state
+	last, due := c.memory.instance(o.Claim.UID, o.Now.Truncate(askEvery))
+	o.Instance, o.StateReason = last.State, last.StateReason
 	if !due {
 		return
 	}
@@ -92,8 +92,8 @@ func (c *Controller) askInstance(ctx context.Context, o *Observed) {
 	case err != nil:
 		klog.FromContext(ctx).V(2).Info("EC2 returned no state of an instance, asking again later", "instanceID", id, "err", err)
 	case len(found) == 1:
-		o.Instance = found[0].State
-		c.memory.recordState(o.Claim.UID, found[0].State)
+		o.Instance, o.StateReason = found[0].State, found[0].StateReason
+		c.memory.recordInstance(o.Claim.UID, found[0])
 	}
 }
 

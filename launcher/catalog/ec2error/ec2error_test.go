@@ -78,6 +78,25 @@ func TestRemedies(t *testing.T) {
 	}
 }
 
+func TestEndOfAnInstance(t *testing.T) {
+	for code, want := range map[string]struct{ remedy, reason string }{
+		"Client.InternalError":                {remedy: "KMS key"},
+		"Client.VolumeLimitExceeded":          {remedy: "--service-code ebs"},
+		"Client.InvalidSnapshot.NotFound":     {remedy: "spec.blockDeviceMappings"},
+		"Client.InstanceInitiatedShutdown":    {remedy: "user data"},
+		"Server.InsufficientInstanceCapacity": {reason: ec2error.ReasonInsufficientCapacity},
+		"Server.InternalError":                {},
+		"Server.SpotInstanceTermination":      {},
+		"Client.UserInitiatedShutdown":        {},
+		"":                                    {},
+	} {
+		remedy, reason := ec2error.EndRemedy(code), ec2error.EndReason(code)
+		if (remedy == "") != (want.remedy == "") || !strings.Contains(remedy, want.remedy) || reason != want.reason || ec2error.EndsLaunch(code) != (want.remedy != "") {
+			t.Errorf("%q: %q, %q", code, remedy, reason)
+		}
+	}
+}
+
 func TestSummary(t *testing.T) {
 	at := time.Date(2026, 1, 1, 19, 12, 51, 0, time.UTC)
 	failure := func(code ec2error.Code, instanceType string, since time.Time, attempts int, message string) ec2error.Failure {
