@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/internal/disruption"
 	"github.com/slipway-k8s/slipway/launcher/budget"
 	"github.com/slipway-k8s/slipway/launcher/consolidate"
 	"github.com/slipway-k8s/slipway/launcher/disrupt"
@@ -44,7 +45,7 @@ func (l *Launcher) counted() budget.Observe {
 }
 
 // leavingSoon returns the nodes that must not get pods that move: drifted ones, those that expire soon, terminating ones, and those of
-// moves, whose cordons the scheduler may not have seen yet.
+// moves, whose cordons the scheduler may not have seen yet. Drifted nodes of a NodePool that holds its rollout stay, and have room for pods.
 func leavingSoon(reader client.Reader, all index.Claims, window time.Duration, inMove func(node string) bool) func(context.Context) []string {
 	return func(ctx context.Context) []string {
 		pools := &karpv1.NodePoolList{}
@@ -53,24 +54,56 @@ func leavingSoon(reader client.Reader, all index.Claims, window time.Duration, i
 			klog.FromContext(ctx).V(2).Info("Nodes that terminate soon could not be listed, and may get pods that move", "err", err)
 			return nil
 		}
-		poolOf := make(map[string]*karpv1.NodePool, len(pools.Items))
-		for i := range pools.Items {
-			poolOf[pools.Items[i].Name] = &pools.Items[i]
-		}
 		var out []string
-		now := time.Now()
+		r := rollouts{now: time.Now(), window: window, claims: map[string][]*karpv1.NodeClaim{}, pools: make(map[string]*karpv1.NodePool, len(pools.Items)), held: map[string]bool{}}
+		for i := range pools.Items {
+			r.pools[pools.Items[i].Name] = &pools.Items[i]
+		}
 		for _, c := range claims {
-			if c.Status.NodeName == "" {
-				continue
-			}
-			soft := expire.Window(c, poolOf[c.Labels[karpv1.NodePoolLabelKey]], window)
-			if c.DeletionTimestamp != nil || inMove(c.Status.NodeName) || roll.DueOf(c, soft, now).Why != "" {
+			name := c.Labels[karpv1.NodePoolLabelKey]
+			r.claims[name] = append(r.claims[name], c)
+		}
+		for _, c := range claims {
+			if c.Status.NodeName != "" && (c.DeletionTimestamp != nil || inMove(c.Status.NodeName) || r.replaces(c)) {
 				out = append(out, c.Status.NodeName)
 			}
 		}
 		slices.Sort(out)
 		return out
 	}
+}
+
+// rollouts is what is known of the replacements of drifted nodes, and of those that expire soon.
+type rollouts struct {
+	now time.Time
+	// window is the setting of the soft window before an expiry.
+	window time.Duration
+	pools  map[string]*karpv1.NodePool
+	// claims are those of each NodePool.
+	claims map[string][]*karpv1.NodeClaim
+	// held is whether no node of a NodePool may be replaced; a NodePool that was not asked for is missing.
+	held map[string]bool
+}
+
+// replaces reports whether the node of the claim will be replaced soon. Its hard expiry needs no budget.
+func (r *rollouts) replaces(c *karpv1.NodeClaim) bool {
+	name := c.Labels[karpv1.NodePoolLabelKey]
+	pool := r.pools[name]
+	due := roll.DueOf(c, expire.Window(c, pool, r.window), r.now)
+	switch end := expire.Decide(c, r.now).At; {
+	case due.Why == "":
+		return false
+	case pool == nil, due.Why == roll.Expired && end.Sub(r.now) <= r.window:
+		return true
+	}
+	held, known := r.held[name]
+	if !known {
+		// How many nodes the NodePool has does not matter: percentages round up. An invalid budget allows none.
+		allowed, err := disruption.AllowedDisruptions(pool, 1, karpv1.DisruptionReasonDrifted, r.now)
+		held = err != nil || allowed == 0 || roll.Unproven(pool, r.claims[name], r.now) != ""
+		r.held[name] = held
+	}
+	return !held
 }
 
 // consolidation returns the loop that decides which nodes are worth removing.
