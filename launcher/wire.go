@@ -142,7 +142,7 @@ func (l *Launcher) parts() (p parts, err error) {
 	p.server, err = server.New(server.Config{
 		Socket: settings.Socket, Client: mgr.GetClient(), Pods: l.cache.Pods, Claims: l.cache.Claims, Reader: mgr.GetAPIReader(), Cache: mgr.GetCache(), Offers: p.learned,
 		Leader: p.leader, Launcher: p.launcher, Peer: p.peer, Bound: p.binder.Bound, Patience: settings.patience(), Manages: p.beside.manages, Own: p.beside.own, HandedOver: p.beside.handedOver, Gate: p.health.Gate,
-		Commitments: p.commitments.List, Overlay: l.ownLists().apply, Overlays: l.overlays != nil, Leaving: leavingSoon(mgr.GetClient(), l.cache.Claims, settings.ExpiryWindow.Duration, late.inMove),
+		Commitments: p.commitments.List, Overlay: l.ownLists().apply, Overlays: l.overlays != nil, Leaving: leavingSoon(mgr.GetClient(), l.cache.Claims, settings.ExpiryWindow.Duration, late.inMove), InMove: late.inMove,
 	})
 	late.server = p.server
 	if err != nil {

@@ -176,6 +176,51 @@ func TestMove(t *testing.T) {
 	}
 }
 
+// A NodePool at its limit replaces its nodes: one that terminates does not count beside its replacement. It counts for pods that have no node, and once
+// its replacement exists there is no room for another.
+func TestMoveAtTheLimit(t *testing.T) {
+	full := func(l *testLauncher) {
+		l.pools[0].Limits, l.pools[0].Usage = map[string]string{"cpu": "3920m"}, map[string]string{"cpu": "3920m", "nodes": "1"}
+	}
+	h := start(t, harnessOptions{prepare: full, objects: []runtime.Object{
+		newNode("one", "3920m", bought("m7g.xlarge", "on-demand"), disrupted()), replicaSet("web", 1),
+	}})
+	h.on("one", "a")
+	h.known("one", 1)
+	h.pod("more", nil)
+	h.eventually("the limit to be named", func() bool { return h.says("more", "limit cpu of 3.92 reached") })
+	h.launchedNothing()
+	m := &api.MakeRoom{NodeNames: []string{"one"}, Reason: "drifted", Pods: []string{"uid-a"}}
+	if a := h.move("1", m); a.GetNoRoom() != "" || len(a.GetNodeClaims()) != 1 {
+		t.Fatalf("answer %v: want a replacement", a)
+	}
+	h.launchedFor(api.Purpose_PURPOSE_MOVE, "one")
+}
+
+// Two nodes terminate of a NodePool that has two more nodes than its limit: their replacements exist, and there is room for none.
+func TestMoveBeyondTheLimit(t *testing.T) {
+	over := func(l *testLauncher) {
+		l.pools[0].Limits, l.pools[0].Usage = map[string]string{"cpu": "7840m"}, map[string]string{"cpu": "15680m", "nodes": "4"}
+	}
+	h := start(t, harnessOptions{prepare: over, objects: []runtime.Object{
+		newNode("one", "3920m", bought("m7g.xlarge", "on-demand"), disrupted()), newNode("two", "3920m", bought("m7g.xlarge", "on-demand"), disrupted()),
+		replicaSet("web", 2),
+	}})
+	h.on("one", "a")
+	h.on("two", "b")
+	h.known("one", 1)
+	h.known("two", 1)
+	for _, m := range []*api.MakeRoom{
+		{NodeNames: []string{"one"}, Reason: "drifted", Pods: []string{"uid-a"}},
+		{NodeNames: []string{"one", "two"}, Reason: "drifted", Pods: []string{"uid-a", "uid-b"}},
+	} {
+		if a := h.move(strings.Join(m.GetNodeNames(), ""), m); !strings.Contains(a.GetNoRoom(), "limit cpu of 7.84 reached: 7.84 in use") {
+			t.Errorf("answer %v: want no room", a)
+		}
+	}
+	h.launchedNothing()
+}
+
 // Both nodes go in the end, one at a time: the pod of the first one moves to where it stays, not onto the node that goes next.
 func TestPodsMoveOnce(t *testing.T) {
 	h := twoHalfEmpty(t)

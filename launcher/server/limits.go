@@ -140,6 +140,9 @@ func (s *Server) budgetOf(ctx context.Context, name string) (*budget, error) {
 	limits, _ := gated(object, own, gate)
 	b := &budget{limits: limits, recorded: recorded, types: lists.of(object).byName, usd: newUSDLimit(object, lists.of(object).byName, limits)}
 	b.usage = nodepool.Usage(own, lists.usdOf(object, limits))
+	if !gate.OneAtATime {
+		b.going = nodepool.Usage(going(own, s.config.InMove), nil)
+	}
 	now := time.Now()
 	for claim, r := range s.ledger.reserved {
 		switch {
@@ -151,6 +154,17 @@ func (s *Server) budgetOf(ctx context.Context, name string) (*budget, error) {
 		}
 	}
 	return b, nil
+}
+
+// going returns the NodeClaims whose nodes terminate, or are in a move.
+func going(claims []*karpv1.NodeClaim, inMove func(node string) bool) []*karpv1.NodeClaim {
+	var out []*karpv1.NodeClaim
+	for _, c := range claims {
+		if c.DeletionTimestamp != nil || c.Status.NodeName != "" && inMove(c.Status.NodeName) {
+			out = append(out, c)
+		}
+	}
+	return out
 }
 
 // usdOf returns what NodeClaims of the NodePool count against catalog.LimitUSD; nil if it is not among the limits.
@@ -165,6 +179,8 @@ func (l lists) usdOf(pool *karpv1.NodePool, limits corev1.ResourceList) func(*ka
 // budget is the state of one NodePool's limits.
 type budget struct {
 	limits, usage corev1.ResourceList
+	// going is the part of usage that nodes have which terminate, or are in a move, without USD: it does not count against claims that replace nodes.
+	going corev1.ResourceList
 	// recorded are the names of its NodeClaims: a claim that is sent again counts once.
 	recorded map[string]bool
 	types    map[string]catalog.InstanceType
@@ -193,7 +209,7 @@ func (b *budget) admit(claims []*api.Claim) []admission {
 		use, reason := b.least(c)
 		next := sum(b.usage, use)
 		if reason == "" {
-			reason = b.exceeded(next)
+			reason = b.exceeded(next, c)
 		}
 		if reason != "" {
 			out[i].refused = reason
@@ -208,13 +224,13 @@ func (b *budget) admit(claims []*api.Claim) []admission {
 		names := b.known(c.GetInstanceTypes(), nil)
 		most := b.usd.most(one(highest(names, b.types)), c, names)
 		more := sum(b.usage, minus(most, expected[i]))
-		if b.exceeded(more) == "" {
+		if b.exceeded(more, c) == "" {
 			b.usage, out[i].reserve, out[i].instanceTypes = more, most, names
 			continue
 		}
 		kept, short := b.usd.narrowed(c, b.known(names, expected[i]), expected[i])
 		if short != "" {
-			out[i].refused = fmt.Sprintf("%s, unless it has fewer values of %s than minValues asks for", b.exceeded(more), short)
+			out[i].refused = fmt.Sprintf("%s, unless it has fewer values of %s than minValues asks for", b.exceeded(more, c), short)
 			b.usage = minus(b.usage, expected[i])
 			continue
 		}
@@ -255,8 +271,12 @@ func (b *budget) known(names []string, atMost corev1.ResourceList) []string {
 	return out
 }
 
-// exceeded returns the limit that a usage exceeds; "" if none.
-func (b *budget) exceeded(usage corev1.ResourceList) string {
+// exceeded returns the limit that a usage with the claim exceeds; "" if none. If the claim replaces nodes, nodes that terminate do not count: the NodePool is
+// within its limits again once they have. Each of them makes room for so much once, however many claims replace it.
+func (b *budget) exceeded(usage corev1.ResourceList, c *api.Claim) string {
+	if len(c.GetReplaces()) > 0 {
+		usage = minus(usage, b.going)
+	}
 	for _, name := range slices.Sorted(maps.Keys(b.limits)) {
 		limit, used := b.limits[name], usage[name]
 		if used.Cmp(limit) > 0 {

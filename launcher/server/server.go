@@ -101,6 +101,8 @@ type Config struct {
 	Overlays bool
 	// Leaving returns the nodes that are to be replaced soon: the scheduler plans no room on them for pods that move. Nil means none.
 	Leaving func(ctx context.Context) []string
+	// InMove reports whether a node is in a move: it terminates once its pods have room. Nil means that none is.
+	InMove func(node string) bool
 }
 
 // Server implements api.LauncherServer.
@@ -146,6 +148,9 @@ func (c *Config) setDefaults() {
 	}
 	if c.Commitments == nil {
 		c.Commitments = func() []commitment.Commitment { return nil }
+	}
+	if c.InMove == nil {
+		c.InMove = func(string) bool { return false }
 	}
 	if c.Leaving == nil {
 		c.Leaving = func(context.Context) []string { return nil }

@@ -101,6 +101,7 @@ func newWorldOver(tb testing.TB, through func(client.WithWatch) client.Client, t
 	w.config = server.Config{
 		Socket: w.socket, Client: reads, Pods: index.ListPods(w.api), Claims: index.ListClaims(reads), Reader: reader{w}, Cache: w.cache, Offers: w.cloud, Leader: leader{w}, Launcher: launcher{w}, Peer: peer,
 		Patience: record.Patience{Promised: 5 * time.Minute, Empty: 15 * time.Minute}, Leaving: func(context.Context) []string { return []string{"drifted"} },
+		InMove:  func(node string) bool { return node == "moves" },
 		Manages: func(*karpv1.NodePool) (bool, string) { return !w.foreign.Load(), "Karpenter lives" },
 		Commitments: func() []commitment.Commitment {
 			if list := w.committed.Load(); list != nil {

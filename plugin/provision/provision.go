@@ -112,6 +112,10 @@ type Result struct {
 // Provision plans the pods of the request until the plan passes the filters. Where a Deployment of theirs is expected to add pods, nodes are planned that
 // have room for some of these.
 func (p *Provisioner) Provision(ctx context.Context, req Request) (Result, error) {
+	var err error
+	if req.Cluster, err = req.Cluster.LimitsOfMove(); err != nil {
+		return Result{}, err
+	}
 	if out, ok, err := p.expecting(ctx, req); ok || err != nil {
 		return out, err
 	}

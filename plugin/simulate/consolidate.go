@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/internal/disruption"
@@ -16,6 +17,7 @@ import (
 	"github.com/slipway-k8s/slipway/plugin/buffers"
 	"github.com/slipway-k8s/slipway/plugin/consolidate"
 	"github.com/slipway-k8s/slipway/plugin/plan"
+	"github.com/slipway-k8s/slipway/plugin/provision/clusterview"
 	"github.com/slipway-k8s/slipway/plugin/simulate/input"
 	"github.com/slipway-k8s/slipway/plugin/simulate/market"
 )
@@ -237,7 +239,7 @@ type cluster struct {
 	shapes map[string]int
 }
 
-// ask implements consolidate.Ask. The NodePools' limits count the removed nodes too: they terminate last.
+// ask implements consolidate.Ask. The NodePools' limits do not count the removed nodes, as in plugin/provision.
 func (c *cluster) ask(ctx context.Context, gone, avoid []string) (consolidate.Answer, error) {
 	placed, _, err := c.without(ctx, gone, avoid)
 	if err != nil {
@@ -251,8 +253,20 @@ func (c *cluster) without(ctx context.Context, gone, avoid []string) (*Outcome, 
 	after := c.left(gone)
 	room := *after
 	room.Nodes = cordoned(after.Nodes, avoid)
-	placed, err := place(ctx, &room, c.cat, c.o)
+	placed, err := place(ctx, &room, clusterview.Recounted(c.cat, nil, nodesNamed(c.objects.Nodes, gone)), c.o)
 	return placed, after, err
+}
+
+// nodesNamed returns the nodes of these names.
+func nodesNamed(nodes []*corev1.Node, names []string) []*corev1.Node {
+	var out []*corev1.Node
+	have := sets.New(names...)
+	for _, n := range nodes {
+		if have.Has(n.Name) {
+			out = append(out, n)
+		}
+	}
+	return out
 }
 
 // cordoned returns the nodes with the named ones cordoned: they take no pods, but their pods are neighbors.
@@ -301,7 +315,7 @@ func (c *cluster) apply(ctx context.Context, moves []consolidate.Move, now time.
 	if err != nil {
 		return err
 	}
-	at := placed.Answer().Existing
+	at, stayed := placed.Answer().Existing, len(after.Nodes)
 	for i := range placed.Plan.Claims {
 		claim := &placed.Plan.Claims[i]
 		after.Nodes = append(after.Nodes, nodeOf(claim, now))
@@ -315,6 +329,7 @@ func (c *cluster) apply(ctx context.Context, moves []consolidate.Move, now time.
 			after.Pods[i].Pod = onNode(p.Pod, to)
 		}
 	}
+	c.cat = clusterview.Recounted(c.cat, after.Nodes[stayed:], nodesNamed(c.objects.Nodes, gone))
 	c.objects = after
 	return nil
 }
