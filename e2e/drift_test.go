@@ -10,6 +10,7 @@ import (
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -172,6 +173,32 @@ func TestDriftedImageRollsWithinItsBudget(t *testing.T) {
 		if old[c.Object.Name] && w.reasonOf(c) != "drifted" {
 			t.Errorf("NodeClaim %s was ended for %q", c.Object.Name, w.reasonOf(c))
 		}
+	}
+}
+
+// All nodes of a NodePool that is at its limits drift: each is replaced, and once they have terminated the NodePool is within its limits.
+func TestDriftAtTheLimits(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "drift-limits")
+	class := w.ownClass(olderImages)
+	w.pool(w.name, func(p *karpv1.NodePool) {
+		onlyTypes(p, "m6i.large")
+		p.Spec.Template.Spec.NodeClassRef.Name = class.Name
+		p.Spec.Limits = karpv1.Limits{corev1.ResourceCPU: resource.MustParse("4"), "nodes": resource.MustParse("2")}
+		p.Spec.Disruption.Budgets = []karpv1.Budget{{Nodes: "100%"}}
+	})
+	const n = 2
+	w.deployment("web", n, w.podSpec("300m", "512Mi", apart("web")))
+	w.awaitRunning(n)
+	w.await(t, "all pods to be ready", func() bool { return w.ready() == n })
+	old := namesOf(w.claimsOf(w.name))
+	w.releaseImages(class)
+	w.await(t, "every node to be one with the new AMI", func() bool {
+		claims := w.claimsOf(w.name)
+		return !anyOf(claims, old) && len(claims) == n && w.ready() == n
+	})
+	if ever := len(w.everClaimed(w.name)); ever != 2*n {
+		t.Errorf("%d nodes were launched, want %d", ever, 2*n)
 	}
 }
 
