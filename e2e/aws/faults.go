@@ -17,6 +17,9 @@ type faults struct {
 	down      time.Time
 	downCalls int
 	failJoins int
+	// ends is how many of the next launched instances end at once, endCode and endMessage their state reason.
+	ends                int
+	endCode, endMessage string
 	// quotas limit the running vCPUs of a capacity type. A missing one means no limit.
 	quotas map[string]int
 	// spotRoleMissing is true where the account has no service-linked role for spot instances.
@@ -103,4 +106,21 @@ func (f *faults) takeFailJoin() bool {
 	}
 	f.failJoins--
 	return true
+}
+
+func (f *faults) endNextLaunches(n int, code, message string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.ends, f.endCode, f.endMessage = max(n, 0), code, message
+}
+
+// takeEnd returns the state reason with which the instance that is launched now ends at once; an empty code if it does not.
+func (f *faults) takeEnd() (code, message string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.ends == 0 {
+		return "", ""
+	}
+	f.ends--
+	return f.endCode, f.endMessage
 }

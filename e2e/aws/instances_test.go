@@ -262,6 +262,25 @@ func TestManagedNodes(t *testing.T) {
 	}
 }
 
+// EC2 ends an instance at launch: the call succeeded, and the state reason has the cause.
+func TestInstancesThatEndAtLaunch(t *testing.T) {
+	server := start(t, nil)
+	aws.EndNextLaunches(server, 1, "Client.InternalError", "Client error on launch")
+	ids := launched(createFleet(t, server, fleetInput(t, server, 2, "m5.large")))
+	eventually(t, "one instance to end and the other one to run", func() bool {
+		ended, running := 0, 0
+		for _, i := range described(t, ec2Client(server), &ec2.DescribeInstancesInput{InstanceIds: ids}) {
+			switch {
+			case i.State.Name == "running":
+				running++
+			case i.State.Name == "terminated" && i.StateReason != nil && awssdk.ToString(i.StateReason.Message) == "Client.InternalError: Client error on launch":
+				ended++
+			}
+		}
+		return ended == 1 && running == 1
+	})
+}
+
 // Addresses that are free again are given out last: no two instances of a test have the same name.
 func TestAddressesAreNotReused(t *testing.T) {
 	server := start(t, nil)

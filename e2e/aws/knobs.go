@@ -127,6 +127,12 @@ func (s *Server) Down(d time.Duration) { s.faults.downFor(d) }
 // FailNextJoins sets FailJoin of the next n launched instances, except those of node groups.
 func (s *Server) FailNextJoins(n int) { s.faults.failNextJoins(n) }
 
+// EndNextLaunches has EC2 end the next n launched instances, except those of node groups, while they are pending: CreateFleet succeeds, and only the state
+// reason has the cause. The code is such as Client.InternalError (EC2 API reference, "StateReason").
+func EndNextLaunches(s *Server, n int, code, message string) {
+	s.faults.endNextLaunches(n, code, code+": "+message)
+}
+
 // Calls returns the latest hundred thousand API calls in the order of arrival.
 func (s *Server) Calls() []Call { return s.calls.list() }
 

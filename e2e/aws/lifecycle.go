@@ -94,6 +94,11 @@ func (s *Server) start(l launch) (Instance, error) {
 	s.instances.add(m)
 	s.cfg.Logger.V(2).Info("Launched", "instanceID", m.ID, "type", m.Type, "zone", m.Zone, "capacityType", m.CapacityType)
 	s.notifyState(m)
+	if !l.visible {
+		if code, message := s.faults.takeEnd(); code != "" {
+			s.after(s.cfg.RunningAfter/2, func() { s.end(m.ID, stateReason{code, message}) })
+		}
+	}
 	s.after(s.jitter(s.cfg.RunningAfter), func() {
 		s.move(m.ID, StateRunning, stateReason{}, StatePending)
 	})
