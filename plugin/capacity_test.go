@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/slipway-k8s/slipway/launcher/api"
+	"github.com/slipway-k8s/slipway/launcher/catalog/ec2error"
 )
 
 // Launches that fail for want of capacity count against their offerings. Pods of others are launched for at once, on other
@@ -66,6 +67,38 @@ func TestCapacityFailuresAreTheOfferings(t *testing.T) {
 	}
 	if i := slices.IndexFunc(named, func(name string) bool { return strings.Contains(h.message(name), "not ready") }); i >= 0 {
 		t.Errorf("%s says of a NodePool that is ready: %s", named[i], h.message(named[i]))
+	}
+}
+
+// An instance type that EC2 refuses to one class: the launcher does not offer it meanwhile. It counts neither against the NodePool nor against the
+// offerings of other NodePools, however often its pods are planned.
+func TestRefusedTypesAreNoFaultOfTheNodePool(t *testing.T) {
+	t.Parallel()
+	h := start(t, harnessOptions{objects: []runtime.Object{newNode("full", "100m", nil)}})
+	h.pod("denied", func(p *corev1.Pod) {
+		p.Spec.NodeSelector = map[string]string{
+			"node.kubernetes.io/instance-type": "m7g.large", "karpenter.sh/capacity-type": "on-demand", "topology.kubernetes.io/zone": "us-east-1a",
+		}
+	})
+	const times = 6
+	waits := ""
+	for i := range times {
+		h.eventually("a node for the pod", func() bool {
+			if text := h.message("denied"); strings.Contains(text, "not ready") {
+				waits = text
+			}
+			return len(h.launcher.requests()) == i+1
+		})
+		h.launcher.endFor(h.launcher.requests()[i].GetClaims()[0].GetName(), "", api.Outcome_OUTCOME_FAILED, ec2error.ReasonInstanceTypeRefused)
+	}
+	h.eventually("a node for it once more", func() bool { return len(h.launcher.requests()) == times+1 })
+	h.pod("other", nil)
+	h.eventually("a node for the pod of another", func() bool { return h.launcher.podNames()["other"] > 0 })
+	if waits != "" {
+		t.Errorf("the NodePool is not ready: %s", waits)
+	}
+	if n := h.metric("slipway_offerings_on_probation", ""); n != 0 {
+		t.Errorf("%v offerings are on probation", n)
 	}
 }
 

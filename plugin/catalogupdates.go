@@ -257,8 +257,7 @@ func (c *catalogUpdates) onEnded(ctx context.Context, e link.End, now time.Time)
 		}
 	}
 	lacked := e.Outcome == api.Outcome_OUTCOME_FAILED && ec2error.OfferingsFailed(e.Reason)
-	// Without the role of EC2 Spot no spot offering of the account works: the launcher offers none until it tries again.
-	c.view.Ended(e.Node, lacked && e.Reason != ec2error.ReasonSpotRole, now)
+	c.view.Ended(e.Node, lacked && !ec2error.HeldByLauncher(e.Reason), now)
 	c.metrics.probation.Set(float64(c.view.OnProbation(now)))
 	c.delays.ended(e)
 	c.times.End(name, now, e.Outcome == api.Outcome_OUTCOME_INITIALIZED)

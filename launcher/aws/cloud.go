@@ -124,6 +124,7 @@ func (c *Cloud) Changed() <-chan struct{} { return c.changed.wait() }
 // Release implements cloud.Cloud.
 func (c *Cloud) Release(ctx context.Context, class *awsv1.EC2NodeClass) error {
 	c.shapes.forget(class.Name)
+	c.without.refusals.forget(class.Name)
 	c.metrics.offerings(c.offers.forget(class.Name))
 	return errors.Join(
 		c.deleteTemplates(ctx, class.Name, func(string) bool { return true }),

@@ -21,6 +21,8 @@ type fleetFailure struct {
 	subnet, zoneID string
 	// text is EC2's message.
 	text string
+	// class is that of the launch if EC2 refused the offering by name, which is no fault of the class by itself; zero for all other failures.
+	class classID
 }
 
 func plain(failures []fleetFailure) []cloud.OfferingFailure {
@@ -63,13 +65,13 @@ func (c *Cloud) launchError(request *launchRequest, err error) (cloud.LaunchOutp
 		failures := c.remember(request.all(code(err), message(err), v))
 		return cloud.LaunchOutput{Failures: plain(slices.Concat(request.skipped, failures))}, nil
 	case cloud.CauseUnauthorized, cloud.CauseInvalid:
-		return cloud.LaunchOutput{}, v.classError(request.class)
+		return cloud.LaunchOutput{}, v.classError(request.id.name)
 	default:
-		return cloud.LaunchOutput{}, v.launchError(request.class, err)
+		return cloud.LaunchOutput{}, v.launchError(request.id.name, err)
 	}
 }
 
-// launchOutput reads the answer of the call. If nothing was launched and every offering failed because of the class, it returns that error.
+// launchOutput reads the answer of the call. If nothing was launched because of the class, it returns that error.
 func (c *Cloud) launchOutput(request *launchRequest, out *ec2.CreateFleetOutput) (cloud.LaunchOutput, error) {
 	var result cloud.LaunchOutput
 	for _, instance := range out.Instances {
@@ -79,7 +81,7 @@ func (c *Cloud) launchOutput(request *launchRequest, out *ec2.CreateFleetOutput)
 		}
 	}
 	for _, instance := range out.Instances {
-		if pools, _ := request.pools(instance.LaunchTemplateAndOverrides); len(pools) == 1 && len(instance.InstanceIds) > 0 {
+		if pools, _, _ := request.pools(instance.LaunchTemplateAndOverrides); len(pools) == 1 && len(instance.InstanceIds) > 0 {
 			c.without.sold(request.options[pools[0]])
 			c.reserved.take(pools[0].reservation, int64(len(instance.InstanceIds)))
 		}
@@ -98,10 +100,13 @@ func (c *Cloud) launchOutput(request *launchRequest, out *ec2.CreateFleetOutput)
 	}
 	failures = c.remember(failures)
 	request.noteHibernation(c.hibernation, failures)
-	if len(result.InstanceIDs) == 0 {
-		if f, ok := classFault(failures); ok {
-			return cloud.LaunchOutput{}, &cloud.NodeClassError{Class: request.class, Reason: f.Condition, Message: f.Message, Cause: f.Cause, Code: f.Reason}
+	if len(result.InstanceIDs) > 0 {
+		c.without.refusals.works(request.id)
+	} else {
+		if err := classFault(request, failures, c.without.refusals); err != nil {
+			return cloud.LaunchOutput{}, err
 		}
+		c.without.pause(request, failures, time.Now())
 	}
 	result.Failures = plain(slices.Concat(request.skipped, failures))
 	return result, nil
@@ -111,7 +116,7 @@ func (c *Cloud) launchOutput(request *launchRequest, out *ec2.CreateFleetOutput)
 func (r *launchRequest) noteHibernation(in *hibernation, failures []fleetFailure) {
 	for _, f := range failures {
 		if f.Reason == ec2error.UnsupportedHibernation {
-			in.note(r.class, f.Option.InstanceType, f.Message, time.Now())
+			in.note(r.id.name, f.Option.InstanceType, f.Message, time.Now())
 		}
 	}
 }
@@ -122,17 +127,43 @@ func (c *Cloud) remember(failures []fleetFailure) []fleetFailure {
 	return c.without.remember(failures, time.Now())
 }
 
-// classFault returns the first failure if the class caused all of them.
-func classFault(failures []fleetFailure) (fleetFailure, bool) {
+// classFault returns the error of the class if it is at fault for an answer without instances. EC2 refused all that the answer is about then, and it
+// named no offering, or the class has launched nothing so far and all that was asked for is refused, or several types. EC2 often lists one error of
+// a call for many offerings, so that one that is named says nothing about the others.
+func classFault(r *launchRequest, failures []fleetFailure, known *refusals) error {
+	refused, byName := map[string]bool{}, true
 	for _, f := range failures {
-		if f.Cause != cloud.CauseInvalid && f.Cause != cloud.CauseUnauthorized {
-			return fleetFailure{}, false
+		if !f.refused() {
+			return nil
 		}
+		refused[f.Option.InstanceType] = true
+		byName = byName && f.byName()
 	}
-	if len(failures) == 0 {
-		return fleetFailure{}, false
+	others := slices.ContainsFunc(r.asked(), func(pool poolKey) bool { return !refused[pool.instanceType] })
+	if len(failures) == 0 || byName && !known.isBroken(r.id, !others) {
+		return nil
 	}
-	return failures[0], true
+	return judgeFleet(string(failures[0].Reason), failures[0].text).classError(r.id.name)
+}
+
+// refused reports whether EC2 refuses the launch for what it is, not for what EC2 has.
+func (f fleetFailure) refused() bool {
+	return f.Cause == cloud.CauseInvalid || f.Cause == cloud.CauseUnauthorized
+}
+
+// byName reports whether EC2 refused the offering by name.
+func (f fleetFailure) byName() bool { return f.class != classID{} }
+
+func (f fleetFailure) typeKey() typeKey { return typeKey{f.Option.CapacityType, f.Option.InstanceType} }
+
+// named returns the failure of an offering that EC2 refuses to a class by name. A denial keeps EC2's text: which policy denies the offering is
+// there, and the launcher's role may do the action otherwise.
+func (f fleetFailure) named(class classID) fleetFailure {
+	f.class, f.Condition = class, ec2error.ReasonInstanceTypeRefused
+	if f.Cause == cloud.CauseUnauthorized {
+		f.Message = f.text
+	}
+	return f
 }
 
 // failures returns the options that failed, each once with the first reason that EC2 gave. An error that does not name one offering of the
@@ -140,20 +171,21 @@ func classFault(failures []fleetFailure) (fleetFailure, bool) {
 func (r *launchRequest) failures(errors []ec2types.CreateFleetError) []fleetFailure {
 	var out []fleetFailure
 	seen := map[poolKey]bool{}
-	add := func(key poolKey, subnet string, e ec2types.CreateFleetError) {
-		if seen[key] {
-			return
-		}
-		seen[key] = true
-		c, text := ec2error.Bare(awssdk.ToString(e.ErrorCode)), awssdk.ToString(e.ErrorMessage)
-		f := failed(r.options[key], c, text, judgeFleet(string(c), text))
-		f.subnet, f.zoneID = subnet, r.subnets[subnet].zoneID
-		out = append(out, f)
-	}
 	for _, e := range errors {
-		pools, subnet := r.pools(e.LaunchTemplateAndOverrides)
+		pools, subnet, named := r.pools(e.LaunchTemplateAndOverrides)
+		text := awssdk.ToString(e.ErrorMessage)
+		v := judgeFleet(awssdk.ToString(e.ErrorCode), text)
 		for _, key := range pools {
-			add(key, subnet, e)
+			if seen[key] {
+				continue
+			}
+			seen[key] = true
+			f := failed(r.options[key], v.code, text, v)
+			f.subnet, f.zoneID = subnet, r.subnets[subnet].zoneID
+			if named && f.refused() {
+				f = f.named(r.id)
+			}
+			out = append(out, f)
 		}
 	}
 	return out
@@ -168,27 +200,37 @@ func failed(o cloud.Option, code ec2error.Code, text string, v verdict) fleetFai
 	return f
 }
 
-// all returns the same failure for each requested offering.
-func (r *launchRequest) all(code ec2error.Code, text string, v verdict) []fleetFailure {
+// failureOf returns the failure that the mark of an option stands for.
+func failureOf(o cloud.Option, m mark) fleetFailure {
+	f := failed(o, m.Code, m.text, judgeFleet(string(m.Code), m.text))
+	f.Since, f.Attempts = m.Since, m.Attempts
+	return f
+}
+
+// asked returns the capacity pools of the requested offerings.
+func (r *launchRequest) asked() []poolKey {
 	skipped := map[cloud.Option]bool{}
 	for _, f := range r.skipped {
 		skipped[f.Option] = true
 	}
+	return slices.DeleteFunc(sortedPools(r.options), func(key poolKey) bool { return skipped[r.options[key]] })
+}
+
+// all returns the same failure for each requested offering.
+func (r *launchRequest) all(code ec2error.Code, text string, v verdict) []fleetFailure {
 	var out []fleetFailure
-	for _, key := range sortedPools(r.options) {
-		if o := r.options[key]; !skipped[o] {
-			out = append(out, failed(o, code, text, v))
-		}
+	for _, key := range r.asked() {
+		out = append(out, failed(r.options[key], code, text, v))
 	}
 	return out
 }
 
 // pools returns the capacity pools of the request that an answer may be about, and the answer's subnet. It is one pool, or the reservations of an
 // instance type and zone if the launch template is not known, or all pools if EC2 named none. The zone is the answer's, or else its subnet's.
-func (r *launchRequest) pools(in *ec2types.LaunchTemplateAndOverridesResponse) (pools []poolKey, subnetID string) {
+func (r *launchRequest) pools(in *ec2types.LaunchTemplateAndOverridesResponse) (pools []poolKey, subnetID string, named bool) {
 	all := sortedPools(r.options)
 	if in == nil || in.Overrides == nil {
-		return all, ""
+		return all, "", false
 	}
 	id, zone := awssdk.ToString(in.Overrides.SubnetId), awssdk.ToString(in.Overrides.AvailabilityZone)
 	if s, ok := r.subnets[id]; ok {
@@ -196,13 +238,13 @@ func (r *launchRequest) pools(in *ec2types.LaunchTemplateAndOverridesResponse) (
 	}
 	key := poolKey{string(in.Overrides.InstanceType), zone, r.reservation(in.LaunchTemplateSpecification)}
 	if _, ok := r.options[key]; ok {
-		return []poolKey{key}, id
+		return []poolKey{key}, id, true
 	}
 	alike := slices.DeleteFunc(slices.Clone(all), func(k poolKey) bool { return k.instanceType != key.instanceType || k.zone != key.zone })
 	if len(alike) > 0 {
-		return alike, id
+		return alike, id, true
 	}
-	return all, ""
+	return all, "", false
 }
 
 // reservation returns the ID of the capacity reservation that a launch template launches into, or "".

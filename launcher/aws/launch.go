@@ -46,7 +46,7 @@ func (c *Cloud) Launch(ctx context.Context, in cloud.LaunchInput) (_ cloud.Launc
 			return cloud.LaunchOutput{}, &cloud.NodeClassError{Class: in.Class.Name, Reason: f.reason, Message: f.message}
 		}
 		// 2. Select the options to try.
-		options, failures := c.without.toTry(in.Options, time.Now())
+		options, failures := c.without.toTry(idOf(in.Class), in.Options, time.Now())
 		if len(options) == 0 {
 			return cloud.LaunchOutput{Failures: failures}, nil
 		}
@@ -94,7 +94,7 @@ type poolKey struct{ instanceType, zone, reservation string }
 
 // launchRequest is one CreateFleet call with the data needed to read its answer.
 type launchRequest struct {
-	class     string
+	id        classID
 	count     int
 	fleet     *ec2.CreateFleetInput
 	templates []*ec2.CreateLaunchTemplateInput
@@ -156,7 +156,7 @@ func (c *Cloud) buildRequest(ctx context.Context, in cloud.LaunchInput, options 
 		return nil, err
 	}
 	request := &launchRequest{
-		class: in.Class.Name, count: len(in.Claims), options: map[poolKey]cloud.Option{}, subnets: map[string]subnet{},
+		id: idOf(in.Class), count: len(in.Claims), options: map[poolKey]cloud.Option{}, subnets: map[string]subnet{},
 		reservations: map[string]string{}, templateName: c.templates.name,
 	}
 	var order []group

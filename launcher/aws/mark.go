@@ -36,3 +36,29 @@ func (m mark) again(code ec2error.Code, text string, until, now time.Time) mark 
 func longest(marks ...mark) mark {
 	return slices.MaxFunc(marks, func(a, b mark) int { return a.until.Compare(b.until) })
 }
+
+// expireMarks ends the marks whose time has passed, and drops those that ended longer than keep ago.
+func expireMarks[K comparable](marks map[K]mark, keep time.Duration, now time.Time) (next time.Time, ended bool) {
+	for k, m := range marks {
+		switch {
+		case m.holds(now):
+			if next.IsZero() || m.until.Before(next) {
+				next = m.until
+			}
+		case !m.over:
+			m.over, ended = true, true
+			marks[k] = m
+		case now.After(m.until.Add(keep)):
+			delete(marks, k)
+		}
+	}
+	return next, ended
+}
+
+// earlier returns the earlier of two moments. The zero time is none.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}

@@ -35,7 +35,7 @@ func newOffersCache() *offersCache { return &offersCache{by: map[string]classOff
 
 // follows returns a key of the class's fields that its offerings depend on, including those of its shapes.
 func follows(class *awsv1.EC2NodeClass, shapes string) string {
-	return cacheKey([]any{shapes, class.Status.Subnets, class.Status.CapacityReservations})
+	return cacheKey([]any{shapes, class.UID, class.Generation, class.Status.Subnets, class.Status.CapacityReservations})
 }
 
 // get returns the cached answer of a class, and whether it is still valid.

@@ -15,10 +15,11 @@ import (
 // quota (see quotaKey). Without a capacity type it is the ID of a capacity reservation.
 type offeringKey struct{ capacityType, instanceType, zone string }
 
-// unavailable records for a period which offerings EC2 refused, and which subnets had no free address.
+// unavailable records for a period which offerings EC2 refused, to all classes or to one, and which subnets had no free address.
 type unavailable struct {
-	period  time.Duration
-	changed *signal
+	period   time.Duration
+	changed  *signal
+	refusals *refusals
 
 	mu        sync.Mutex
 	offerings map[offeringKey]mark
@@ -28,7 +29,7 @@ type unavailable struct {
 
 func newUnavailable(period time.Duration, changed *signal) *unavailable {
 	return &unavailable{
-		period: period, changed: changed,
+		period: period, changed: changed, refusals: newRefusals(),
 		offerings: map[offeringKey]mark{}, subnets: map[string]mark{}, stockOuts: stockOuts{},
 	}
 }
@@ -76,6 +77,8 @@ func (u *unavailable) remember(failures []fleetFailure, now time.Time) []fleetFa
 	for i, f := range failures {
 		var m mark
 		switch {
+		case f.byName():
+			m = u.refusals.note(f.class, f.typeKey(), func(m mark) mark { return m.again(f.Reason, f.text, until, now) })
 		case !f.Reason.OfOffering():
 			continue
 		case f.Reason.IsAddress() && f.subnet != "":
@@ -136,18 +139,38 @@ func (u *unavailable) reservation(id string, now time.Time) mark {
 	return u.of(reservationKey(id), now)
 }
 
-// toTry returns the options of the capacity type to buy that may have capacity. If none has, it returns a failure for each.
-func (u *unavailable) toTry(options []cloud.Option, now time.Time) ([]cloud.Option, []cloud.OfferingFailure) {
+// pause leaves out, for a moment, the other types that a call asked for if EC2 has refused many to the class without a launch in between. They
+// have the answer of a refusal of the call.
+func (u *unavailable) pause(r *launchRequest, failures []fleetFailure, now time.Time) {
+	at := slices.IndexFunc(failures, fleetFailure.byName)
+	if at < 0 {
+		return
+	}
+	var asked []typeKey
+	for _, pool := range r.asked() {
+		asked = append(asked, typeKey{r.options[pool].CapacityType, pool.instanceType})
+	}
+	again := func(m mark) mark { return m.again(failures[at].Reason, failures[at].text, now.Add(pausePeriod), now) }
+	if u.refusals.pause(r.id, asked, again, now) {
+		u.changed.fire()
+	}
+}
+
+// toTry returns the options of the capacity type to buy that may have capacity for a class. If none has, it returns a failure for each.
+func (u *unavailable) toTry(class classID, options []cloud.Option, now time.Time) ([]cloud.Option, []cloud.OfferingFailure) {
 	var usable []cloud.Option
 	var failures []cloud.OfferingFailure
 	for _, o := range options {
 		m := longest(u.inGroup(offeringKey{o.CapacityType, o.InstanceType, o.Zone}, o.PlacementGroup, now), u.reservation(o.Reservation.ID, now))
-		if !m.holds(now) {
+		refused := u.refusals.of(class, typeKey{o.CapacityType, o.InstanceType}, now)
+		if !m.holds(now) && !refused.holds(now) {
 			usable = append(usable, o)
 			continue
 		}
-		f := failed(o, m.Code, m.text, judgeFleet(string(m.Code), m.text))
-		f.Since, f.Attempts = m.Since, m.Attempts
+		f := failureOf(o, m)
+		if refused.holds(now) {
+			f = failureOf(o, refused).named(class)
+		}
 		failures = append(failures, f.OfferingFailure)
 	}
 	return cloud.OfFirstKind(usable), failures
@@ -191,34 +214,14 @@ func (u *unavailable) exhausted(subnet string, now time.Time) mark {
 // Marks that ended long ago are dropped.
 func (u *unavailable) expire(now time.Time) time.Time {
 	u.mu.Lock()
-	next, ended := expireMarks(u.offerings, u.period, now)
-	other, more := expireMarks(u.subnets, u.period, now)
+	offering, ended := expireMarks(u.offerings, u.period, now)
+	subnet, more := expireMarks(u.subnets, u.period, now)
 	u.mu.Unlock()
-	if ended || more {
+	refusal, some := u.refusals.expire(u.period, now)
+	if ended || more || some {
 		u.changed.fire()
 	}
-	if next.IsZero() || !other.IsZero() && other.Before(next) {
-		next = other
-	}
-	return next
-}
-
-// expireMarks ends the marks whose time has passed, and drops those that ended longer than keep ago.
-func expireMarks[K comparable](marks map[K]mark, keep time.Duration, now time.Time) (next time.Time, ended bool) {
-	for k, m := range marks {
-		switch {
-		case m.holds(now):
-			if next.IsZero() || m.until.Before(next) {
-				next = m.until
-			}
-		case !m.over:
-			m.over, ended = true, true
-			marks[k] = m
-		case now.After(m.until.Add(keep)):
-			delete(marks, k)
-		}
-	}
-	return next, ended
+	return earlier(earlier(offering, subnet), refusal)
 }
 
 // seenInstances records the offering of each instance from DescribeInstances: an interruption message contains only the instance.

@@ -44,11 +44,12 @@ func judge(err error) verdict {
 // judgeFleet classifies an error in a fleet's answer.
 func judgeFleet(c, text string) verdict {
 	// A fleet launches with the caller's permissions.
-	v := judgeCode(ec2error.Bare(c), text, "ec2:RunInstances")
+	of := ec2error.OfFleet(c, text)
+	v := judgeCode(of, text, "ec2:RunInstances")
 	if v.cause == "" {
-		v = verdict{cause: cloud.CauseUnknown, reason: "LaunchFailed", message: withCode(ec2error.Bare(c), text)}
+		v = verdict{cause: cloud.CauseUnknown, reason: "LaunchFailed", message: withCode(of, text)}
 	}
-	v.code = ec2error.Bare(c)
+	v.code = of
 	return v
 }
 

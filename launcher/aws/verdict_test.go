@@ -89,6 +89,14 @@ func TestJudgeWhatIsNoAnswer(t *testing.T) {
 	if v := judgeFleet("SomethingNew", "what"); v.cause != cloud.CauseUnknown || v.cause.Passing() {
 		t.Errorf("%+v", v)
 	}
+	// A fleet's own code where a zone does not have the type.
+	const notThere = "Your requested instance type (t3.micro) is not supported in your requested Availability Zone (us-east-1e)."
+	if v := judgeFleet("InvalidFleetConfiguration", notThere); v.cause != cloud.CauseCapacity || v.code != ec2error.Unsupported {
+		t.Errorf("%+v", v)
+	}
+	if v := judgeFleet("InvalidFleetConfiguration", "no"); v.cause != cloud.CauseInvalid {
+		t.Errorf("%+v", v)
+	}
 	if v := judgeFleet("UnauthorizedOperation", "no"); !strings.Contains(v.message, "ec2:RunInstances") {
 		t.Errorf("%+v", v)
 	}

@@ -167,10 +167,14 @@ func fleet(ids []string, errors ...string) answer {
 }
 
 func fleetError(code, message, subnet string) string {
+	return fleetErrorOf("m7g.large", code, message, subnet)
+}
+
+func fleetErrorOf(instanceType, code, message, subnet string) string {
 	var text strings.Builder
 	_ = xml.EscapeText(&text, []byte(message))
 	return "<item><errorCode>" + code + "</errorCode><errorMessage>" + text.String() +
-		"</errorMessage><launchTemplateAndOverrides><overrides><instanceType>m7g.large</instanceType><subnetId>" + subnet + "</subnetId></overrides></launchTemplateAndOverrides></item>"
+		"</errorMessage><launchTemplateAndOverrides><overrides><instanceType>" + instanceType + "</instanceType><subnetId>" + subnet + "</subnetId></overrides></launchTemplateAndOverrides></item>"
 }
 
 // nodeClass is resolved.

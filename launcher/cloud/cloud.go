@@ -152,7 +152,7 @@ type Reservation struct {
 type LaunchOutput struct {
 	// InstanceIDs that EC2 launched, at most one per claim.
 	InstanceIDs []string
-	// Failures are the failed offerings; each was recorded as unavailable if its reason is a lack of capacity.
+	// Failures are the failed offerings; each was recorded as unavailable if its reason is a lack of capacity, or if EC2 refused it by name.
 	Failures []OfferingFailure
 }
 

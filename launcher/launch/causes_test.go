@@ -1,11 +1,13 @@
 package launch_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/awslabs/operatorpkg/status"
+	corev1 "k8s.io/api/core/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
@@ -190,6 +192,38 @@ func TestQuota(t *testing.T) {
 			t.Errorf("condition %+v", c)
 		}
 		if got := w.written(); len(got) != 1 || !strings.HasPrefix(got[0], "default-a Warning InsufficientCapacityError: ") {
+			t.Errorf("events %v", got)
+		}
+	})
+}
+
+// EC2 refuses one type by name: the call's other types are asked for. Where it refuses all, the claims have a reason that is the offerings' own.
+func TestRefusedTypes(t *testing.T) {
+	inWorld(t, memory.Config{}, func(t *testing.T, w *world) {
+		t.Helper()
+		denied := []string{"m7g.large"}
+		w.ec2.SetCapacity(memory.Offering{InstanceType: "m7g.large"}, 0)
+		w.answer = func(_ int, out cloud.LaunchOutput) cloud.LaunchOutput {
+			out.Failures = slices.DeleteFunc(out.Failures, func(f cloud.OfferingFailure) bool { return !slices.Contains(denied, f.Option.InstanceType) })
+			for i := range out.Failures {
+				out.Failures[i].Reason, out.Failures[i].Cause, out.Failures[i].Condition = ec2error.UnauthorizedOperation, cloud.CauseUnauthorized, ec2error.ReasonInstanceTypeRefused
+			}
+			return out
+		}
+		w.record("default-a")
+		w.settle(time.Second)
+		w.want(map[string]string{"default-a": "m7g.xlarge us-east-1a"})
+		denied = append(denied, "m7g.xlarge")
+		w.ec2.SetCapacity(memory.Offering{}, 0)
+		w.recordWith(func(c *karpv1.NodeClaim) {
+			c.Spec.Requirements = []karpv1.NodeSelectorRequirementWithMinValues{{Key: corev1.LabelInstanceTypeStable, Operator: corev1.NodeSelectorOpIn, Values: []string{"m7g.xlarge"}}}
+		}, "default-b")
+		w.settle(time.Second)
+		if len(w.failed) != 1 || !strings.HasPrefix(w.failed[0], "default-b InstanceTypeRefused: EC2 launched no instance: UnauthorizedOperation in ") ||
+			!strings.Contains(w.failed[0], "What to do: allow the instance type in the policy that denies it") {
+			t.Errorf("failures %q", w.failed)
+		}
+		if got := w.written(); len(got) != 1 || !strings.HasPrefix(got[0], "default-b Warning InstanceTypeRefused: ") {
 			t.Errorf("events %v", got)
 		}
 	})

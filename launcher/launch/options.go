@@ -122,7 +122,8 @@ func refusedOffering(o cloud.Option, r ec2error.Refusal) []cloud.OfferingFailure
 	if r.Code == "" {
 		return nil
 	}
-	return []cloud.OfferingFailure{{Option: o, Reason: r.Code, Condition: r.Code.Reason(), Since: r.Since, Attempts: r.Attempts}}
+	reason := cmp.Or(r.Code.Reason(), ec2error.ReasonInstanceTypeRefused) // The other codes are those of types that EC2 refuses to the class.
+	return []cloud.OfferingFailure{{Option: o, Reason: r.Code, Condition: reason, Since: r.Since, Attempts: r.Attempts}}
 }
 
 // admits reports whether the requirements allow an offering.

@@ -166,6 +166,16 @@ func TestExplain(t *testing.T) {
 	if got := reasonOf(failed); got != "InsufficientCapacity" {
 		t.Errorf("two reasons are joined as %s", got)
 	}
+	refused := refusedOffering(cloud.Option{InstanceType: "g5.xlarge"}, ec2error.Refusal{Code: ec2error.UnauthorizedOperation, Since: since, Attempts: 1})
+	if got := reasonOf(refused); got != "InstanceTypeRefused" {
+		t.Errorf("a type that EC2 refuses to the class is %s", got)
+	}
+	if got := explain(refused); !strings.Contains(got, "UnauthorizedOperation in 1 of 1 offerings") || !strings.Contains(got, "allow the instance type in the policy that denies it") {
+		t.Errorf("%s", got)
+	}
+	if got, _ := tooFewValues(errors.New("few"), refused); got != "InstanceTypeRefused" {
+		t.Errorf("too few values because of such a type are %s", got)
+	}
 	got := explain(failed)
 	for _, want := range []string{
 		"EC2 launched no instance: VcpuLimitExceeded in 5 of 6 offerings (m0.large on-demand in a, ...) since 18:25:51 UTC, attempt 2. InsufficientInstanceCapacity in 1 ",

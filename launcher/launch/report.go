@@ -46,12 +46,17 @@ func reasonOf(failures []cloud.OfferingFailure) string {
 const reasonMinValues = "MinValuesNotMet"
 
 // tooFewValues returns the reason and the message of claims that have fewer values left than their minValues. Only where EC2 refused offerings
-// is the reason a lack of capacity: the scheduler leaves out the claim's offerings then, in all NodePools.
+// is the reason a lack of capacity: the scheduler leaves out the claim's offerings then, in all NodePools. It does not where the launcher offers
+// none of them meanwhile.
 func tooFewValues(err error, failures []cloud.OfferingFailure) (reason, message string) {
 	if len(failures) == 0 {
 		return reasonMinValues, err.Error()
 	}
-	return ec2error.ReasonInsufficientCapacity, err.Error() + ": " + explain(failures)
+	reason = ec2error.ReasonInsufficientCapacity
+	if shared := reasonOf(failures); ec2error.HeldByLauncher(shared) {
+		reason = shared
+	}
+	return reason, err.Error() + ": " + explain(failures)
 }
 
 const (

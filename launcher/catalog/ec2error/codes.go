@@ -86,6 +86,16 @@ func Bare(code string) Code {
 	return Code(strings.TrimPrefix(strings.TrimPrefix(code, "Server."), "Client."))
 }
 
+// OfFleet returns the code of an error in a fleet's answer. A fleet has another code where a zone does not have an instance type:
+// "InvalidFleetConfiguration: Your requested instance type (x) is not supported in your requested Availability Zone (y).". That is Unsupported.
+func OfFleet(code, text string) Code {
+	c := Bare(code)
+	if c == "InvalidFleetConfiguration" && strings.Contains(text, "not supported in your requested Availability Zone") {
+		return Unsupported
+	}
+	return c
+}
+
 // Of returns the code of an AWS error and the operation that failed, such as CreateFleet; NoAnswer if the call ended without an answer,
 // and "" for an error that is not AWS's. It reads the methods of the SDK's errors and needs no SDK.
 func Of(err error) (c Code, operation string) {

@@ -70,6 +70,23 @@ func TestRemedies(t *testing.T) {
 			t.Errorf("%s has the reason %q", code, reason)
 		}
 	}
+	// What EC2 refuses by name may be denied by any policy, or be what the class asks of the type.
+	for code, want := range map[ec2error.Code]string{
+		ec2error.UnauthorizedOperation: "in the policy that denies it", "InvalidParameterCombination": "in the EC2NodeClass", ec2error.PendingVerification: "AWS Support",
+	} {
+		if got := code.Remedy("g5.xlarge"); !strings.Contains(got, want) {
+			t.Errorf("%s: %q lacks %q", code, got, want)
+		}
+	}
+	if got := ec2error.UnauthorizedOperation.Remedy(""); !strings.Contains(got, "give the launcher's IAM role the action") {
+		t.Errorf("a denial of the call: %q", got)
+	}
+	if reason := ec2error.ReasonInstanceTypeRefused; !ec2error.OfferingsFailed(reason) || !ec2error.HeldByLauncher(reason) || !ec2error.IsLaunchEvent(reason) {
+		t.Error("a refused instance type counts against the NodePool, or against other classes")
+	}
+	if ec2error.HeldByLauncher(ec2error.ReasonInsufficientCapacity) {
+		t.Error("a lack of capacity is no concern of the scheduler's")
+	}
 	if ec2error.OfferingsFailed("MinValuesNotMet") {
 		t.Error("a claim that names too few values counts against its offerings")
 	}

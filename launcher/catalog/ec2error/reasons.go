@@ -21,6 +21,9 @@ const (
 	ReasonFreeTier = "FreeTierIneligible"
 	// ReasonSpotRole means that the account lacks the service-linked role of EC2 Spot.
 	ReasonSpotRole = "SpotSLRCreationFailed"
+	// ReasonInstanceTypeRefused means that EC2 refuses the instance types to the EC2NodeClass, by name: a policy denies them, or the class asks for
+	// what they cannot have.
+	ReasonInstanceTypeRefused = "InstanceTypeRefused"
 )
 
 const (
@@ -42,11 +45,17 @@ func IsLaunchEvent(reason string) bool {
 	}, reason)
 }
 
+// HeldByLauncher reports whether the launcher alone decides when the offerings of a launch that failed for the reason are tried again. Without
+// the role of EC2 Spot no spot offering of the account works. An instance type that EC2 refuses to one EC2NodeClass may be launched from others.
+func HeldByLauncher(reason string) bool {
+	return reason == ReasonSpotRole || reason == ReasonInstanceTypeRefused
+}
+
 // OfferingsFailed reports whether a launch failed because of its offerings alone: another offering of the same NodePool may succeed.
 func OfferingsFailed(reason string) bool {
 	switch reason {
 	case ReasonInsufficientCapacity, ReasonInsufficientAddresses, ReasonVCPULimit, ReasonSpotQuota, ReasonFleetQuota, ReasonQuota,
-		ReasonFreeTier, ReasonSpotRole:
+		ReasonFreeTier, ReasonSpotRole, ReasonInstanceTypeRefused:
 		return true
 	}
 	return false

@@ -27,18 +27,22 @@ func (c Code) Remedy(instanceType string) string {
 	case c.IsCapacity():
 		return "allow more instance types, zones or capacity types"
 	}
-	return c.accountRemedy()
+	return c.accountRemedy(instanceType)
 }
 
-// accountRemedy returns what lifts a code that is not about an offering.
-func (c Code) accountRemedy() string {
+// accountRemedy returns what lifts a code that is not about what EC2 has. With an instance type EC2 refuses that one.
+func (c Code) accountRemedy(instanceType string) string {
 	switch {
 	case c == PendingVerification, c == OptInRequired, c == Blocked, c == AccountDisabled:
 		return "ask AWS Support to open the account for EC2"
 	case c == InvalidClientTokenID, c == UnrecognizedClient:
 		return "check the credentials of the launcher's Pod"
+	case c.IsDenied() && instanceType != "":
+		return "allow the instance type in the policy that denies it (the launcher's own is manifests/iam/launcher.json), or leave it out of the NodePool"
 	case c.IsDenied(), strings.HasPrefix(string(c), string(AuthFailure)):
 		return "give the launcher's IAM role the action: manifests/iam/launcher.json has all"
+	case c.IsParameter() && instanceType != "":
+		return "leave the instance type out of the NodePool, or change what it cannot have in the EC2NodeClass"
 	case c.IsThrottled():
 		return "find what else calls EC2 in this account and region; launches go on by themselves"
 	case c == NoAnswer:

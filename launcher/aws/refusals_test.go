@@ -1,0 +1,180 @@
+package aws
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"testing"
+	"time"
+
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/catalog/ec2error"
+	"github.com/slipway-k8s/slipway/launcher/cloud"
+)
+
+const scpDenial = "You are not authorized to perform this operation. User: arn:aws:sts::1:assumed-role/r/s is not authorized to perform: " +
+	"ec2:RunInstances on resource: arn:aws:ec2:us-east-1:1:instance/* with an explicit deny in a service control policy."
+
+// newWireWith is newWire with n on-demand types, m1g.large the cheapest of them, and returns their options in zone a.
+func newWireWith(t *testing.T, n int) (*wire, *Cloud, []cloud.Option) {
+	t.Helper()
+	w, c := newWire(t)
+	facts, prices := map[string]catalog.Facts{}, onDemandPrices{}
+	var options []cloud.Option
+	for i := range n {
+		name := fmt.Sprintf("m%dg.large", i+1)
+		facts[name] = catalog.Facts{Name: name, Arch: "arm64", VCPUs: 2, MemoryMiB: 8192, Zones: []string{zoneA, zoneB}, CapacityTypes: []string{"on-demand"}}
+		prices[name] = 0.01 * float64(i+1)
+		options = append(options, option(name, zoneA, "on-demand"))
+	}
+	c.known.set(market{onDemandAt: time.Now(), spotAt: time.Now(), ratesAt: time.Now(), facts: facts, onDemand: prices})
+	return w, c, options
+}
+
+// denyFirst answers a call with a denial of its first override alone, as EC2 may for a call of many.
+func denyFirst(call url.Values) answer {
+	const first = "LaunchTemplateConfigs.1.Overrides.1."
+	return fleet(nil, fleetErrorOf(call.Get(first+"InstanceType"), "UnauthorizedOperation", scpDenial, call.Get(first+"SubnetId")))
+}
+
+func offers(t *testing.T, c *Cloud, class *awsv1.EC2NodeClass, instanceType, zone string) bool {
+	t.Helper()
+	list, err := c.InstanceTypes(t.Context(), class)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, it := range list {
+		for _, o := range it.Offerings {
+			if it.Name == instanceType && o.Zone == zone {
+				return o.Available
+			}
+		}
+	}
+	t.Fatalf("no offering of %s in %s", instanceType, zone)
+	return false
+}
+
+// A policy denies one of the types: that one is not offered again to this class, in no zone, until the class is edited.
+func TestRefusalOfOneType(t *testing.T) {
+	w, c, options := newWireWith(t, 3)
+	w.handle("CreateFleet", denyFirst)
+	out, err := c.Launch(t.Context(), launchInput("launch-1", 1, options...))
+	if err != nil || len(out.Failures) != 1 {
+		t.Fatalf("%+v, %v", out, err)
+	}
+	if f := out.Failures[0]; f.Option != options[0] || f.Cause != cloud.CauseUnauthorized || f.Cause.Passing() || f.Attempts != 1 ||
+		f.Condition != ec2error.ReasonInstanceTypeRefused || f.Message != scpDenial {
+		t.Errorf("%+v", f)
+	}
+	class, other := nodeClass(), nodeClass()
+	other.Name = "other"
+	if offers(t, c, class, "m1g.large", zoneA) || offers(t, c, class, "m1g.large", zoneB) {
+		t.Error("the type that EC2 refuses is offered")
+	}
+	if !offers(t, c, class, "m2g.large", zoneA) || !offers(t, c, other, "m1g.large", zoneA) {
+		t.Error("the refusal concerns other types, or other classes")
+	}
+	class.Generation++
+	if !offers(t, c, class, "m1g.large", zoneA) {
+		t.Error("the edited class does not offer the type again")
+	}
+}
+
+// The types that EC2 did not refuse are tried. A launch of the refused type alone is answered without a call.
+func TestRefusedTypeIsNotTriedAgain(t *testing.T) {
+	w, c, options := newWireWith(t, 3)
+	w.handle("CreateFleet", denyFirst)
+	if _, err := c.Launch(t.Context(), launchInput("launch-1", 1, options...)); err != nil {
+		t.Fatal(err)
+	}
+	w.on("CreateFleet", fleet([]string{"i-1"}))
+	if out, err := c.Launch(t.Context(), launchInput("launch-2", 1, options...)); err != nil || len(out.InstanceIDs) != 1 {
+		t.Fatalf("%+v, %v", out, err)
+	}
+	if first := w.made("CreateFleet")[1].Get("LaunchTemplateConfigs.1.Overrides.1.InstanceType"); first != "m2g.large" {
+		t.Errorf("the next call asks for %s first", first)
+	}
+	out, err := c.Launch(t.Context(), launchInput("launch-3", 1, options[0]))
+	if err != nil || len(out.Failures) != 1 || out.Failures[0].Condition != ec2error.ReasonInstanceTypeRefused || len(w.made("CreateFleet")) != 2 {
+		t.Errorf("a launch of that type alone: %+v, %v", out, err)
+	}
+}
+
+// A class that has launched nothing so far is at fault once EC2 has refused several types, or all that were asked for.
+func TestRefusalsOfAClassThatNeverLaunched(t *testing.T) {
+	w, c, options := newWireWith(t, 5)
+	w.handle("CreateFleet", denyFirst)
+	for i, broken := range []bool{false, false, true, true} {
+		out, err := c.Launch(t.Context(), launchInput(fmt.Sprintf("launch-%d", i), 1, options...))
+		fault, found := cloud.IsNodeClass(err)
+		if found != broken || !found && len(out.Failures) != 1 {
+			t.Fatalf("call %d: %+v, %v", i, out, err)
+		}
+		if found && (fault.Reason != "Unauthorized" || fault.Class != "default" || fault.Code != ec2error.UnauthorizedOperation) {
+			t.Errorf("call %d: %+v", i, fault)
+		}
+	}
+	edited := launchInput("launch-of-two", 1, options[:2]...)
+	edited.Class.Generation++
+	if _, err := c.Launch(t.Context(), edited); err != nil {
+		t.Errorf("one of two types of the edited class: %v", err)
+	}
+	edited.LaunchID = "launch-of-one"
+	if _, err := c.Launch(t.Context(), edited); err == nil {
+		t.Error("EC2 has refused all types, and the class is not at fault")
+	}
+}
+
+// A class that launches is in order, however many types are refused to it. An error that names no offering is the class's even then.
+func TestRefusalsOfAClassThatHasLaunched(t *testing.T) {
+	w, c, options := newWireWith(t, 5)
+	w.on("CreateFleet", fleet([]string{"i-1"}))
+	if _, err := c.Launch(t.Context(), launchInput("launch-0", 1, options...)); err != nil {
+		t.Fatal(err)
+	}
+	w.handle("CreateFleet", denyFirst)
+	for i := range 4 {
+		if out, err := c.Launch(t.Context(), launchInput(fmt.Sprintf("launch-%d", i+1), 1, options[i])); err != nil || len(out.Failures) != 1 {
+			t.Errorf("%+v, %v", out, err)
+		}
+	}
+	w.on("CreateFleet", fleet(nil, "<item><errorCode>UnauthorizedOperation</errorCode><errorMessage>no</errorMessage></item>"))
+	if _, err := c.Launch(t.Context(), launchInput("launch-last", 1, options[4])); err == nil {
+		t.Error("EC2 named no offering, and the class is not at fault")
+	}
+}
+
+// EC2 refuses one type after the other: after ten calls the rest is left alone for half a minute, so that there is no call for each type.
+func TestManyRefusalsPauseTheRest(t *testing.T) {
+	w, c, options := newWireWith(t, 14)
+	w.on("CreateFleet", fleet([]string{"i-1"}))
+	if _, err := c.Launch(t.Context(), launchInput("launch", 1, options...)); err != nil {
+		t.Fatal(err)
+	}
+	w.handle("CreateFleet", denyFirst)
+	begin := time.Now()
+	for i := range 20 {
+		if out, err := c.Launch(t.Context(), launchInput(fmt.Sprintf("launch-%d", i), 1, options...)); err != nil || len(out.Failures) == 0 {
+			t.Fatalf("%+v, %v", out, err)
+		}
+	}
+	if n := len(w.made("CreateFleet")); n != 1+pauseTypes {
+		t.Errorf("%d calls were made, want %d", n, 1+pauseTypes)
+	}
+	var left []bool
+	for _, o := range options {
+		left = append(left, c.without.refusals.of(idOf(nodeClass()), typeKey{"on-demand", o.InstanceType}, begin.Add(time.Minute)).holds(begin.Add(time.Minute)))
+	}
+	if want := append(slices.Repeat([]bool{true}, 10), false, false, false, false); !slices.Equal(left, want) {
+		t.Errorf("a minute later these are still refused: %v", left)
+	}
+	hour := begin.Add(time.Hour)
+	if next := c.without.expire(hour); !next.IsZero() || c.without.refusals.of(idOf(nodeClass()), typeKey{"on-demand", "m1g.large"}, hour).holds(hour) {
+		t.Errorf("the refusals do not end: %s", next)
+	}
+	if c.without.expire(hour); len(c.without.refusals.by["default"].marks) != 0 {
+		t.Error("refusals that ended long ago are kept")
+	}
+}
