@@ -86,7 +86,11 @@ func (c *Cloud) launchOutput(request *launchRequest, out *ec2.CreateFleetOutput)
 			c.reserved.take(pools[0].reservation, int64(len(instance.InstanceIds)))
 		}
 	}
-	failures := request.failures(out.Errors)
+	errors := out.Errors
+	if len(result.InstanceIDs) == 0 {
+		errors = withoutConsequences(errors)
+	}
+	failures := request.failures(errors)
 	if len(result.InstanceIDs) < request.count && len(failures) == 0 {
 		// These failures are not remembered for any offering: EC2 named none.
 		result.Failures = plain(slices.Concat(request.skipped, request.all(ec2error.UnfulfillableCapacity,
@@ -164,6 +168,19 @@ func (f fleetFailure) named(class classID) fleetFailure {
 		f.Message = f.text
 	}
 	return f
+}
+
+// withoutConsequences returns the errors of an answer without instances. If one of them is about the request itself, those are left out by which a
+// spot fleet blames the request for a lack of capacity: the offerings may have some.
+func withoutConsequences(errors []ec2types.CreateFleetError) []ec2types.CreateFleetError {
+	if !slices.ContainsFunc(errors, func(e ec2types.CreateFleetError) bool {
+		return judgeFleet(awssdk.ToString(e.ErrorCode), awssdk.ToString(e.ErrorMessage)).ofRequest()
+	}) {
+		return errors
+	}
+	return slices.DeleteFunc(slices.Clone(errors), func(e ec2types.CreateFleetError) bool {
+		return ec2error.Bare(awssdk.ToString(e.ErrorCode)).BlamesRequest(awssdk.ToString(e.ErrorMessage))
+	})
 }
 
 // failures returns the options that failed, each once with the first reason that EC2 gave. An error that does not name one offering of the

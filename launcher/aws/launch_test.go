@@ -295,6 +295,49 @@ func TestLaunchBeforeTheProfileIsKnown(t *testing.T) {
 	}
 }
 
+// blamed is EC2's text of UnfulfillableCapacity where a spot fleet blames its request.
+const blamed = "Unable to fulfill capacity due to your request configuration. Please adjust your request and try again."
+
+// Where EC2 lists an error of the request itself, a spot fleet blames the request for a lack of capacity as well, in other offerings too. They
+// have some: only the error itself counts.
+func TestLaunchThatBlamesItsRequest(t *testing.T) {
+	a, b := option("m7g.large", zoneA, "spot"), option("m7g.large", zoneB, "spot")
+	for _, c := range []struct {
+		name, code, text string
+		// fault means that it is the fault of the class.
+		fault bool
+	}{
+		{"profile", "InvalidParameterValue", "Value (profile) for parameter iamInstanceProfile.name is invalid. Invalid IAM Instance Profile name", false},
+		{"template", "InvalidLaunchTemplateName.NotFoundException", "The specified launch template does not exist.", false},
+		{"combination", "InvalidParameterCombination", "HttpPutResponseHopLimit must be 1 to 64", true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w, aws := newWire(t)
+			w.on("CreateFleet", fleet(nil, fleetError("UnfulfillableCapacity", blamed, "subnet-2"), fleetError(c.code, c.text, "subnet-2"),
+				fleetError("UnfulfillableCapacity", blamed, "subnet-3")))
+			out, err := aws.Launch(t.Context(), launchInput("launch-1", 1, a, b))
+			if _, fault := cloud.IsNodeClass(err); fault != c.fault {
+				t.Fatalf("%+v, %v", out, err)
+			}
+			if !c.fault && (len(out.Failures) != 1 || !out.Failures[0].Cause.Passing() || !available(t, aws, a) || !available(t, aws, b)) {
+				t.Errorf("%+v, %v", out, err)
+			}
+			now := time.Now()
+			for _, o := range []cloud.Option{a, b} { // Offerings of other classes.
+				if m := aws.without.of(offeringKey{o.CapacityType, o.InstanceType, o.Zone}, now); m.holds(now) {
+					t.Errorf("%s: %+v", o.Zone, m)
+				}
+			}
+		})
+	}
+	// Alone, it is a lack of capacity.
+	w, aws := newWire(t)
+	w.on("CreateFleet", fleet(nil, fleetError("UnfulfillableCapacity", blamed, "subnet-2")))
+	if out, err := aws.Launch(t.Context(), launchInput("launch-1", 1, a)); err != nil || len(out.Failures) != 1 || available(t, aws, a) {
+		t.Errorf("%+v, %v", out, err)
+	}
+}
+
 func TestLaunchLimits(t *testing.T) {
 	w, c := newWire(t)
 	w.on("CreateFleet", refuse(http.StatusBadRequest, "MaxSpotInstanceCountExceeded", "Max spot instance count exceeded"),

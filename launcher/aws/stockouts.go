@@ -37,10 +37,17 @@ func kindOf(instanceType string) string {
 	return letters + "/*"
 }
 
+// countsForZone reports whether the failure may be one of many that show that a zone has no spot capacity. One for which a fleet blames its request
+// is none: another request may have capacity there.
+func countsForZone(f fleetFailure) bool {
+	return catalog.CapacityTypeOf(f.Option.CapacityType).Interruptible && kindOf(f.Option.InstanceType) != "" && !f.Reason.BlamesRequest(f.text) &&
+		(f.Reason == ec2error.InsufficientInstanceCapacity || f.Reason == ec2error.UnfulfillableCapacity)
+}
+
 // note adds a failure. out reports whether the key's zone is now sold out for its kind.
 func (s stockOuts) note(f fleetFailure, until, now time.Time) (key offeringKey, out bool) {
 	key = offeringKey{f.Option.CapacityType, kindOf(f.Option.InstanceType), f.Option.Zone}
-	if !catalog.CapacityTypeOf(f.Option.CapacityType).Interruptible || key.instanceType == "" || f.Reason != ec2error.InsufficientInstanceCapacity && f.Reason != ec2error.UnfulfillableCapacity {
+	if !countsForZone(f) {
 		return key, false
 	}
 	refused := s[key]

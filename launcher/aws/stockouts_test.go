@@ -73,6 +73,23 @@ func TestLaunchEndsTheCountOfAStockOut(t *testing.T) {
 	}
 }
 
+// A fleet that blames its request says nothing about the zone.
+func TestBlamedRequestIsNoStockOut(t *testing.T) {
+	u := newUnavailable(3*time.Minute, newSignal())
+	now := time.Now()
+	for _, name := range []string{"m7g.large", "c7g.large", "r7g.large", "m6g.large", "c6g.large", "r6g.large"} {
+		f := iced(name)
+		f.Reason, f.text = ec2error.UnfulfillableCapacity, blamed
+		u.remember([]fleetFailure{f}, now)
+	}
+	if u.of(offeringKey{"spot", "c5.large", zoneA}, now).holds(now) {
+		t.Error("the zone counts as sold out")
+	}
+	if !u.of(offeringKey{"spot", "m7g.large", zoneA}, now).holds(now) {
+		t.Error("the offering does not wait")
+	}
+}
+
 func TestKinds(t *testing.T) {
 	for name, want := range map[string]string{
 		"m7g.large": "general/*", "c5.large": "general/*", "t3a.nano": "general/*", "g5.xlarge": "g/*", "p5.48xlarge": "p/*",

@@ -23,6 +23,14 @@ type verdict struct {
 	message string
 }
 
+// profileUnknown is the reason while EC2 cannot use a new instance profile yet.
+const profileUnknown = "InstanceProfileNameInvalid"
+
+// ofRequest reports whether the error is about what a fleet asks for, not about what EC2 has.
+func (v verdict) ofRequest() bool {
+	return v.cause == cloud.CauseInvalid || v.cause == cloud.CauseUnauthorized || v.cause == cloud.CauseTemplateGone || v.reason == profileUnknown
+}
+
 // judge classifies the error of a call.
 func judge(err error) verdict {
 	action := ""
@@ -81,7 +89,7 @@ func judgeCode(c ec2error.Code, text, action string) verdict {
 	case strings.Contains(text, "not eligible for Free Tier"):
 		return v(cloud.CauseQuota, ec2error.ReasonFreeTier, withCode(c, text))
 	case c.IsParameter() && isProfilePropagating(text):
-		return v(cloud.CauseTransient, "InstanceProfileNameInvalid", "EC2 cannot use the instance profile yet: "+text)
+		return v(cloud.CauseTransient, profileUnknown, "EC2 cannot use the instance profile yet: "+text)
 	case c.IsParameter():
 		return refusal(c, text)
 	}

@@ -23,6 +23,12 @@ func (c Code) IsQuota() bool {
 	}, c)
 }
 
+// BlamesRequest reports whether a spot fleet blames its request for a lack of capacity: "UnfulfillableCapacity: Unable to fulfill capacity due to
+// your request configuration. Please adjust your request and try again.". It does so where another error of the same answer is the cause, too.
+func (c Code) BlamesRequest(text string) bool {
+	return c == UnfulfillableCapacity && strings.Contains(text, "due to your request configuration")
+}
+
 // OfOffering reports whether the code concerns offerings, so that another offering may succeed.
 func (c Code) OfOffering() bool { return c.IsCapacity() || c.IsQuota() || c == SpotServiceLinkedRole }
 
