@@ -158,16 +158,7 @@ func (p *provisioner) provision(ctx context.Context, entries []intake.Entry, of 
 	if of.kind == api.Purpose_PURPOSE_BUFFER {
 		req.Cluster.Rank = p.bufferRank()
 	}
-	// The scheduler has tried pending pods on every node, but perhaps not on those that came a moment ago; those of a node
-	// that terminates it has tried nowhere.
-	// Pods of a gang have been tried one by one, and perhaps given their nodes back.
-	gangs := slices.ContainsFunc(entries, func(e intake.Entry) bool { return p.queue.profiles.gathering(e.Pod) != "" })
-	// A share allows pods of a plan on spot nodes that it did not allow one by one.
-	shares := ondemand.SharesOf(req.Cluster.Catalog.NodePools)
-	again := gangs || slices.ContainsFunc(entries, func(e intake.Entry) bool { return shares.Governs(e.Pod) })
-	req.Cluster.Room = func(name string) bool {
-		return of.standby == "" && !of.elsewhere && ((again || !of.pending()) && !of.avoid[name] || p.view.Young(name, now))
-	}
+	req.Cluster.Room = p.roomOf(entries, of, ondemand.SharesOf(req.Cluster.Catalog.NodePools), now)
 	if of.pending() {
 		req.Expected = p.growth.of(entries)
 	}
@@ -180,6 +171,18 @@ func (p *provisioner) provision(ctx context.Context, entries []intake.Entry, of 
 		p.guard.metrics.cutShort.WithLabelValues(controllerOf(of)).Inc()
 	}
 	return result, nil
+}
+
+// roomOf returns which nodes that exist are room for the entries. The scheduler has tried pending pods on every node, but perhaps not on those that came a
+// moment ago; those of a node that terminates it has tried nowhere. Pods of a gang have been tried one by one, and perhaps given their nodes back. A share
+// allows pods of a plan on spot nodes that it did not allow one by one.
+func (p *provisioner) roomOf(entries []intake.Entry, of purpose, shares ondemand.Shares, now time.Time) func(node string) bool {
+	anywhere := !of.pending() || slices.ContainsFunc(entries, func(e intake.Entry) bool {
+		return p.queue.profiles.gathering(e.Pod) != "" || shares.Governs(e.Pod)
+	})
+	return func(node string) bool {
+		return of.standby == "" && !of.elsewhere && (anywhere && !of.avoid[node] || p.view.Young(node, now))
+	}
 }
 
 // setAside keeps a pod from being planned for a while whose planning failed while it was alone. The launcher
