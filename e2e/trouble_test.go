@@ -86,6 +86,31 @@ func TestNoSpotRoleAlone(t *testing.T) {
 	checkOneInstanceEach(t, w, "spot-role")
 }
 
+// A service control policy denies an instance type, and EC2 answers with that error alone: the other type of the NodePool is launched. A pod that
+// runs on the denied type alone says so, and keeps no other pod from a node.
+func TestDeniedTypeAlone(t *testing.T) {
+	const denied = "m6id.large"
+	w := newWorld(t, "denied")
+	w.pool("denied", func(p *karpv1.NodePool) {
+		onlyTypes(p, denied, "m6id.xlarge")
+		require(p, karpv1.CapacityTypeLabelKey, "on-demand")
+	})
+	shared.AWS().Denied.Set(denied)
+	t.Cleanup(func() { shared.AWS().Denied.Set() })
+	w.deployment("any", 1, w.podSpec("1", "1Gi", nil))
+	w.awaitRunning(1)
+	w.deployment("pinned", 4, w.podSpec("1", "1Gi", func(s *corev1.PodSpec) { s.NodeSelector[corev1.LabelInstanceTypeStable] = denied }))
+	w.await(t, "the pods to say what EC2 refuses", func() bool {
+		return slices.ContainsFunc(w.pods(), func(p observe.Pod) bool {
+			c := conditions.Pod(p.Object, corev1.PodScheduled)
+			return c != nil && strings.Contains(c.Message, "UnauthorizedOperation in") && strings.Contains(c.Message, "allow the instance type in the policy")
+		})
+	})
+	w.deployment("more", 6, w.podSpec("1", "1Gi", nil))
+	w.awaitRunning(7)
+	checkOneInstanceEach(t, w, "denied")
+}
+
 // The account's vCPU quota is reached: NodeClaim, Event, pod, log and `slipway status` have EC2's code and the quota to raise; nothing
 // speaks of capacity. Pods that may run as spot instances do.
 func TestQuotaReachedAlone(t *testing.T) {

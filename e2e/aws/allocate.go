@@ -13,6 +13,8 @@ type candidate struct {
 	price, priority, depth float64
 	// code and message are why nothing can be launched from the pool; empty if something can.
 	code, message string
+	// denied means that a service control policy denies the instance type.
+	denied bool
 	// room is the number of free addresses in its subnet.
 	room int
 	// subnet is the id of the subnet. Candidates may share it.

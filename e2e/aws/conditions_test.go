@@ -51,6 +51,21 @@ func TestNoSpotRole(t *testing.T) {
 	}
 }
 
+// A fleet stops at a type that a policy denies. One that comes to another type first launches it.
+func TestDeniedType(t *testing.T) {
+	server := start(t, nil)
+	server.Denied.Set("m5.large")
+	out := createFleet(t, server, fleetInput(t, server, 1, "m5.large", "m5.xlarge"))
+	wantFailures(t, out, 0, "UnauthorizedOperation")
+	if len(out.Errors) != 1 || out.Errors[0].LaunchTemplateAndOverrides.Overrides.InstanceType != "m5.large" {
+		t.Errorf("errors %+v", out.Errors)
+	}
+	server.Denied.Set("m5.xlarge")
+	if out := createFleet(t, server, fleetInput(t, server, 1, "m5.large", "m5.xlarge")); len(launched(out)) != 1 {
+		t.Errorf("with another type first: %+v", out)
+	}
+}
+
 func TestNoAddresses(t *testing.T) {
 	server := start(t, nil)
 	var back []func()

@@ -70,6 +70,11 @@ func (s *Server) launchFleet(r request) (any, error) {
 	if err := dryRun(r.Params); err != nil {
 		return nil, err
 	}
+	out := fleetXML{ID: "fleet-" + s.dice.uuid()}
+	if i, ok := f.deniedFirst(); ok {
+		out.Errors.Items = []fleetErrorXML{f.refusal(i)}
+		return out, nil
+	}
 	// 2. Choose pools among those with capacity.
 	quota := math.MaxInt
 	if f.market == "" {
@@ -84,7 +89,6 @@ func (s *Server) launchFleet(r request) (any, error) {
 		picks = nil
 	}
 	// 3. Launch the instances.
-	out := fleetXML{ID: "fleet-" + s.dice.uuid()}
 	launched := 0
 	for _, p := range picks {
 		o := f.overrides[p.candidate]
@@ -104,13 +108,28 @@ func (s *Server) launchFleet(r request) (any, error) {
 	r.note(func(c *Call) { c.Launched = launched })
 	// 4. List the errors.
 	for _, i := range failed {
-		c := f.candidates[i]
-		if c.code == codeQuota && f.capacityType == Spot {
+		if c := &f.candidates[i]; c.code == codeQuota && f.capacityType == Spot {
 			c.code, c.message = codeSpotQuota, "Max spot instance count exceeded"
 		}
-		out.Errors.Items = append(out.Errors.Items, fleetErrorXML{f.overrides[i].shape(), cmp.Or(f.market, f.capacityType), c.code, c.message})
+		out.Errors.Items = append(out.Errors.Items, f.refusal(i))
 	}
 	return out, nil
+}
+
+// refusal returns the error of a candidate.
+func (f *fleet) refusal(i int) fleetErrorXML {
+	c := f.candidates[i]
+	return fleetErrorXML{f.overrides[i].shape(), cmp.Or(f.market, f.capacityType), c.code, c.message}
+}
+
+// deniedFirst returns the candidate that a service control policy denies, if the fleet comes to it first.
+func (f *fleet) deniedFirst() (int, bool) {
+	for _, i := range rank(f.candidates, f.strategy) {
+		if c := f.candidates[i]; c.denied || c.code == "" {
+			return i, c.denied
+		}
+	}
+	return 0, false
 }
 
 func (s *Server) launchPick(f fleet, o override, count int, fleetID, token string) (ids []string, err error) {
@@ -262,6 +281,9 @@ func (s *Server) candidate(o *override, f *fleet) candidate {
 	switch {
 	case full != nil:
 		c.code, c.message = full.Code, full.Message
+	case s.Denied.has(o.info.Name):
+		c.denied, c.code, c.message = true, "UnauthorizedOperation", "You are not authorized to perform this operation. User: "+s.iamARN("user/sandbox")+
+			" is not authorized to perform: ec2:RunInstances on resource: "+s.arn(wire.EC2, "instance/*")+" with an explicit deny in a service control policy."
 	case capacityType == Spot && s.faults.noSpotRole():
 		c.code, c.message = codeNoSpotRole, "The provided credentials do not have permission to create the service-linked role for EC2 Spot Instances."
 	case o.launch.reserved == "" && !s.faults.hasCapacity(o.info.Name, o.subnet.Zone, capacityType):

@@ -25,6 +25,8 @@ type Server struct {
 	Commitments *Commitments
 	// Scores are the spot placement scores.
 	Scores *PlacementScores
+	// Denied are the instance types that a policy denies.
+	Denied Denied
 	// Meter keeps the account's bill.
 	Meter     *Meter
 	cfg       Config
