@@ -5,6 +5,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	awssdk "github.com/aws/aws-sdk-go-v2/aws"
@@ -80,8 +81,10 @@ func (c *Cloud) launchOutput(request *launchRequest, out *ec2.CreateFleetOutput)
 			c.taken.add(awssdk.ToString(in.Overrides.SubnetId), int64(len(instance.InstanceIds)))
 		}
 	}
+	var launched []cloud.Option
 	for _, instance := range out.Instances {
 		if pools, _, _ := request.pools(instance.LaunchTemplateAndOverrides); len(pools) == 1 && len(instance.InstanceIds) > 0 {
+			launched = append(launched, request.options[pools[0]])
 			c.without.sold(request.options[pools[0]])
 			c.reserved.take(pools[0].reservation, int64(len(instance.InstanceIds)))
 		}
@@ -90,7 +93,7 @@ func (c *Cloud) launchOutput(request *launchRequest, out *ec2.CreateFleetOutput)
 	if len(result.InstanceIDs) == 0 {
 		errors = withoutConsequences(errors)
 	}
-	failures := request.failures(errors)
+	failures := forgiven(request.failures(errors), launched)
 	if len(result.InstanceIDs) < request.count && len(failures) == 0 {
 		// These failures are not remembered for any offering: EC2 named none.
 		result.Failures = plain(slices.Concat(request.skipped, request.all(ec2error.UnfulfillableCapacity,
@@ -105,7 +108,7 @@ func (c *Cloud) launchOutput(request *launchRequest, out *ec2.CreateFleetOutput)
 	failures = c.remember(failures)
 	request.noteHibernation(c.hibernation, failures)
 	if len(result.InstanceIDs) > 0 {
-		c.without.refusals.works(request.id)
+		c.without.works(request.id, launched)
 	} else {
 		if err := classFault(request, failures, c.without.refusals); err != nil {
 			return cloud.LaunchOutput{}, err
@@ -132,8 +135,8 @@ func (c *Cloud) remember(failures []fleetFailure) []fleetFailure {
 }
 
 // classFault returns the error of the class if it is at fault for an answer without instances. EC2 refused all that the answer is about then, and it
-// named no offering, or the class has launched nothing so far and all that was asked for is refused, or several types. EC2 often lists one error of
-// a call for many offerings, so that one that is named says nothing about the others.
+// named no offering, or the cause is certain to be the class, or the class is not known to work and all that was asked for is refused, or several types. EC2 often lists one error
+// of a call for many offerings, so that one that is named says nothing about the others.
 func classFault(r *launchRequest, failures []fleetFailure, known *refusals) error {
 	refused, byName := map[string]bool{}, true
 	for _, f := range failures {
@@ -158,7 +161,32 @@ func (f fleetFailure) refused() bool {
 // byName reports whether EC2 refused the offering by name.
 func (f fleetFailure) byName() bool { return f.class != classID{} }
 
-func (f fleetFailure) typeKey() typeKey { return typeKey{f.Option.CapacityType, f.Option.InstanceType} }
+// concerns returns what a refusal of an offering concerns. EC2 names the subnet in the code, such as InvalidSubnetID.NotFound, or as the resource that a
+// policy denies, such as arn:aws:ec2:us-east-1:1:subnet/subnet-1.
+func (f fleetFailure) concerns() typeKey {
+	key := typeKey{capacityType: f.Option.CapacityType, instanceType: f.Option.InstanceType}
+	if strings.HasPrefix(string(f.Reason), "InvalidSubnet") || strings.Contains(f.text, ":subnet/") {
+		key.zone = f.Option.Zone
+	}
+	return key
+}
+
+// aboutClass reports whether the failure is one of each instance type of the class, such as that there is no such AMI, or that the account is blocked.
+func (f fleetFailure) aboutClass() bool {
+	return f.Condition != "Unauthorized" && f.Condition != "LaunchFailed" || f.Reason.IsDenied() && f.Reason != ec2error.UnauthorizedOperation
+}
+
+// forgiven returns the failures without consequences for the types that were launched by the same call elsewhere: these are not refused to the class.
+func forgiven(failures []fleetFailure, launched []cloud.Option) []fleetFailure {
+	for i, f := range failures {
+		if f.byName() && slices.ContainsFunc(launched, func(o cloud.Option) bool {
+			return o.InstanceType == f.Option.InstanceType && o.CapacityType == f.Option.CapacityType
+		}) {
+			failures[i].class = classID{}
+		}
+	}
+	return failures
+}
 
 // named returns the failure of an offering that EC2 refuses to a class by name. A denial keeps EC2's text: which policy denies the offering is
 // there, and the launcher's role may do the action otherwise.
@@ -199,7 +227,7 @@ func (r *launchRequest) failures(errors []ec2types.CreateFleetError) []fleetFail
 			seen[key] = true
 			f := failed(r.options[key], v.code, text, v)
 			f.subnet, f.zoneID = subnet, r.subnets[subnet].zoneID
-			if named && f.refused() {
+			if named && f.refused() && !f.aboutClass() {
 				f = f.named(r.id)
 			}
 			out = append(out, f)

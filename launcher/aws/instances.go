@@ -111,6 +111,7 @@ func (c *Cloud) describeInstances(ctx context.Context, filters []ec2types.Filter
 			}
 		}
 	}
+	c.without.refusals.shown(out)
 	if lacked := c.seen.note(out, time.Now().Add(-c.without.period)); len(lacked) > 0 {
 		c.remember(lacked)
 	}

@@ -63,7 +63,7 @@ func (c *Cloud) offersOf(ctx context.Context, class *awsv1.EC2NodeClass) (_ clas
 		of.facts, of.onDemand, of.spot = known.facts[shape.Name], known.onDemand[shape.Name], known.spot[shape.Name]
 		of.refused = func(capacityType, zone string) mark {
 			return longest(c.without.inGroup(offeringKey{capacityType, shape.Name, zone}, group.ID, now),
-				c.without.refusals.of(idOf(class), typeKey{capacityType, shape.Name}, now))
+				c.without.refusals.of(idOf(class), capacityType, shape.Name, zone, now))
 		}
 		all := offerings(of)
 		shape.Offerings = slices.DeleteFunc(slices.Clone(all), unpriced) // Nothing is bought at an unknown price.

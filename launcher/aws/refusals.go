@@ -6,15 +6,16 @@ import (
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/slipway-k8s/slipway/launcher/cloud"
 )
 
 const (
-	// brokenTypes is how many instance types EC2 must have refused to a class that has launched nothing since its last edit, before the class is
-	// at fault.
+	// brokenTypes is how many instance types EC2 must have refused to a class that is not known to work, before the class is at fault.
 	brokenTypes = 3
-	// pauseTypes is after how many refused instance types, with no launch of the class in between, the rest of a call is not tried for
-	// pausePeriod: a call for each type would be too many.
-	pauseTypes, pausePeriod = 10, 30 * time.Second
+	// pauseTypes is after how many refused instance types, with no launch of the class in between, nothing of the class is tried for pausePeriod: a call for
+	// each type would be too many. It doubles up to pauseMost.
+	pauseTypes, pausePeriod, pauseMost = 10, 30 * time.Second, 2 * time.Minute
 )
 
 // classID is an EC2NodeClass as it is since its last edit.
@@ -28,14 +29,16 @@ func idOf(class *awsv1.EC2NodeClass) classID {
 	return classID{class.Name, class.UID, class.Generation}
 }
 
-// typeKey is an instance type as one capacity type, in any zone.
-type typeKey struct{ capacityType, instanceType string }
+// typeKey is an instance type as one capacity type, in a zone if the refusal is about a subnet, else in any zone. The zero value stands for all types.
+type typeKey struct{ capacityType, instanceType, zone string }
 
 // refusals records which instance types EC2 refuses to a class by name: a policy denies them, or the class asks for what they cannot have. Other
 // types of the class, and other classes, may be launched. It is safe for concurrent use.
 type refusals struct {
 	mu sync.Mutex
 	by map[string]*classRefusals
+	// working are the classes, by name, of which EC2 has shown an instance.
+	working map[string]bool
 }
 
 // classRefusals are those of one class.
@@ -44,11 +47,14 @@ type classRefusals struct {
 	// launched means that the class has launched an instance since its last edit, in this process.
 	launched bool
 	marks    map[typeKey]mark
-	// inARow are the instance types that were refused since the last launch or the last pause.
+	// inARow are the instance types that were refused since the last launch or the last pause, and pauses is how many pauses there were since the last launch.
 	inARow map[string]bool
+	pauses int
 }
 
-func newRefusals() *refusals { return &refusals{by: map[string]*classRefusals{}} }
+func newRefusals() *refusals {
+	return &refusals{by: map[string]*classRefusals{}, working: map[string]bool{}}
+}
 
 // at returns the record of a class. The record of the class before its last edit is dropped.
 func (r *refusals) at(id classID) *classRefusals {
@@ -69,36 +75,60 @@ func (r *refusals) note(id classID, key typeKey, again func(mark) mark) mark {
 	return class.marks[key]
 }
 
-// of returns the mark of an instance type that EC2 refuses to a class; zero if it may be launched.
-func (r *refusals) of(id classID, key typeKey, now time.Time) mark {
+// of returns the mark of an offering that EC2 refuses to a class; zero if it may be launched.
+func (r *refusals) of(id classID, capacityType, instanceType, zone string, now time.Time) mark {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if class, ok := r.by[id.name]; ok && class.id == id && class.marks[key].holds(now) {
-		return class.marks[key]
+	class, ok := r.by[id.name]
+	if !ok || class.id != id {
+		return mark{}
 	}
-	return mark{}
+	found := longest(class.marks[typeKey{capacityType, instanceType, ""}], class.marks[typeKey{capacityType, instanceType, zone}], class.marks[typeKey{}])
+	if !found.holds(now) {
+		return mark{}
+	}
+	return found
 }
 
-// works records that a class has launched an instance.
-func (r *refusals) works(id classID) {
+// works records that a class has launched instances of the options. What EC2 refused of them before is history, and a pause ends: works reports whether
+// that makes a difference.
+func (r *refusals) works(id classID, options []cloud.Option) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	class := r.at(id)
-	class.launched = true
+	class.launched, class.pauses = true, 0
 	clear(class.inARow)
+	before := len(class.marks)
+	for _, o := range options {
+		delete(class.marks, typeKey{o.CapacityType, o.InstanceType, ""})
+		delete(class.marks, typeKey{o.CapacityType, o.InstanceType, o.Zone})
+	}
+	delete(class.marks, typeKey{})
+	return len(class.marks) < before
 }
 
-// isBroken reports whether a class is at fault for refusals. A class that has launched is not. all means that EC2 refused all that was asked for.
+// shown records that EC2 shows instances: their classes work, whatever this process has launched.
+func (r *refusals) shown(instances []cloud.Instance) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, i := range instances {
+		if name := i.Tags[awsv1.LabelNodeClass]; name != "" && i.State == cloud.StateRunning {
+			r.working[name] = true
+		}
+	}
+}
+
+// isBroken reports whether a class is at fault for refusals. A class that works is not. all means that EC2 refused all that was asked for.
 func (r *refusals) isBroken(id classID, all bool) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	class := r.at(id)
-	return !class.launched && (all || len(class.inARow) >= brokenTypes)
+	return !class.launched && !r.working[id.name] && (all || len(class.inARow) >= brokenTypes)
 }
 
-// pause reports whether EC2 has refused many types to a class without a launch in between. The other types of the last call then get the
-// mark that again returns.
-func (r *refusals) pause(id classID, asked []typeKey, again func(mark) mark, now time.Time) bool {
+// pause has nothing of a class tried for a while if EC2 has refused many types to it without a launch in between, and reports whether it has. again
+// returns its mark.
+func (r *refusals) pause(id classID, again func(m mark, until time.Time) mark, now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	class := r.at(id)
@@ -106,11 +136,9 @@ func (r *refusals) pause(id classID, asked []typeKey, again func(mark) mark, now
 		return false
 	}
 	clear(class.inARow)
-	for _, key := range asked {
-		if m := class.marks[key]; !m.holds(now) {
-			class.marks[key] = again(m)
-		}
-	}
+	until := now.Add(min(pausePeriod<<min(class.pauses, 8), pauseMost))
+	class.pauses++
+	class.marks[typeKey{}] = again(class.marks[typeKey{}], until)
 	return true
 }
 
@@ -130,4 +158,5 @@ func (r *refusals) forget(class string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.by, class)
+	delete(r.working, class)
 }

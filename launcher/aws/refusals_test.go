@@ -102,7 +102,7 @@ func TestRefusedTypeIsNotTriedAgain(t *testing.T) {
 	}
 }
 
-// A class that has launched nothing so far is at fault once EC2 has refused several types, or all that were asked for.
+// A class that is not known to work is at fault once EC2 has refused several types, or all that were asked for.
 func TestRefusalsOfAClassThatNeverLaunched(t *testing.T) {
 	w, c, options := newWireWith(t, 5)
 	w.handle("CreateFleet", denyFirst)
@@ -127,6 +127,59 @@ func TestRefusalsOfAClassThatNeverLaunched(t *testing.T) {
 	}
 }
 
+// A class of which EC2 shows an instance works, although this process has launched none: it was restarted.
+func TestRefusalsOfAClassThatHasAnInstance(t *testing.T) {
+	w, c, options := newWireWith(t, 5)
+	w.on("DescribeInstances", ok("<DescribeInstancesResponse><reservationSet><item><instancesSet><item><instanceId>i-1</instanceId><instanceState><name>running</name>"+
+		"</instanceState><tagSet><item><key>"+awsv1.LabelNodeClass+"</key><value>default</value></item></tagSet></item></instancesSet></item></reservationSet></DescribeInstancesResponse>"))
+	if _, err := c.Instances(t.Context(), cloud.Selector{}); err != nil {
+		t.Fatal(err)
+	}
+	w.handle("CreateFleet", denyFirst)
+	for i := range 4 {
+		if _, err := c.Launch(t.Context(), launchInput(fmt.Sprintf("launch-%d", i), 1, options...)); err != nil {
+			t.Errorf("call %d: %v", i, err)
+		}
+	}
+	if out, err := c.Launch(t.Context(), launchInput("launch-last", 1, options[4])); err != nil || len(out.Failures) != 1 || out.Failures[0].Condition != ec2error.ReasonInstanceTypeRefused {
+		t.Errorf("a pod of one tenant asks for a type that EC2 refuses: %+v, %v", out, err)
+	}
+}
+
+// What EC2 says of the class itself is the class's fault whichever offering it names.
+func TestFaultThatNamesAnOffering(t *testing.T) {
+	for code, want := range map[string]string{"InvalidAMIID.NotFound": "AMINotFound", "PendingVerification": "AccountPendingVerification", "Blocked": "Unauthorized"} {
+		w, c, options := newWireWith(t, 5)
+		w.on("CreateFleet", fleet(nil, fleetErrorOf("m1g.large", code, "why", "subnet-2")))
+		_, err := c.Launch(t.Context(), launchInput("launch-1", 1, options...))
+		if fault, found := cloud.IsNodeClass(err); !found || fault.Reason != want {
+			t.Errorf("%s: %v", code, err)
+		}
+	}
+}
+
+// A subnet that a class may not use takes no type from its other zones, and a type that the same call launched elsewhere is not refused.
+func TestRefusedSubnet(t *testing.T) {
+	w, c, options := newWireWith(t, 2)
+	w.on("CreateFleet", fleet(nil, fleetErrorOf("m1g.large", "InvalidSubnetID.NotFound", "The subnet ID 'subnet-2' does not exist", "subnet-2")))
+	if _, err := c.Launch(t.Context(), launchInput("launch-1", 1, options...)); err != nil {
+		t.Fatal(err)
+	}
+	if offers(t, c, nodeClass(), "m1g.large", zoneA) || !offers(t, c, nodeClass(), "m1g.large", zoneB) {
+		t.Error("want the type to be refused in the zone of the subnet, and there alone")
+	}
+	w.on("CreateFleet", ok("<CreateFleetResponse><fleetInstanceSet><item><launchTemplateAndOverrides><overrides><instanceType>m2g.large</instanceType><subnetId>subnet-2</subnetId>"+
+		"</overrides></launchTemplateAndOverrides><instanceIds><item>i-1</item></instanceIds></item></fleetInstanceSet><errorSet>"+
+		fleetErrorOf("m2g.large", "UnauthorizedOperation", scpDenial, "subnet-3")+"</errorSet></CreateFleetResponse>"))
+	in := launchInput("launch-2", 2, options[1], option("m2g.large", zoneB, "on-demand"))
+	if out, err := c.Launch(t.Context(), in); err != nil || len(out.InstanceIDs) != 1 {
+		t.Fatalf("%+v, %v", out, err)
+	}
+	if !offers(t, c, nodeClass(), "m2g.large", zoneA) {
+		t.Error("a type that was launched is refused")
+	}
+}
+
 // A class that launches is in order, however many types are refused to it. An error that names no offering is the class's even then.
 func TestRefusalsOfAClassThatHasLaunched(t *testing.T) {
 	w, c, options := newWireWith(t, 5)
@@ -146,17 +199,22 @@ func TestRefusalsOfAClassThatHasLaunched(t *testing.T) {
 	}
 }
 
-// EC2 refuses one type after the other: after ten calls the rest is left alone for half a minute, so that there is no call for each type.
-func TestManyRefusalsPauseTheRest(t *testing.T) {
-	w, c, options := newWireWith(t, 14)
+// EC2 refuses one type after the other: after ten calls the class is left alone for half a minute, whichever types are asked for, so that there is no call
+// for each type. A launch ends that.
+func TestManyRefusalsPauseTheClass(t *testing.T) {
+	w, c, options := newWireWith(t, 28)
 	w.on("CreateFleet", fleet([]string{"i-1"}))
 	if _, err := c.Launch(t.Context(), launchInput("launch", 1, options...)); err != nil {
 		t.Fatal(err)
 	}
 	w.handle("CreateFleet", denyFirst)
 	begin := time.Now()
-	for i := range 20 {
-		if out, err := c.Launch(t.Context(), launchInput(fmt.Sprintf("launch-%d", i), 1, options...)); err != nil || len(out.Failures) == 0 {
+	for i := range 40 {
+		asked := options[:14]
+		if i >= 20 {
+			asked = options[14:]
+		}
+		if out, err := c.Launch(t.Context(), launchInput(fmt.Sprintf("launch-%d", i), 1, asked...)); err != nil || len(out.Failures) == 0 {
 			t.Fatalf("%+v, %v", out, err)
 		}
 	}
@@ -164,14 +222,14 @@ func TestManyRefusalsPauseTheRest(t *testing.T) {
 		t.Errorf("%d calls were made, want %d", n, 1+pauseTypes)
 	}
 	var left []bool
-	for _, o := range options {
-		left = append(left, c.without.refusals.of(idOf(nodeClass()), typeKey{"on-demand", o.InstanceType}, begin.Add(time.Minute)).holds(begin.Add(time.Minute)))
+	for _, o := range options[:14] {
+		left = append(left, c.without.refusals.of(idOf(nodeClass()), "on-demand", o.InstanceType, zoneA, begin.Add(2*time.Minute)).holds(begin.Add(2*time.Minute)))
 	}
 	if want := append(slices.Repeat([]bool{true}, 10), false, false, false, false); !slices.Equal(left, want) {
-		t.Errorf("a minute later these are still refused: %v", left)
+		t.Errorf("two minutes later these are still refused: %v", left)
 	}
 	hour := begin.Add(time.Hour)
-	if next := c.without.expire(hour); !next.IsZero() || c.without.refusals.of(idOf(nodeClass()), typeKey{"on-demand", "m1g.large"}, hour).holds(hour) {
+	if next := c.without.expire(hour); !next.IsZero() || c.without.refusals.of(idOf(nodeClass()), "on-demand", "m1g.large", zoneA, hour).holds(hour) {
 		t.Errorf("the refusals do not end: %s", next)
 	}
 	if c.without.expire(hour); len(c.without.refusals.by["default"].marks) != 0 {

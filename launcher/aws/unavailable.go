@@ -78,7 +78,7 @@ func (u *unavailable) remember(failures []fleetFailure, now time.Time) []fleetFa
 		var m mark
 		switch {
 		case f.byName():
-			m = u.refusals.note(f.class, f.typeKey(), func(m mark) mark { return m.again(f.Reason, f.text, until, now) })
+			m = u.refusals.note(f.class, f.concerns(), func(m mark) mark { return m.again(f.Reason, f.text, until, now) })
 		case !f.Reason.OfOffering():
 			continue
 		case f.Reason.IsAddress() && f.subnet != "":
@@ -139,19 +139,21 @@ func (u *unavailable) reservation(id string, now time.Time) mark {
 	return u.of(reservationKey(id), now)
 }
 
-// pause leaves out, for a moment, the other types that a call asked for if EC2 has refused many to the class without a launch in between. They
-// have the answer of a refusal of the call.
+// pause has nothing of the class tried for a while if EC2 refuses one of its types after the other.
 func (u *unavailable) pause(r *launchRequest, failures []fleetFailure, now time.Time) {
 	at := slices.IndexFunc(failures, fleetFailure.byName)
 	if at < 0 {
 		return
 	}
-	var asked []typeKey
-	for _, pool := range r.asked() {
-		asked = append(asked, typeKey{r.options[pool].CapacityType, pool.instanceType})
+	again := func(m mark, until time.Time) mark { return m.again(failures[at].Reason, failures[at].text, until, now) }
+	if u.refusals.pause(r.id, again, now) {
+		u.changed.fire()
 	}
-	again := func(m mark) mark { return m.again(failures[at].Reason, failures[at].text, now.Add(pausePeriod), now) }
-	if u.refusals.pause(r.id, asked, again, now) {
+}
+
+// works records that a class has launched instances of the options.
+func (u *unavailable) works(class classID, options []cloud.Option) {
+	if u.refusals.works(class, options) {
 		u.changed.fire()
 	}
 }
@@ -162,7 +164,7 @@ func (u *unavailable) toTry(class classID, options []cloud.Option, now time.Time
 	var failures []cloud.OfferingFailure
 	for _, o := range options {
 		m := longest(u.inGroup(offeringKey{o.CapacityType, o.InstanceType, o.Zone}, o.PlacementGroup, now), u.reservation(o.Reservation.ID, now))
-		refused := u.refusals.of(class, typeKey{o.CapacityType, o.InstanceType}, now)
+		refused := u.refusals.of(class, o.CapacityType, o.InstanceType, o.Zone, now)
 		if !m.holds(now) && !refused.holds(now) {
 			usable = append(usable, o)
 			continue
