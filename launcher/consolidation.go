@@ -93,7 +93,7 @@ func (r *rollouts) replaces(c *karpv1.NodeClaim) bool {
 	switch end := expire.Decide(c, r.now).At; {
 	case due.Why == "":
 		return false
-	case pool == nil, due.Why == roll.Expired && end.Sub(r.now) <= r.window:
+	case pool == nil, !end.IsZero() && end.Sub(r.now) <= r.window: // A drifted node ends then as well.
 		return true
 	}
 	held, known := r.held[name]

@@ -58,6 +58,8 @@ func TestLeavingSoon(t *testing.T) {
 		claim("frozen-drifted", of("frozen", drifted)), claim("percent-drifted", of("percent", drifted)), claim("invalid-drifted", of("invalid", drifted)),
 		claim("others-drifted", of("others", drifted)), claim("others-expires", of("others", expiresIn(80*time.Hour))),
 		claim("frozen-expires", of("frozen", expiresIn(80*time.Hour))), claim("frozen-ends", of("frozen", expiresIn(time.Hour))),
+		claim("frozen-drifted-ends", of("frozen", func(c *karpv1.NodeClaim) { drifted(c); expiresIn(time.Hour)(c) })),
+		claim("frozen-drifted-never-ends", of("frozen", func(c *karpv1.NodeClaim) { drifted(c); c.Spec.ExpireAfter = karpv1.MustParseNillableDuration("Never") })),
 		claim("stuck-drifted", of("stuck", drifted)), claim("stuck-new", of("stuck", stuck)),
 		claim("expires", func(c *karpv1.NodeClaim) { c.Spec.ExpireAfter = karpv1.MustParseNillableDuration("10h1s") }),
 		claim("deleted", func(c *karpv1.NodeClaim) {
@@ -68,7 +70,7 @@ func TestLeavingSoon(t *testing.T) {
 		claim("boots", func(c *karpv1.NodeClaim) { c.Status.NodeName = "" }),
 	).Build()
 	inMove := func(node string) bool { return node == "moves" }
-	if diff := cmp.Diff([]string{"deleted", "drifted", "expires", "frozen-ends", "moves", "others-drifted", "others-expires"}, leavingSoon(api, index.ListClaims(api), time.Hour, inMove)(t.Context())); diff != "" {
+	if diff := cmp.Diff([]string{"deleted", "drifted", "expires", "frozen-drifted-ends", "frozen-ends", "moves", "others-drifted", "others-expires"}, leavingSoon(api, index.ListClaims(api), time.Hour, inMove)(t.Context())); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 }
