@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -67,6 +68,20 @@ type known struct {
 	generation, class int64
 	breaker           Breaker
 	rejections        rejections
+	// failed are the NodeClaims that were counted last as not joined, at most mostFailed.
+	failed []types.UID
+}
+
+// mostFailed bounds the NodeClaims whose failure is remembered: two reports of one come within seconds.
+const mostFailed = 100
+
+// fails reports whether the failure of a NodeClaim is counted for the first time.
+func (k *known) fails(claim types.UID) bool {
+	if slices.Contains(k.failed, claim) {
+		return false
+	}
+	k.failed = append(k.failed[max(len(k.failed)-mostFailed+1, 0):], claim)
+	return true
 }
 
 // New returns a Health without history; Run signals when holds end.
@@ -166,8 +181,11 @@ func (h *Health) Joined(ctx context.Context, claim *karpv1.NodeClaim) error {
 
 // DidNotJoin records that the node of a claim did not join. ctx is an effect's.
 func (h *Health) DidNotJoin(ctx context.Context, claim *karpv1.NodeClaim, reason, message string) error {
-	h.metrics.failures.WithLabelValues(claim.Labels[karpv1.NodePoolLabelKey], reason).Inc()
 	return h.note(ctx, claim, func(k *known) {
+		if !k.fails(claim.UID) {
+			return
+		}
+		h.metrics.failures.WithLabelValues(claim.Labels[karpv1.NodePoolLabelKey], reason).Inc()
 		k.breaker = k.breaker.Failed(claim.CreationTimestamp.Time, time.Now(), message)
 	})
 }

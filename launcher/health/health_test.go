@@ -17,6 +17,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -89,7 +90,7 @@ func (w *world) pool() *karpv1.NodePool {
 
 func claim(name string) *karpv1.NodeClaim {
 	return &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{
-		Name: name, Labels: map[string]string{karpv1.NodePoolLabelKey: "default"}, CreationTimestamp: metav1.Now(),
+		Name: name, UID: types.UID(name), Labels: map[string]string{karpv1.NodePoolLabelKey: "default"}, CreationTimestamp: metav1.Now(),
 	}}
 }
 
@@ -167,6 +168,27 @@ func TestHold(t *testing.T) {
 		w.wantHealthy(metav1.ConditionTrue)
 		if last := w.events[len(w.events)-1]; !strings.HasPrefix(last, "NodesJoin: ") {
 			t.Errorf("Events %q", w.events)
+		}
+	})
+}
+
+// A NodeClaim that is reported twice is one node that did not join: two messages about one instance hold nothing.
+func TestFailureCountsOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.fails("a")
+		w.fails("a")
+		if g := w.health.Gate(w.pool()); g.Held {
+			t.Errorf("gate %+v after one node", g)
+		}
+		for i := range 2 * 100 {
+			w.joins("b")
+			w.fails(fmt.Sprint(i))
+		}
+		w.fails("a")
+		w.fails("c")
+		if g := w.health.Gate(w.pool()); !g.Held {
+			t.Errorf("gate %+v after two nodes", g)
 		}
 	})
 }
