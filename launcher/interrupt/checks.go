@@ -65,11 +65,6 @@ func (i *Interruptions) endImpaired(ctx context.Context, id string, v Judgment) 
 	klog.FromContext(ctx).Info("Terminating a NodeClaim whose instance is impaired", "nodeClaim", klog.KObj(claim), "node", claim.Status.NodeName,
 		"instanceID", id, "reason", v.Reason, "message", v.Message, "forceful", v.Now)
 	i.metrics.unhealthy.WithLabelValues(v.Reason).Inc()
-	if node != nil {
-		if err := i.config.Ender.Cordon(ctx, node.Name, v.Reason); err != nil {
-			return err
-		}
-	}
 	i.record(ctx, claim, node, Effect{
 		EventType: "Warning", EventReason: "InstanceUnhealthy", EventMessage: "An unhealthy warning was triggered for the instance: " + v.Message,
 	})

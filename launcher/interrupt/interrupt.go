@@ -248,9 +248,8 @@ func (i *Interruptions) apply(ctx context.Context, m cloud.Message, instanceID s
 	if err != nil {
 		return false, err
 	}
-	if effect.Leave && node != nil {
-		// This comes before anything else: no more pods may be placed there.
-		if err := i.config.Ender.Cordon(ctx, node.Name, string(m.Kind)); err != nil {
+	if effect.Leave {
+		if err := i.cordon(ctx, node, m.Kind); err != nil {
 			return false, err
 		}
 	}
@@ -259,6 +258,15 @@ func (i *Interruptions) apply(ctx context.Context, m cloud.Message, instanceID s
 		return true, nil
 	}
 	return true, i.leave(ctx, claim, node, m.Kind)
+}
+
+// cordon has no more pods placed on a node whose instance EC2 takes: this comes before anything else. A node that may stay is cordoned once its NodeClaim is
+// deleted, as nothing else would take the cordon away.
+func (i *Interruptions) cordon(ctx context.Context, node *corev1.Node, kind cloud.MessageKind) error {
+	if node == nil || !kind.EndsInstance() {
+		return nil
+	}
+	return i.config.Ender.Cordon(ctx, node.Name, string(kind))
 }
 
 // stoppedByUs reports whether a message of a time is about a stop of a standby buffer's instance: messages may come after it was started again.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -42,8 +43,10 @@ type scene struct {
 	api   client.Client
 	start time.Time
 
+	// fail is how often Begin fails from now on.
+	fail atomic.Int64
+
 	mu    sync.Mutex
-	fail  int
 	trace []string
 }
 
@@ -112,8 +115,7 @@ func (s *scene) Cordon(_ context.Context, node, by string) error {
 
 // Begin implements interrupt.Ender.
 func (s *scene) Begin(ctx context.Context, claim *karpv1.NodeClaim, reason string) error {
-	if s.fail > 0 {
-		s.fail--
+	if s.fail.Add(-1) >= 0 {
 		s.log("begin %s fails", claim.Name)
 		return errors.New("conflict")
 	}
@@ -147,7 +149,9 @@ func (s *scene) command(d *datadriven.TestData) string {
 	case "claim":
 		s.addClaim(first.Key, args)
 	case "terminator":
-		d.ScanArgs(s.t, "fails", &s.fail)
+		var fails int64
+		d.ScanArgs(s.t, "fails", &fails)
+		s.fail.Store(fails)
 	case "queue":
 		s.queue.Throttle(s.duration(args["throttled"]))
 	case "message":
