@@ -28,6 +28,8 @@ import (
 const (
 	// period is the time between two passes.
 	period = time.Second
+	// lapse is how long after a pass the next one is the first of a new leadership.
+	lapse = 10 * period
 	// firstWait and lastWait bound the time between two creations while the nodes of the last one do not come: EC2 may have no capacity.
 	firstWait = 2 * time.Second
 	lastWait  = time.Minute
@@ -80,6 +82,8 @@ type Keeper struct {
 	full map[types.UID]time.Time
 	// reached is the last number of nodes that was asked for and not exceeded, by NodePool.
 	reached map[types.UID]int64
+	// passed is when the last pass was.
+	passed time.Time
 }
 
 type wait struct {
@@ -109,6 +113,10 @@ func (k *Keeper) Run(ctx context.Context) error {
 
 // Pass brings each NodePool with spec.replicas nearer to its number of nodes. ctx ends with leadership.
 func (k *Keeper) Pass(ctx context.Context) error {
+	if time.Since(k.passed) > lapse {
+		clear(k.reached) // Another process may have led since.
+	}
+	k.passed = time.Now()
 	pools := &karpv1.NodePoolList{}
 	if err := k.config.Client.List(ctx, pools, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("listing NodePools: %w", err)

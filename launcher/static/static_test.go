@@ -48,6 +48,7 @@ type scene struct {
 //	fail                                        every NodeClaim without a node is gone, as if EC2 had no capacity
 //	drift N                                     the oldest N NodeClaims are drifted
 //	ended                                       what was told to terminate is gone
+//	elsewhere N DURATION                        another process leads for so long, and creates N NodeClaims
 //	held | foreign                              the NodePool's nodes do not join; a Karpenter manages it
 //	run DURATION                                time goes by; prints what happened, with the second
 func TestScenarios(t *testing.T) {
@@ -130,6 +131,8 @@ func (s *scene) command(d *datadriven.TestData) string {
 		s.remove(func(c karpv1.NodeClaim) bool { return c.Status.NodeName == "" })
 	case "ended":
 		s.remove(func(c karpv1.NodeClaim) bool { return c.Annotations["ending"] != "" })
+	case "elsewhere":
+		s.elsewhere(d.CmdArgs[0].Key, s.Duration(d.CmdArgs[1].Key))
 	case "held":
 		s.held = !s.held
 	case "foreign":
@@ -140,6 +143,17 @@ func (s *scene) command(d *datadriven.TestData) string {
 		s.t.Fatalf("unknown command %s", d.Cmd)
 	}
 	return s.TakeTrace()
+}
+
+// elsewhere has another process lead, which creates n NodeClaims like the oldest one.
+func (s *scene) elsewhere(n string, duration time.Duration) {
+	first := s.claims()[0]
+	for i := 1; fmt.Sprint(i) <= n; i++ {
+		s.create(&karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{
+			Name: fmt.Sprintf("elsewhere-%d", i), Labels: first.Labels, OwnerReferences: first.OwnerReferences, CreationTimestamp: metav1.Now(),
+		}, Spec: first.Spec})
+	}
+	time.Sleep(duration)
 }
 
 // drift makes the oldest n NodeClaims drifted.
