@@ -35,14 +35,8 @@ func (p *Pods) Hold(e intake.Entry) {
 	delete(p.until, e.Pod.UID)
 }
 
-// HoldUntil keeps a pod that waits for a moment of its own, unless all held pods are planned earlier. The others do not have to be planned at that moment,
-// unless the pod is one of a gang: whether the gang is complete depends on pods in several places.
+// HoldUntil keeps a pod that waits for a moment of its own, unless all held pods are planned earlier. The others do not have to be planned at that moment.
 func (p *Pods) HoldUntil(e intake.Entry, at time.Time) {
-	if e.Gang.Name != "" {
-		p.Hold(e)
-		p.PlanBy(at)
-		return
-	}
 	p.unplaced[e.Pod.UID] = e
 	p.until[e.Pod.UID] = at
 	if p.next.IsZero() || at.Before(p.next) {
@@ -108,8 +102,8 @@ func (p *Pods) drop(uid types.UID) {
 	delete(p.until, uid)
 }
 
-// Due returns which held pods are planned again now: all of them if what can be launched has changed, else those whose own moment has come. nil means
-// none. The moment of all is set again by the next change.
+// Due returns which held pods are planned again now: all of them if what can be launched has changed, else those whose own moment has come, each with
+// its gang. nil means none. The moment of all is set again by the next change.
 func (p *Pods) Due(now time.Time) func(intake.Entry) bool {
 	if p.replan.due(now) {
 		return func(intake.Entry) bool { return true }
@@ -118,11 +112,12 @@ func (p *Pods) Due(now time.Time) func(intake.Entry) bool {
 		return nil
 	}
 	p.next = time.Time{}
-	due := map[types.UID]bool{}
+	due, gangs := map[types.UID]bool{}, map[string]bool{}
 	for uid, at := range p.until {
 		switch {
 		case !now.Before(at):
 			due[uid] = true
+			gangs[p.unplaced[uid].Gang.Name] = true
 		case p.next.IsZero() || at.Before(p.next):
 			p.next = at
 		}
@@ -130,7 +125,7 @@ func (p *Pods) Due(now time.Time) func(intake.Entry) bool {
 	if len(due) == 0 {
 		return nil
 	}
-	return func(e intake.Entry) bool { return due[e.Pod.UID] }
+	return func(e intake.Entry) bool { return due[e.Pod.UID] || e.Gang.Name != "" && gangs[e.Gang.Name] }
 }
 
 // PlanBy lets the held pods be planned again at the time, unless they are planned earlier.
