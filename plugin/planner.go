@@ -161,7 +161,7 @@ func (p *planner) planBatch(ctx context.Context, now time.Time) time.Time {
 func (p *planner) planPending(ctx context.Context, entries []intake.Entry, of purpose) {
 	returned, others := p.unplaced.DivideReturned(entries, time.Now())
 	p.provisioner.plan(ctx, others, of)
-	p.provisioner.plan(ctx, returned, of.fromNodes())
+	p.provisioner.plan(ctx, returned, of.withoutExisting())
 }
 
 // answer plans what the launcher asks for.

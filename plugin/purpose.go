@@ -43,8 +43,8 @@ func (p purpose) taking(buffers map[string]bool) purpose {
 	return p
 }
 
-// fromNodes returns the purpose for pods that keep coming back from nodes that exist.
-func (p purpose) fromNodes() purpose {
+// withoutExisting returns the purpose for pods that keep coming back from nodes that exist.
+func (p purpose) withoutExisting() purpose {
 	p.elsewhere = true
 	return p
 }
