@@ -27,7 +27,7 @@ func theirs(p *corev1.Pod) {
 func adopting(t *testing.T, objects ...runtime.Object) *harness {
 	t.Helper()
 	return start(t, harnessOptions{
-		args:    []string{"batchIdle: 100ms", "batchMax: 2m", "adopt: [default-scheduler]"},
+		args:    []string{"batchIdle: 1m", "batchMax: 2m", "adopt: [default-scheduler]"},
 		objects: append(objects, newNode("full", "100m", nil)),
 	})
 }

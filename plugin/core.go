@@ -150,7 +150,7 @@ func (p *plannerParts) planner() (*planner, error) {
 		Windows: batch.Config{
 			Idle: p.args.BatchIdle.Duration, Max: p.args.BatchMax.Duration, GangTimeout: p.args.GangTimeout.Duration,
 		},
-		Collector: p.collected, Owners: p.objects.owners, Tried: triedPod(p.queue, p.unplaced, p.promises),
+		Collector: p.collected, Owners: p.objects.owners, Tried: triedPod(p.queue, p.unplaced, p.promises), Idle: p.queue.idle,
 	})
 	if err != nil {
 		return nil, err

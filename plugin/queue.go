@@ -116,6 +116,16 @@ func (q *queue) cyclesOver(before map[types.UID]*corev1.Pod) bool {
 	return true
 }
 
+// idle reports whether no pod is in its scheduling cycle, and none is left to try. Pods that wait in Permit or are being bound are in flight, but
+// assumed.
+func (q *queue) idle() bool {
+	// In the order in which pods go through these lists: one on its way is seen.
+	if len(q.sched.SchedulingQueue.PodsInBackoffQ()) > 0 || len(q.sched.SchedulingQueue.PodsInActiveQ()) > 0 {
+		return false
+	}
+	return !slices.ContainsFunc(q.sched.SchedulingQueue.InFlightPods(), func(pod *corev1.Pod) bool { return !q.assumed(pod) })
+}
+
 // snapshot is a goroutine's own view of the scheduler's cache, updated like the scheduler's: under the cache's lock, and only what
 // changed. The scheduler's own may be read nowhere but in a scheduling cycle.
 type snapshot struct {

@@ -25,6 +25,8 @@ type Config struct {
 	Owners *Owners
 	// Tried reports whether the scheduling queue has given out a pod that is not in the batch, or placed it.
 	Tried func(*corev1.Pod) bool
+	// Idle reports whether the scheduling queue has no pod to try, and tries none. It takes time linear in these pods.
+	Idle func() bool
 }
 
 // Batch is the open batch of pods. It is for one goroutine.
@@ -96,7 +98,7 @@ func (b *Batch) Check(now time.Time) batch.Verdict {
 		return batch.Verdict{Next: b.checked.Add(CheckEvery), Waiting: "for the scheduling queue to drain"}
 	}
 	b.checked = now
-	b.rules.SetDrained(drained)
+	b.rules.SetDrained(drained || b.Collector.settle(b.Idle))
 	seen, gangs := map[Controller]bool{}, map[string]plan.Gang{}
 	for _, e := range b.entries {
 		if g := e.Gang; g.Name != "" {

@@ -23,11 +23,13 @@ type openBatch struct {
 	informers informers.SharedInformerFactory
 	// tried are pods that the queue has given out before.
 	tried map[types.UID]bool
+	// idle is what the queue is asked.
+	idle func() bool
 }
 
 func newOpenBatch(t *testing.T) *openBatch {
 	t.Helper()
-	b := &openBatch{t: t, informers: informers.NewSharedInformerFactory(fake.NewClientset(), 0), tried: map[types.UID]bool{}}
+	b := &openBatch{t: t, informers: informers.NewSharedInformerFactory(fake.NewClientset(), 0), tried: map[types.UID]bool{}, idle: func() bool { return false }}
 	owners, err := NewOwners(b.informers)
 	if err != nil {
 		t.Fatal(err)
@@ -35,6 +37,7 @@ func newOpenBatch(t *testing.T) *openBatch {
 	b.Batch, err = NewBatch(Config{
 		Windows:   batch.Config{Idle: time.Minute, Max: time.Hour, GangTimeout: time.Minute},
 		Collector: NewCollector(), Owners: owners, Tried: func(p *corev1.Pod) bool { return b.tried[p.UID] },
+		Idle: func() bool { return b.idle() },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -127,5 +130,35 @@ func TestIncompleteGangStays(t *testing.T) {
 	}
 	if b.Collector.Open() {
 		t.Error("the collector watches for a queue that has drained already")
+	}
+}
+
+// A pod that is collected while the scheduling goroutine waits for the next one is planned at once: the queue is asked. A pod that comes meanwhile
+// keeps the batch open.
+func TestBatchAsksTheQueue(t *testing.T) {
+	b, now := newOpenBatch(t), time.Now()
+	first, second := b.exists("first", false), b.exists("second", false)
+	collect := func(pod *corev1.Pod) { b.Collector.Add(Entry{Pod: pod, At: now}) }
+	check := func() bool {
+		for _, e := range b.Collector.Take(now) {
+			b.Add(e, now)
+		}
+		now = now.Add(CheckEvery)
+		return b.Check(now).Close
+	}
+	collect(first)
+	if check() {
+		t.Error("the batch closes while the queue is busy")
+	}
+	b.idle = func() bool { collect(second); return true }
+	if check() {
+		t.Error("the batch closes before the pod that came meanwhile is looked at")
+	}
+	b.idle = func() bool { return true }
+	if !check() {
+		t.Error("the batch waits for a queue that is idle")
+	}
+	if got := names(b.Close(now)); !slices.Equal(got, []string{"first", "second"}) {
+		t.Errorf("closed with %v", got)
 	}
 }

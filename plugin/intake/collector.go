@@ -23,6 +23,8 @@ type Collector struct {
 	entries map[types.UID]Entry
 	order   []types.UID
 	drained bool
+	// noted counts the pods that were collected.
+	noted int
 	// cycle is the pod that was collected in the current scheduling cycle, since is when. It is empty if the cycle is over.
 	cycle types.UID
 	since time.Time
@@ -58,6 +60,7 @@ func (c *Collector) note(e Entry, cycle types.UID) {
 	}
 	c.entries[uid] = e
 	c.drained = false
+	c.noted++
 	c.mu.Unlock()
 	c.Notify()
 }
@@ -134,6 +137,23 @@ func (c *Collector) hold(open bool) (drained bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.held = open
+	return c.drained && len(c.order) == 0
+}
+
+// settle asks whether the queue is idle, and returns whether it has drained since the last pod came. Drain is not called for a pod that is collected
+// outside of the scheduling goroutine while that waits for the next pod.
+func (c *Collector) settle(idle func() bool) (drained bool) {
+	c.mu.Lock()
+	before := c.noted
+	c.mu.Unlock()
+	if !idle() {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.noted == before {
+		c.drained, c.cycle = true, ""
+	}
 	return c.drained && len(c.order) == 0
 }
 
