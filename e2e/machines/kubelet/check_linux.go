@@ -51,17 +51,16 @@ func Check(ctx context.Context) error {
 	return nil
 }
 
-// diskShare of the file system has to be free: machines share it, and a kubelet evicts pods below a tenth
-// (pkg/kubelet/eviction/defaults_linux.go, nodefs.available).
-const diskShare = 0.12
+// diskBytes have to be free: machines share the disk of the host, whatever sizes their kubelets see.
+const diskBytes = 4 << 30
 
 func checkDisk(folder string) error {
 	var fs syscall.Statfs_t
 	if err := syscall.Statfs(folder, &fs); err != nil {
 		return fmt.Errorf("machines of kind kubelet need a disk: %s: %w", folder, err)
 	}
-	if free := float64(fs.Bavail) / float64(max(fs.Blocks, 1)); free < diskShare {
-		return fmt.Errorf("machines of kind kubelet need %.0f%% of the disk of %s free, and %.0f%% are: their kubelets would evict pods", 100*diskShare, folder, 100*free)
+	if free := fs.Bavail * uint64(fs.Bsize); free < diskBytes {
+		return fmt.Errorf("machines of kind kubelet need %d MiB of the disk of %s free, and %d MiB are", diskBytes>>20, folder, free>>20)
 	}
 	return nil
 }

@@ -63,6 +63,12 @@ func (m machine) ContainerFsInfo(ctx context.Context) (cadvisorv2.FsInfo, error)
 	return m.volume(info), err
 }
 
+// GetDirFsInfo returns the root volume, whichever of its folders is asked for: containerd names the one that holds images.
+func (m machine) GetDirFsInfo(path string) (cadvisorv2.FsInfo, error) {
+	info, err := m.Interface.GetDirFsInfo(path)
+	return m.volume(info), err
+}
+
 // volume returns a file system of the given size of which 20% are used, as after a boot.
 func (m machine) volume(info cadvisorv2.FsInfo) cadvisorv2.FsInfo {
 	if m.sizes.volumeBytes > 0 {
