@@ -9,8 +9,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
+// Kubernetes' own bounds of a kind and a name, in bytes. The API server does not hold a pod's owner references to them.
+const mostKind, mostName = 63, 253
+
 // Of returns the kind and the name of the pod's controller, or of the Deployment of a ReplicaSet: the Deployment controller appends the value of
-// the label pod-template-hash to its name. Both are empty for a pod without a controller.
+// the label pod-template-hash to its name. Both are empty for a pod without a controller, and
+// cut to what Kubernetes allows of a kind and a name.
 func Of(pod *corev1.Pod) (kind, name string) {
 	controller := metav1.GetControllerOfNoCopy(pod)
 	if controller == nil {
@@ -18,7 +22,12 @@ func Of(pod *corev1.Pod) (kind, name string) {
 	}
 	hash := pod.Labels[appsv1.DefaultDeploymentUniqueLabelKey]
 	if deployment, ok := strings.CutSuffix(controller.Name, "-"+hash); ok && hash != "" && controller.Kind == "ReplicaSet" {
-		return "Deployment", deployment
+		return "Deployment", cut(deployment, mostName)
 	}
-	return controller.Kind, controller.Name
+	return cut(controller.Kind, mostKind), cut(controller.Name, mostName)
+}
+
+// cut returns the text as UTF-8 of at most that many bytes.
+func cut(text string, most int) string {
+	return strings.ToValidUTF8(text[:min(len(text), most)], "")
 }

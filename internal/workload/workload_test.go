@@ -1,6 +1,7 @@
 package workload_test
 
 import (
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -18,6 +19,7 @@ func TestOf(t *testing.T) {
 		"a label of its own":   {"ReplicaSet", "web", "5d9c", "ReplicaSet", "web"},
 		"of a StatefulSet":     {"StatefulSet", "db-5d9c", "5d9c", "StatefulSet", "db-5d9c"},
 		"without a controller": {},
+		"larger than any":      {strings.Repeat("k", 1<<20), strings.Repeat("n", 252) + "é", "", strings.Repeat("k", 63), strings.Repeat("n", 252)},
 	} {
 		pod := &corev1.Pod{}
 		if tc.hash != "" {

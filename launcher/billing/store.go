@@ -111,10 +111,12 @@ func (s *store) write(ctx context.Context, cluster string, l *bill.Ledger) error
 	if first := (bill.DateOf(l.Through) - bill.MostDays + 1).Time(); first.After(l.Start) {
 		l.Start = first
 	}
+	var errs []error
 	for date := range l.Days {
-		if err := s.writeDay(ctx, l.Record(cluster, date)); err != nil {
-			return err
-		}
+		errs = append(errs, s.writeDay(ctx, l.Record(cluster, date)))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
 	}
 	l.ForgetDays()
 	return nil
