@@ -18,15 +18,17 @@ import (
 // EC2 took back within an hour costs nothing.
 func TestNodesThatGo(t *testing.T) {
 	for name, c := range map[string]struct {
-		capacityType            string
-		terminated, interrupted bool
-		usd, seconds            float64
+		capacityType string
+		terminated   bool
+		reason       cloud.MessageKind
+		usd, seconds float64
 	}{
-		"terminated":           {"on-demand", true, false, 0.096, 125},
-		"taken away":           {"on-demand", false, false, 0.096, 128},
-		"spot, terminated":     {"spot", true, true, 0.03, 125},
-		"spot, gone by itself": {"spot", false, false, 0.03, 128},
-		"spot, taken back":     {"spot", false, true, 0, 128},
+		"terminated":                   {"on-demand", true, "", 0.096, 125},
+		"taken away":                   {"on-demand", false, "", 0.096, 128},
+		"spot, terminated":             {"spot", true, cloud.SpotInterrupted, 0.03, 125},
+		"spot, gone by itself":         {"spot", false, "", 0.03, 128},
+		"spot, taken back":             {"spot", false, cloud.SpotInterrupted, 0, 128},
+		"spot, terminated by a person": {"spot", false, cloud.InstanceTerminated, 0.03, 128},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -38,9 +40,9 @@ func TestNodesThatGo(t *testing.T) {
 				go func() { done <- w.recorder.Run(ctx) }()
 				time.Sleep(125 * time.Second)
 				last := claim.DeepCopy()
-				if c.interrupted {
+				if c.reason != "" {
 					last.DeletionTimestamp = &metav1.Time{Time: time.Now()}
-					last.StatusConditions().SetTrueWithReason(karpv1.ConditionTypeDisruptionReason, string(cloud.SpotInterrupted), "EC2's notice")
+					last.StatusConditions().SetTrueWithReason(karpv1.ConditionTypeDisruptionReason, string(c.reason), "EC2's notice")
 				}
 				if c.terminated {
 					last.StatusConditions().SetTrue(karpv1.ConditionTypeInstanceTerminating)

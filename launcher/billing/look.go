@@ -135,12 +135,14 @@ func nodeOf(claim *karpv1.NodeClaim, node *corev1.Node) bill.Node {
 	if launched := conditions.Claim(claim, karpv1.ConditionTypeLaunched); launched.IsTrue() {
 		out.Since = launched.LastTransitionTime.Time
 	}
-	if c := conditions.Claim(claim, karpv1.ConditionTypeDisruptionReason); claim.DeletionTimestamp != nil && c.IsTrue() && interrupted(c.Reason) {
+	c := conditions.Claim(claim, karpv1.ConditionTypeDisruptionReason)
+	if claim.DeletionTimestamp != nil && c.IsTrue() && interrupted(c.Reason) {
 		out.Interrupted = c.LastTransitionTime.Time
 	}
 	out.Ended = ended(claim)
 	out.Interruptible = catalog.CapacityTypeOf(claim.Labels[karpv1.CapacityTypeLabelKey]).Interruptible
-	out.TakenAway = out.Interruptible && !out.Interrupted.IsZero() && takenAway(claim)
+	// EC2 charges the instance if a person terminates it.
+	out.TakenAway = out.Interruptible && !out.Interrupted.IsZero() && c.Reason == string(cloud.SpotInterrupted) && takenAway(claim)
 	allocatable := claim.Status.Allocatable
 	if node != nil && len(node.Status.Allocatable) > 0 {
 		allocatable = node.Status.Allocatable
