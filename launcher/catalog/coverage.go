@@ -74,27 +74,18 @@ func (p NodePool) launches(want func(CapacityType) bool) bool {
 
 // Uses returns nodes as commitments see them, sorted, with their prices on demand. Nodes whose price is not known are left out.
 func (s *State) Uses(counts map[Billed]int) []commitment.Use {
-	prices := map[Billed]float64{}
 	names := map[string]bool{}
 	for b := range counts {
 		names[b.InstanceType] = true
 	}
-	for _, types := range s.InstanceTypes {
-		for i := range types {
-			t := &types[i]
-			if !names[t.Name] {
-				continue
-			}
-			for _, o := range t.Offerings {
-				if o.Coverable() {
-					prices[Billed{t.Name, o.Zone}] = o.Price - t.Charges.Fixed()
-				}
-			}
-		}
-	}
+	prices := s.onDemand(names)
 	var out []commitment.Use
 	for b, n := range counts {
-		if price := prices[b]; price > 0 && n > 0 {
+		price, ok := prices[b]
+		if !ok { // No EC2NodeClass has a subnet there. EC2 has one price for the zones of a region.
+			price = prices[Billed{InstanceType: b.InstanceType}]
+		}
+		if price > 0 && n > 0 {
 			out = append(out, commitment.Use{Name: b.InstanceType + "/" + b.Zone, Count: n, InstanceType: b.InstanceType, Zone: b.Zone, OnDemand: price})
 		}
 	}
@@ -102,6 +93,32 @@ func (s *State) Uses(counts map[Billed]int) []commitment.Use {
 		return cmp.Or(strings.Compare(a.InstanceType, b.InstanceType), strings.Compare(a.Zone, b.Zone))
 	})
 	return out
+}
+
+// onDemand returns the prices of the instance types on demand by zone, and under no zone the lowest of each. Of lists that differ it is the lowest: Windows
+// and dedicated tenancy have higher ones.
+func (s *State) onDemand(names map[string]bool) map[Billed]float64 {
+	prices := map[Billed]float64{}
+	for _, types := range s.InstanceTypes {
+		for i := range types {
+			t := &types[i]
+			if !names[t.Name] {
+				continue
+			}
+			for _, o := range t.Offerings {
+				price := o.Price - t.Charges.Fixed()
+				if !o.Coverable() || price <= 0 {
+					continue
+				}
+				for _, at := range []Billed{{t.Name, o.Zone}, {t.Name, ""}} {
+					if known, ok := prices[at]; !ok || price < known {
+						prices[at] = price
+					}
+				}
+			}
+		}
+	}
+	return prices
 }
 
 // ExpectedLabels returns the labels with those of the offering that the node is expected to be, or is.

@@ -37,15 +37,24 @@ func TestBilledOnDemand(t *testing.T) {
 	}
 }
 
-// The price on demand is that of the instance, without the charges of the node.
+// The price on demand is that of the instance with Linux, without the charges of the node. Zones without subnets of an EC2NodeClass have the price of the others.
 func TestUses(t *testing.T) {
-	state := catalog.State{InstanceTypes: map[string][]catalog.InstanceType{"class": {{
+	linux := []catalog.InstanceType{{
 		Name: "m5.large", Charges: catalog.Charges{Volumes: 0.25},
 		Offerings: []catalog.Offering{{Zone: "a", CapacityType: "spot", Price: 0.5}, {Zone: "a", CapacityType: "on-demand", Price: 1.25}},
-	}}}}
-	got := state.Uses(map[catalog.Billed]int{{InstanceType: "m5.large", Zone: "a"}: 3, {InstanceType: "m5.large", Zone: "b"}: 1, {InstanceType: "x", Zone: "a"}: 1})
-	want := []commitment.Use{{Name: "m5.large/a", Count: 3, InstanceType: "m5.large", Zone: "a", OnDemand: 1}}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
+	}}
+	dearer := []catalog.InstanceType{{
+		Name: "m5.large", Charges: catalog.Charges{License: 1}, Offerings: []catalog.Offering{{Zone: "a", CapacityType: "on-demand", Price: 2}},
+	}}
+	counts := map[catalog.Billed]int{{InstanceType: "m5.large", Zone: "a"}: 3, {InstanceType: "m5.large", Zone: "b"}: 1, {InstanceType: "x", Zone: "a"}: 1}
+	want := []commitment.Use{
+		{Name: "m5.large/a", Count: 3, InstanceType: "m5.large", Zone: "a", OnDemand: 1},
+		{Name: "m5.large/b", Count: 1, InstanceType: "m5.large", Zone: "b", OnDemand: 1},
+	}
+	for range 20 { // Maps have no order.
+		state := catalog.State{InstanceTypes: map[string][]catalog.InstanceType{"linux": linux, "windows": dearer, "linux/dedicated": dearer}}
+		if diff := cmp.Diff(want, state.Uses(counts)); diff != "" {
+			t.Fatal(diff)
+		}
 	}
 }
