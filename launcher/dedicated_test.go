@@ -53,7 +53,7 @@ func TestListsOfDedicatedTenancy(t *testing.T) {
 	}
 	types := map[string][]catalog.InstanceType{"good": {{Name: "m5.large", DedicatedShare: 0.5, Offerings: []catalog.Offering{{Price: 0.1}}}}}
 	result, err := own.apply(t.Context(), types)
-	if err != nil || len(result.Keys) != 1 || result.Keys["alone"] != "good/dedicated" {
+	if err != nil || len(result.Keys) != 1 || result.Keys["alone"] != "good//dedicated" {
 		t.Errorf("keys %v, %v", result.Keys, err)
 	}
 	own.overlay = func(_ context.Context, types map[string][]catalog.InstanceType) (overlay.Result, error) {

@@ -7,8 +7,8 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
-// dedicatedKey ends the key of a list at the prices of dedicated tenancy.
-const dedicatedKey = "/dedicated"
+// dedicatedKey ends the key of a list at the prices of dedicated tenancy. No NodePool's name ends so.
+const dedicatedKey = "//dedicated"
 
 // Repriced are lists at the prices of dedicated tenancy that were made before, by key: what is made of the same list is the same list. The zero value is
 // empty.
