@@ -30,7 +30,7 @@ type Setting string
 const (
 	// Auto chooses the earliest moment that helps the pod.
 	Auto Setting = "auto"
-	// AtLaunch binds at launch every pod that the launcher may bind, even if that makes a pod start later.
+	// AtLaunch binds at launch every pod that the launcher may bind and that the node does not evict before it is Ready, even if that makes a pod start later.
 	AtLaunch Setting = "launch"
 	// AtReady binds nothing before Ready.
 	AtReady Setting = "ready"
@@ -100,6 +100,16 @@ func blocking(pod *corev1.Pod, taints []corev1.Taint) string {
 		}
 	}
 	return ""
+}
+
+// evicting returns the taint that kube-controller-manager adds to a node whose kubelet has registered and is not Ready, and for how long a pod must
+// tolerate it; "" if the pod does. The eviction does not consider PodDisruptionBudgets (pkg/controller/nodelifecycle, pkg/controller/tainteviction).
+func evicting(pod *corev1.Pod) string {
+	notReady := corev1.Taint{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoExecute}
+	if tolerated(pod.Spec.Tolerations, notReady) {
+		return ""
+	}
+	return "taint " + notReady.ToString() + " for " + shortest.String()
 }
 
 // tolerated uses the shortest of several tolerations that match a NoExecute taint (pkg/controller/tainteviction).

@@ -12,7 +12,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
-// change makes a case of the ordinary pod: one of a ReplicaSet, with its service account's token mounted.
+// change makes a case of the ordinary pod: one of a ReplicaSet, with its service account's token mounted and the toleration that admission adds.
 type change func(f *bind.Facts)
 
 func ordinary() bind.Facts {
@@ -26,7 +26,8 @@ func ordinary() bind.Facts {
 				Containers: []corev1.Container{{Name: "c", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
 					corev1.ResourceCPU: resource.MustParse("1"), corev1.ResourceMemory: resource.MustParse("1Gi"),
 				}}}},
-				Volumes: []corev1.Volume{{Name: "kube-api-access-5ll4z", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{}}}},
+				Tolerations: []corev1.Toleration{notReady(300)},
+				Volumes:     []corev1.Volume{{Name: "kube-api-access-5ll4z", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{}}}},
 			},
 		},
 		Taints: []corev1.Taint{
@@ -57,6 +58,18 @@ func taint(key, value string, effect corev1.TaintEffect) change {
 
 func tolerate(t corev1.Toleration) change {
 	return func(f *bind.Facts) { f.Pod.Spec.Tolerations = append(f.Pod.Spec.Tolerations, t) }
+}
+
+// notReady is the toleration of the taint of a node that is not Ready.
+func notReady(seconds int64) corev1.Toleration {
+	return corev1.Toleration{
+		Key: corev1.TaintNodeNotReady, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: &seconds,
+	}
+}
+
+// tolerateOnly replaces the pod's tolerations.
+func tolerateOnly(list ...corev1.Toleration) change {
+	return func(f *bind.Facts) { f.Pod.Spec.Tolerations = list }
 }
 
 func setting(s bind.Setting) change { return func(f *bind.Facts) { f.Setting = s } }
@@ -116,18 +129,21 @@ func TestAt(t *testing.T) {
 			taint("dedicated", "web", corev1.TaintEffectNoExecute), tolerate(corev1.Toleration{Operator: corev1.TolerationOpExists}),
 		}, bind.Ready, "volume"},
 		{"R3: NoExecute tolerated for 59 s", []change{
-			taint(corev1.TaintNodeNotReady, "", corev1.TaintEffectNoExecute),
-			tolerate(corev1.Toleration{Key: corev1.TaintNodeNotReady, Operator: corev1.TolerationOpExists, TolerationSeconds: new(int64(59))}),
+			taint(corev1.TaintNodeNotReady, "", corev1.TaintEffectNoExecute), tolerateOnly(notReady(59)),
 		}, bind.Scheduler, "not-ready:NoExecute"},
 		{"R3: NoExecute tolerated for 300 s, as admission adds", []change{
 			taint(corev1.TaintNodeNotReady, "", corev1.TaintEffectNoExecute),
-			tolerate(corev1.Toleration{Key: corev1.TaintNodeNotReady, Operator: corev1.TolerationOpExists, TolerationSeconds: new(int64(300))}),
 		}, bind.Ready, "volume"},
 		{"R3: of two tolerations the shorter counts", []change{
 			taint(corev1.TaintNodeNotReady, "", corev1.TaintEffectNoExecute),
-			tolerate(corev1.Toleration{Key: corev1.TaintNodeNotReady, Operator: corev1.TolerationOpExists, TolerationSeconds: new(int64(300))}),
 			tolerate(corev1.Toleration{Operator: corev1.TolerationOpExists, TolerationSeconds: new(int64(0))}),
 		}, bind.Scheduler, "not-ready:NoExecute"},
+		{"R3: evicted while the node boots", []change{hostNetwork, tolerateOnly(notReady(10))}, bind.Ready, "not-ready:NoExecute for 1m0s"},
+		{"R3: or at once, without a toleration", []change{volumes(), tolerateOnly()}, bind.Ready, "not-ready:NoExecute for 1m0s"},
+		{"R3: whatever the setting", []change{setting(bind.AtLaunch), tolerateOnly(notReady(59))}, bind.Ready, "not-ready:NoExecute for 1m0s"},
+		{"R3: evicted after a minute, or never", []change{
+			hostNetwork, tolerateOnly(notReady(60), corev1.Toleration{Operator: corev1.TolerationOpExists}),
+		}, bind.Launch, "host's network"},
 		{"R5: a bound volume claim waits for its driver, too", []change{hostNetwork, volumes(claimed)}, bind.Ready, "volume data needs its CSI driver"},
 		{"R5: a volume of a driver's own", []change{volumes(corev1.Volume{Name: "s", VolumeSource: corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{}}})}, bind.Ready, "volume s"},
 		{"R12: the network is there when the kubelet starts", []change{func(f *bind.Facts) { f.NetworkAtStart = true }}, bind.Launch, "network ready when"},

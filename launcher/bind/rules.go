@@ -27,7 +27,7 @@ const CodeTaint = "TaintNotTolerated"
 
 // Rules returns the whole table. The first matching rule decides; the last one matches every pod. The rules that leave a pod to the
 // scheduler come first: no setting overrides them except Never, since what they prevent loses or breaks pods (R1 to R9 of
-// docs/node-lifecycle.md).
+// docs/node-lifecycle.md). The same holds for EvictedBeforeReady.
 func Rules() Table {
 	return Table{
 		{"BindAtNever", Scheduler, set(Never)},
@@ -40,6 +40,7 @@ func Rules() Table {
 			func(f Facts) string { return extended(f.Pod) })},
 		{CodeTaint, Scheduler, about("it does not tolerate %s", func(f Facts) string { return blocking(f.Pod, f.Taints) })},
 		{"SwitchedOff", Scheduler, about("pre-binding is off for its NodePool: %s", func(f Facts) string { return f.SwitchedOff })},
+		{"EvictedBeforeReady", Ready, about("it does not tolerate %s: it would be evicted while the node boots", func(f Facts) string { return evicting(f.Pod) })},
 		{"BindAtLaunch", Launch, set(AtLaunch)},
 		{"BindAtReady", Ready, set(AtReady)},
 		{"Job", Ready, when(func(f Facts) bool { return controlledBy(f, "Job") }, "a Job counts a pod that its kubelet rejects as failed")},

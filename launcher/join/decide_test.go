@@ -29,7 +29,7 @@ import (
 //	claim [standby[=STATE/TIME]] [label=KEY=VALUE] [gpu] [taint=KEY:EFFECT] [startup-taint=KEY:EFFECT] [bind-at=SETTING] [registered] [initialized]
 //	    [network-at-start] [switched-off=WHY]             the last two are the state of its NodePool
 //	pod NAME [owner=KIND|none] [volumes=none] [host-network] [gpu] [cpu=Q] [unbound-volume=NAME] [scheduler-only=WHY]
-//	    [tolerates=KEY] [bound] [deleted] [gone] [adopted] [nominated=NODE]
+//	    [tolerates=KEY] [not-ready=SECONDS] [bound] [deleted] [gone] [adopted] [nominated=NODE]
 //	                                                      a promised pod is created or changed; the node is launched for one before it exists
 //	node [ready=true|false|none] [says=MESSAGE] [gpu=N] [cpu=Q] [add-taint=KEY:EFFECT] [remove-taint=KEY] [gone]
 //	                                                      the kubelet, or a user, changes the Node
@@ -197,8 +197,8 @@ func (s *scenario) pod(name string, args map[string]string) {
 			slot.UnboundVolume = value
 		case "scheduler-only":
 			slot.Ref.SchedulerOnly = value
-		case "tolerates":
-			slot.Pod.Spec.Tolerations = []corev1.Toleration{{Key: value, Operator: corev1.TolerationOpExists}}
+		case "tolerates", "not-ready":
+			tolerate(&slot.Pod.Spec, key, value)
 		case "adopted":
 			slot.Ref.Adopted = true
 		case "nominated":
@@ -207,6 +207,16 @@ func (s *scenario) pod(name string, args map[string]string) {
 			fate(slot, key)
 		}
 	}
+}
+
+// tolerate adds a toleration, or sets for how long the pod tolerates a node that is not Ready.
+func tolerate(spec *corev1.PodSpec, how, value string) {
+	if how == "not-ready" {
+		seconds := resource.MustParse(value)
+		spec.Tolerations[0].TolerationSeconds = new(seconds.Value())
+		return
+	}
+	spec.Tolerations = append(spec.Tolerations, corev1.Toleration{Key: value, Operator: corev1.TolerationOpExists})
 }
 
 // fate is what became of a promised pod.
@@ -231,6 +241,10 @@ func (s *scenario) slot(name string) *join.Slot {
 		}}
 		pod.Spec.Containers = []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("500m")}}}}
 		pod.Spec.Volumes = []corev1.Volume{{Name: "kube-api-access", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{}}}}
+		// Admission adds it (DefaultTolerationSeconds).
+		pod.Spec.Tolerations = []corev1.Toleration{{
+			Key: corev1.TaintNodeNotReady, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: new(int64(300)),
+		}}
 		s.Slots = append(s.Slots, join.Slot{Ref: catalog.PodRef{Namespace: "default", Name: name, UID: string(pod.UID)}, Pod: pod})
 		i = len(s.Slots) - 1
 	}

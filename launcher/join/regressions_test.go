@@ -42,6 +42,7 @@ func host(resourceName corev1.ResourceName, quantity string) Slot {
 		Namespace: "default", Name: "p", UID: "u", OwnerReferences: []metav1.OwnerReference{{Kind: "ReplicaSet", Controller: isController()}},
 	}}
 	pod.Spec.HostNetwork = true
+	pod.Spec.Tolerations = []corev1.Toleration{{Key: corev1.TaintNodeNotReady, Operator: corev1.TolerationOpExists}}
 	pod.Spec.Containers = []corev1.Container{{Resources: corev1.ResourceRequirements{
 		Requests: corev1.ResourceList{resourceName: resource.MustParse(quantity)},
 	}}}
