@@ -46,7 +46,7 @@ func (l *Launcher) fixed(p parts, gates Gates) error {
 	keeper, err := static.New(static.Config{
 		Client: l.manager.GetClient(), Guard: p.leader, Ender: p.terminator, Ledger: p.ledger, Metrics: p.voluntary,
 		Events: l.recorders.slipway, Manages: p.beside.manages, Own: p.beside.own, DisruptBare: l.config.Settings.DisruptBarePods,
-		Held: func(pool *karpv1.NodePool) bool { return p.health.Gate(pool).Held },
+		Gate: p.health.Gate,
 	})
 	if err != nil {
 		return err

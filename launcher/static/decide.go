@@ -49,7 +49,9 @@ type Node struct {
 	Blocked bool
 }
 
-func (n Node) drifted() bool     { return conditions.ClaimIs(n.Claim, karpv1.ConditionTypeDrifted) }
+func (n Node) drifted() bool    { return conditions.ClaimIs(n.Claim, karpv1.ConditionTypeDrifted) }
+func (n Node) registered() bool { return conditions.ClaimIs(n.Claim, karpv1.ConditionTypeRegistered) }
+
 func (n Node) initialized() bool { return conditions.ClaimIs(n.Claim, karpv1.ConditionTypeInitialized) }
 
 // Decision is what to do about a NodePool.

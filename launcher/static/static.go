@@ -20,6 +20,7 @@ import (
 	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
 	"github.com/slipway-k8s/slipway/launcher/budget"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/health"
 	"github.com/slipway-k8s/slipway/launcher/leadership"
 	"github.com/slipway-k8s/slipway/launcher/record"
 	"github.com/slipway-k8s/slipway/launcher/voluntary"
@@ -65,8 +66,8 @@ type Config struct {
 	Manages func(pool *karpv1.NodePool) (ok bool, why string)
 	// Own marks a new NodeClaim as slipway's while a Karpenter runs.
 	Own func(claim *karpv1.NodeClaim)
-	// Held reports whether nothing is launched for a NodePool because its nodes do not join.
-	Held func(pool *karpv1.NodePool) bool
+	// Gate returns whether a NodePool may launch nodes now, and how many at a time: its nodes may not join.
+	Gate func(pool *karpv1.NodePool) health.Gate
 	// DisruptBare means that pods without a controller do not keep a node: they end with it.
 	DisruptBare bool
 }
@@ -94,8 +95,8 @@ type wait struct {
 // New returns a Keeper; Run starts it.
 func New(c Config) (*Keeper, error) {
 	missing := c.Client == nil || c.Guard == nil || c.Ender == nil || c.Ledger == nil || c.Metrics == nil
-	if missing || c.Events == nil || c.Manages == nil || c.Own == nil || c.Held == nil {
-		return nil, errors.New("static: Client, Guard, Ender, Ledger, Metrics, Events, Manages, Own and Held are required")
+	if missing || c.Events == nil || c.Manages == nil || c.Own == nil || c.Gate == nil {
+		return nil, errors.New("static: Client, Guard, Ender, Ledger, Metrics, Events, Manages, Own and Gate are required")
 	}
 	return &Keeper{
 		config: c, gone: map[types.UID]map[types.UID]bool{}, waits: map[types.UID]wait{}, full: map[types.UID]time.Time{}, reached: map[types.UID]int64{},
@@ -181,7 +182,20 @@ func (k *Keeper) keep(ctx context.Context, pool *karpv1.NodePool, drifts int) er
 		}
 		k.config.Metrics.Decided(pool.Name, voluntary.Replace, Drifted, "")
 	}
-	return k.create(ctx, pool, decision.Create, now)
+	return k.create(ctx, pool, min(decision.Create, passing(k.config.Gate(pool), facts)), now)
+}
+
+// passing returns how many NodeClaims the gate of the NodePool lets one pass create.
+func passing(g health.Gate, f Facts) int64 {
+	switch {
+	case g.Held:
+		return 0
+	case !g.OneAtATime:
+		return most
+	case slices.ContainsFunc(f.Nodes, func(n Node) bool { return !n.Deleting && !n.registered() }):
+		return 0 // The one that is tried is on its way.
+	}
+	return 1
 }
 
 // settled reports whether all nodes have joined.
@@ -205,7 +219,7 @@ func (k *Keeper) end(ctx context.Context, pool *karpv1.NodePool, claim *karpv1.N
 // create creates NodeClaims, unless those that were created last did not come and it is too early to try again.
 func (k *Keeper) create(ctx context.Context, pool *karpv1.NodePool, n int64, now time.Time) error {
 	w := k.waits[pool.UID]
-	if n <= 0 || !conditions.PoolReady(pool) || k.config.Held(pool) || now.Before(w.until) {
+	if n <= 0 || !conditions.PoolReady(pool) || now.Before(w.until) {
 		return nil
 	}
 	class := &awsv1.EC2NodeClass{}
@@ -217,7 +231,7 @@ func (k *Keeper) create(ctx context.Context, pool *karpv1.NodePool, n int64, now
 	k.waits[pool.UID] = w
 	var created []*karpv1.NodeClaim
 	var failed error
-	for range min(n, most) {
+	for range n {
 		claim := record.NewStaticNodeClaim(pool.Name+"-"+rand.String(5), pool, class)
 		k.config.Own(claim)
 		if failed = k.config.Client.Create(ctx, claim); failed != nil {

@@ -22,6 +22,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/budget"
+	"github.com/slipway-k8s/slipway/launcher/health"
 	"github.com/slipway-k8s/slipway/launcher/index"
 	"github.com/slipway-k8s/slipway/launcher/leadership/leadershiptest"
 	"github.com/slipway-k8s/slipway/launcher/scenariotest"
@@ -37,7 +38,7 @@ type scene struct {
 
 	t       *testing.T
 	subject *static.Keeper
-	held    bool
+	gate    health.Gate
 	foreign bool
 }
 
@@ -49,7 +50,9 @@ type scene struct {
 //	drift N                                     the oldest N NodeClaims are drifted
 //	ended                                       what was told to terminate is gone
 //	elsewhere N DURATION                        another process leads for so long, and creates N NodeClaims
-//	held | foreign                              the NodePool's nodes do not join; a Karpenter manages it
+//	held | one-at-a-time                        the NodePool's nodes do not join: it launches nothing, or one node at a time; or so no longer
+//	foreign                                     a Karpenter manages the NodePool, or no longer
+//	boot N                                      the nodes of the oldest N NodeClaims register, and are not initialized yet
 //	run DURATION                                time goes by; prints what happened, with the second
 func TestScenarios(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -72,7 +75,7 @@ func newScene(t *testing.T) *scene {
 		Client: s.API, Guard: leadershiptest.Always{}, Ender: s, Ledger: ledger, Metrics: counted, Events: s,
 		Manages: func(*karpv1.NodePool) (bool, string) { return !s.foreign, "" },
 		Own:     func(*karpv1.NodeClaim) {},
-		Held:    func(*karpv1.NodePool) bool { return s.held },
+		Gate:    func(*karpv1.NodePool) health.Gate { return s.gate },
 	})
 	s.Must(err)
 	s.create(&awsv1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Name: "default"}})
@@ -126,7 +129,7 @@ func (s *scene) command(d *datadriven.TestData) string {
 	case "join":
 		s.join()
 	case "drift":
-		s.drift(d.CmdArgs[0].Key)
+		s.mark(d.CmdArgs[0].Key, karpv1.ConditionTypeDrifted)
 	case "fail":
 		s.remove(func(c karpv1.NodeClaim) bool { return c.Status.NodeName == "" })
 	case "ended":
@@ -134,7 +137,11 @@ func (s *scene) command(d *datadriven.TestData) string {
 	case "elsewhere":
 		s.elsewhere(d.CmdArgs[0].Key, s.Duration(d.CmdArgs[1].Key))
 	case "held":
-		s.held = !s.held
+		s.gate.Held = !s.gate.Held
+	case "one-at-a-time":
+		s.gate.OneAtATime = !s.gate.OneAtATime
+	case "boot":
+		s.mark(d.CmdArgs[0].Key, karpv1.ConditionTypeRegistered)
 	case "foreign":
 		s.foreign = !s.foreign
 	case "run":
@@ -156,11 +163,11 @@ func (s *scene) elsewhere(n string, duration time.Duration) {
 	time.Sleep(duration)
 }
 
-// drift makes the oldest n NodeClaims drifted.
-func (s *scene) drift(n string) {
+// mark sets a condition of the oldest n NodeClaims.
+func (s *scene) mark(n, condition string) {
 	for i, c := range s.claims() {
 		if fmt.Sprint(i) < n {
-			c.StatusConditions().SetTrue(karpv1.ConditionTypeDrifted)
+			c.StatusConditions().SetTrue(condition)
 			s.Must(s.API.Status().Update(s.t.Context(), &c))
 		}
 	}
@@ -213,6 +220,7 @@ func (s *scene) join() {
 		node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
 		s.create(node)
 		c.Status.NodeName, c.Status.ProviderID = node.Name, "aws:///us-east-1a/i-"+c.Name
+		c.StatusConditions().SetTrue(karpv1.ConditionTypeRegistered)
 		c.StatusConditions().SetTrue(karpv1.ConditionTypeInitialized)
 		s.Must(s.API.Status().Update(s.t.Context(), &c))
 	}
