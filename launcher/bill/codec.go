@@ -82,8 +82,9 @@ type encodedPool struct {
 // Records of earlier versions lack the last two.
 type encodedRow [11]int64
 
-// Encode returns the record as compressed JSON of at most MostBytes. If the day is larger, it is folded.
+// Encode returns the record as compressed JSON of at most MostBytes. If the day is larger, it is folded in what is returned, and stays whole itself.
 func Encode(r Record) ([]byte, error) {
+	r.Day = r.Day.clone()
 	for most := MostKeys; ; most /= 2 {
 		r.Day.Fold(most)
 		text, err := compress(r)

@@ -151,6 +151,24 @@ func (d *Day) Fold(most int) {
 	})
 }
 
+// clone returns a copy of the day that can be folded.
+func (d *Day) clone() *Day {
+	out := &Day{Date: d.Date}
+	for n, h := range d.Hours {
+		if h == nil {
+			continue
+		}
+		// Folding replaces the rows.
+		copied := &Hour{Observed: h.Observed, Pools: map[string]*Pool{}, Rows: h.Rows, Unused: maps.Clone(h.Unused), Fee: h.Fee}
+		for name, p := range h.Pools {
+			pool := *p
+			copied.Pools[name] = &pool
+		}
+		out.Hours[n] = copied
+	}
+	return out
+}
+
 // quota returns how many keys each namespace may have so that there are most at most; 1 at least.
 func quota(byNamespace map[string][]Key, most int) int {
 	sizes := make([]int, 0, len(byNamespace))
