@@ -5,24 +5,19 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"time"
 
-	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/internal/announce"
-	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
 	"github.com/slipway-k8s/slipway/launcher/budget"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/health"
 	"github.com/slipway-k8s/slipway/launcher/leadership"
-	"github.com/slipway-k8s/slipway/launcher/record"
 	"github.com/slipway-k8s/slipway/launcher/voluntary"
 )
 
@@ -31,7 +26,7 @@ const (
 	period = time.Second
 	// lapse is how long after a pass the next one is the first of a new leadership.
 	lapse = 10 * period
-	// firstWait and lastWait bound the time between two creations while the nodes of the last one do not come: EC2 may have no capacity.
+	// firstWait and lastWait bound the time between two creations while NodeClaims of earlier ones are lost: EC2 may have no capacity.
 	firstWait = 2 * time.Second
 	lastWait  = time.Minute
 	// cacheWait is how long a pass waits for the cache to show what it created.
@@ -77,19 +72,14 @@ type Keeper struct {
 	config Config
 	// gone are the NodeClaims whose termination was started, by NodePool: the cache may not show it yet.
 	gone map[types.UID]map[types.UID]bool
-	// waits say when NodeClaims may be created again, by NodePool.
-	waits map[types.UID]wait
+	// created are the creations of NodeClaims, by NodePool, until all of its nodes are initialized.
+	created map[types.UID]*creations
 	// full is when the Event about the limit was recorded last, by NodePool.
 	full map[types.UID]time.Time
 	// reached is the last number of nodes that was asked for and not exceeded, by NodePool.
 	reached map[types.UID]int64
 	// passed is when the last pass was.
 	passed time.Time
-}
-
-type wait struct {
-	until time.Time
-	next  time.Duration
 }
 
 // New returns a Keeper; Run starts it.
@@ -99,7 +89,7 @@ func New(c Config) (*Keeper, error) {
 		return nil, errors.New("static: Client, Guard, Ender, Ledger, Metrics, Events, Manages, Own and Gate are required")
 	}
 	return &Keeper{
-		config: c, gone: map[types.UID]map[types.UID]bool{}, waits: map[types.UID]wait{}, full: map[types.UID]time.Time{}, reached: map[types.UID]int64{},
+		config: c, gone: map[types.UID]map[types.UID]bool{}, created: map[types.UID]*creations{}, full: map[types.UID]time.Time{}, reached: map[types.UID]int64{},
 	}, nil
 }
 
@@ -157,8 +147,9 @@ func (k *Keeper) keep(ctx context.Context, pool *karpv1.NodePool, drifts int) er
 	}
 	decision, now := Decide(facts), time.Now()
 	if decision.Create == 0 && settled(facts) {
-		delete(k.waits, pool.UID)
+		delete(k.created, pool.UID)
 	}
+	k.created[pool.UID].look(facts.Nodes)
 	if decision.Full && now.Sub(k.full[pool.UID]) > eventEvery {
 		k.full[pool.UID] = now
 		k.config.Events.Eventf(pool, corev1.EventTypeWarning, "NodeLimitReached", "spec.replicas is %d, limits.nodes of %d reached", facts.Replicas, facts.Limit)
@@ -185,24 +176,6 @@ func (k *Keeper) keep(ctx context.Context, pool *karpv1.NodePool, drifts int) er
 	return k.create(ctx, pool, min(decision.Create, passing(k.config.Gate(pool), facts)), now)
 }
 
-// passing returns how many NodeClaims the gate of the NodePool lets one pass create.
-func passing(g health.Gate, f Facts) int64 {
-	switch {
-	case g.Held:
-		return 0
-	case !g.OneAtATime:
-		return most
-	case slices.ContainsFunc(f.Nodes, func(n Node) bool { return !n.Deleting && !n.registered() }):
-		return 0 // The one that is tried is on its way.
-	}
-	return 1
-}
-
-// settled reports whether all nodes have joined.
-func settled(f Facts) bool {
-	return !slices.ContainsFunc(f.Nodes, func(n Node) bool { return !n.Deleting && !n.initialized() })
-}
-
 func (k *Keeper) end(ctx context.Context, pool *karpv1.NodePool, claim *karpv1.NodeClaim, reason string) error {
 	klog.FromContext(ctx).Info("disrupting node(s)", "reason", reason, "nodeClaim", klog.KObj(claim), "node", claim.Status.NodeName,
 		"nodePool", pool.Name, "replicas", *pool.Spec.Replicas, "decision", "delete")
@@ -213,48 +186,7 @@ func (k *Keeper) end(ctx context.Context, pool *karpv1.NodePool, claim *karpv1.N
 		k.gone[pool.UID] = map[types.UID]bool{}
 	}
 	k.gone[pool.UID][claim.UID] = true
-	return nil
-}
-
-// create creates NodeClaims, unless those that were created last did not come and it is too early to try again.
-func (k *Keeper) create(ctx context.Context, pool *karpv1.NodePool, n int64, now time.Time) error {
-	w := k.waits[pool.UID]
-	if n <= 0 || !conditions.PoolReady(pool) || now.Before(w.until) {
-		return nil
-	}
-	class := &awsv1.EC2NodeClass{}
-	if err := k.config.Client.Get(ctx, client.ObjectKey{Name: pool.Spec.Template.Spec.NodeClassRef.Name}, class); err != nil {
-		return fmt.Errorf("getting EC2NodeClass %s: %w", pool.Spec.Template.Spec.NodeClassRef.Name, err)
-	}
-	w.next = min(max(2*w.next, firstWait), lastWait)
-	w.until = now.Add(w.next)
-	k.waits[pool.UID] = w
-	var created []*karpv1.NodeClaim
-	var failed error
-	for range n {
-		claim := record.NewStaticNodeClaim(pool.Name+"-"+rand.String(5), pool, class)
-		k.config.Own(claim)
-		if failed = k.config.Client.Create(ctx, claim); failed != nil {
-			failed = fmt.Errorf("creating NodeClaim %s: %w", claim.Name, failed)
-			break
-		}
-		klog.FromContext(ctx).Info("created nodeclaim", "nodeClaim", klog.KObj(claim), "nodePool", pool.Name, "replicas", *pool.Spec.Replicas)
-		created = append(created, claim)
-	}
-	return errors.Join(failed, k.awaitCache(ctx, created))
-}
-
-// awaitCache waits until the cache shows the created NodeClaims: the next pass would create them again.
-func (k *Keeper) awaitCache(ctx context.Context, created []*karpv1.NodeClaim) error {
-	deadline := time.Now().Add(cacheWait)
-	for _, claim := range created {
-		for k.config.Client.Get(ctx, client.ObjectKeyFromObject(claim), &karpv1.NodeClaim{}) != nil {
-			if ctx.Err() != nil || time.Now().After(deadline) {
-				return fmt.Errorf("waiting until the cache shows NodeClaim %s: not within %s", claim.Name, cacheWait)
-			}
-			time.Sleep(cachePoll)
-		}
-	}
+	k.created[pool.UID].ended(claim)
 	return nil
 }
 
@@ -265,7 +197,7 @@ func (k *Keeper) forget(pools []*karpv1.NodePool) {
 		known[pool.UID] = true
 	}
 	maps.DeleteFunc(k.gone, func(uid types.UID, _ map[types.UID]bool) bool { return !known[uid] })
-	maps.DeleteFunc(k.waits, func(uid types.UID, _ wait) bool { return !known[uid] })
+	maps.DeleteFunc(k.created, func(uid types.UID, _ *creations) bool { return !known[uid] })
 	maps.DeleteFunc(k.full, func(uid types.UID, _ time.Time) bool { return !known[uid] })
 	maps.DeleteFunc(k.reached, func(uid types.UID, _ int64) bool { return !known[uid] })
 }

@@ -1,0 +1,133 @@
+package static
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	"k8s.io/apimachinery/pkg/util/rand"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
+	"github.com/slipway-k8s/slipway/launcher/health"
+	"github.com/slipway-k8s/slipway/launcher/record"
+)
+
+// creations are those of a NodePool's NodeClaims. nil has none.
+type creations struct {
+	// booting are the NodeClaims whose nodes are not initialized, by name.
+	booting map[string]bool
+	// lost is true where NodeClaims ended without an initialized node since the last creation, or where that failed. The next one then waits.
+	lost bool
+	// until is when it waits no longer, and wait is the time between the last creation and then.
+	until time.Time
+	wait  time.Duration
+}
+
+// look compares the NodeClaims that were created with those that are there.
+func (c *creations) look(nodes []Node) {
+	if c == nil {
+		return
+	}
+	there := make(map[string]Node, len(nodes))
+	for _, n := range nodes {
+		there[n.Claim.Name] = n
+	}
+	for name := range c.booting {
+		switch n, ok := there[name]; {
+		case !ok || n.Deleting:
+			c.lost = true
+			delete(c.booting, name)
+		case n.initialized():
+			delete(c.booting, name)
+		}
+	}
+}
+
+// ended forgets a NodeClaim whose termination the Keeper started: it is not lost.
+func (c *creations) ended(claim *karpv1.NodeClaim) {
+	if c != nil {
+		delete(c.booting, claim.Name)
+	}
+}
+
+// waits reports whether it is too early to create more.
+func (c *creations) waits(now time.Time) bool { return c != nil && c.lost && now.Before(c.until) }
+
+// begin records that NodeClaims are created now. The wait after a loss doubles.
+func (c *creations) begin(now time.Time) {
+	if c.lost {
+		c.wait = min(2*c.wait, lastWait)
+	}
+	c.wait = max(c.wait, firstWait)
+	c.until, c.lost = now.Add(c.wait), false
+}
+
+// passing returns how many NodeClaims the gate of the NodePool lets one pass create.
+func passing(g health.Gate, f Facts) int64 {
+	switch {
+	case g.Held:
+		return 0
+	case !g.OneAtATime:
+		return most
+	case slices.ContainsFunc(f.Nodes, func(n Node) bool { return !n.Deleting && !n.registered() }):
+		return 0 // The one that is tried is on its way.
+	}
+	return 1
+}
+
+// settled reports whether all nodes have joined.
+func settled(f Facts) bool {
+	return !slices.ContainsFunc(f.Nodes, func(n Node) bool { return !n.Deleting && !n.initialized() })
+}
+
+// create creates NodeClaims, unless some of those that were created before are lost and it is too early to try again.
+func (k *Keeper) create(ctx context.Context, pool *karpv1.NodePool, n int64, now time.Time) error {
+	c := k.created[pool.UID]
+	if n <= 0 || !conditions.PoolReady(pool) || c.waits(now) {
+		return nil
+	}
+	class := &awsv1.EC2NodeClass{}
+	if err := k.config.Client.Get(ctx, client.ObjectKey{Name: pool.Spec.Template.Spec.NodeClassRef.Name}, class); err != nil {
+		return fmt.Errorf("getting EC2NodeClass %s: %w", pool.Spec.Template.Spec.NodeClassRef.Name, err)
+	}
+	if c == nil {
+		c = &creations{booting: map[string]bool{}}
+		k.created[pool.UID] = c
+	}
+	c.begin(now)
+	var created []*karpv1.NodeClaim
+	var failed error
+	for range n {
+		claim := record.NewStaticNodeClaim(pool.Name+"-"+rand.String(5), pool, class)
+		k.config.Own(claim)
+		if failed = k.config.Client.Create(ctx, claim); failed != nil {
+			failed = fmt.Errorf("creating NodeClaim %s: %w", claim.Name, failed)
+			c.lost = true
+			break
+		}
+		klog.FromContext(ctx).Info("created nodeclaim", "nodeClaim", klog.KObj(claim), "nodePool", pool.Name, "replicas", *pool.Spec.Replicas)
+		created = append(created, claim)
+		c.booting[claim.Name] = true
+	}
+	return errors.Join(failed, k.awaitCache(ctx, created))
+}
+
+// awaitCache waits until the cache shows the created NodeClaims: the next pass would create them again.
+func (k *Keeper) awaitCache(ctx context.Context, created []*karpv1.NodeClaim) error {
+	deadline := time.Now().Add(cacheWait)
+	for _, claim := range created {
+		for k.config.Client.Get(ctx, client.ObjectKeyFromObject(claim), &karpv1.NodeClaim{}) != nil {
+			if ctx.Err() != nil || time.Now().After(deadline) {
+				return fmt.Errorf("waiting until the cache shows NodeClaim %s: not within %s", claim.Name, cacheWait)
+			}
+			time.Sleep(cachePoll)
+		}
+	}
+	return nil
+}
