@@ -50,7 +50,7 @@ func (c *candidates) choose(ctx context.Context, entries []intake.Entry, of purp
 	for _, e := range entries {
 		pod := c.needing(e, of)
 		if pod == nil {
-			c.holdReturning(e, of, now)
+			c.holdUnsettled(e, of, now)
 			continue
 		}
 		if e.NoNodes && c.snapshot.NumNodesInPlacement() > 0 {
@@ -96,10 +96,18 @@ func (c *candidates) needing(e intake.Entry, of purpose) *corev1.Pod {
 	return c.queue.profiles.ours(pod)
 }
 
-// holdReturning holds a pod of a gang that is assumed on a node: it may be on its way back to the queue, where nothing else tries it again.
-func (c *candidates) holdReturning(e intake.Entry, of purpose, now time.Time) {
+// holdUnsettled holds a pod that seems provided for, and may be back with nothing else that tries it again:
+//
+//   - a pod of a gang that is assumed on a node may be on its way back to the queue;
+//   - the nomination for which a pod's victims terminate may be over already, which the informer shows later.
+func (c *candidates) holdUnsettled(e intake.Entry, of purpose, now time.Time) {
 	pod := c.queue.objects.current(e.Pod)
-	if of.pending() && pod != nil && pod.Spec.NodeName == "" && c.queue.assumed(pod) && c.queue.profiles.gathering(pod) != "" {
+	if !of.pending() || pod == nil || pod.DeletionTimestamp != nil || pod.Spec.NodeName != "" {
+		return
+	}
+	_, promised := c.promises.Get(pod.UID)
+	assumed := c.queue.assumed(pod)
+	if assumed && c.queue.profiles.gathering(pod) != "" || !assumed && !promised && c.snapshot.victimsLeave(pod) {
 		c.unplaced.HoldUntil(e, now.Add(tryAfterEnd))
 	}
 }
@@ -155,8 +163,7 @@ func (c *candidates) preempts(e intake.Entry, pod *corev1.Pod) bool {
 	if pod.Status.NominatedNodeName != e.Nominated && c.queue.profiles.gathering(pod) == "" {
 		return true
 	}
-	info, err := c.snapshot.Get(pod.Status.NominatedNodeName)
-	return err == nil && victimsTerminating(info, pod)
+	return c.snapshot.victimsLeave(pod)
 }
 
 // awaitsRoom holds a pod that gets the room of one that ends, and reports whether it does. Once that one has ended the scheduler

@@ -117,7 +117,7 @@ func (n *nodeLaunch) PostFilter(ctx context.Context, _ fwk.CycleState, pod *core
 	if why := n.sleep.refusal(pod, time.Now()); why != "" {
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why)
 	}
-	if node, waits := n.victimsLeave(ctx, pod); waits {
+	if node, waits := n.victimsLeave(ctx, pod, statuses); waits {
 		return nil, fwk.NewStatus(fwk.Unschedulable, fmt.Sprintf("no node is launched while the victims on node %s terminate", node))
 	}
 	if why := pinned(pod, !*n.args.IgnoreDRARequests); why != "" {
@@ -141,10 +141,11 @@ func (n *nodeLaunch) collect(e intake.Entry) {
 	n.collected.Add(e)
 }
 
-// victimsLeave reports whether the pod was nominated a node whose lower-priority pods are terminating: its room comes.
-func (n *nodeLaunch) victimsLeave(ctx context.Context, pod *corev1.Pod) (string, bool) {
+// victimsLeave reports whether the pod was nominated a node whose victims are terminating: its room comes. A node that the filters reject whatever
+// room it has, such as one that is about to terminate, is not waited for: DefaultPreemption drops that nomination in the same cycle.
+func (n *nodeLaunch) victimsLeave(ctx context.Context, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (string, bool) {
 	name := pod.Status.NominatedNodeName
-	if name == "" {
+	if name == "" || statuses.Get(name).Code() == fwk.UnschedulableAndUnresolvable {
 		return "", false
 	}
 	info, err := n.handle.SnapshotSharedLister().NodeInfos().Get(name)

@@ -48,9 +48,8 @@ func (n *nominations) tidy(now time.Time) {
 		}
 		node := pod.Status.NominatedNodeName
 		last := n.seen[pod.UID]
-		info, err := n.snapshot.Get(node)
 		switch {
-		case last.node != node || err == nil && victimsTerminating(info, pod):
+		case last.node != node || n.snapshot.victimsLeave(pod):
 			last = nomination{node: node, since: now}
 		case now.Sub(last.since) >= nominationRest:
 			n.status.Report(podstatus.Note{Pod: ref, NotNominated: node})

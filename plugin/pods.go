@@ -9,6 +9,7 @@ import (
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/consolidate"
 	"github.com/slipway-k8s/slipway/plugin/provision/clusterview"
@@ -55,15 +56,20 @@ func ownedByDaemonSet(pod *corev1.Pod) bool {
 	return owner != nil && owner.Kind == "DaemonSet"
 }
 
-// victimsTerminating reports whether pods of lower priority are terminating on the node.
+// victimsTerminating reports whether pods of lower priority that were preempted are terminating on the node. As for DefaultPreemption, pods that
+// terminate for another reason, such as those of a node that drains, are no victims: nothing says that the pod fits once they have ended.
 func victimsTerminating(info fwk.NodeInfo, pod *corev1.Pod) bool {
 	priority := corev1helpers.PodPriority(pod)
-	for _, p := range info.GetPods() {
-		if other := p.GetPod(); other.DeletionTimestamp != nil && corev1helpers.PodPriority(other) < priority {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(info.GetPods(), func(p fwk.PodInfo) bool {
+		other := p.GetPod()
+		return other.DeletionTimestamp != nil && corev1helpers.PodPriority(other) < priority && preempted(other)
+	})
+}
+
+// preempted reports whether a scheduler has preempted the pod.
+func preempted(pod *corev1.Pod) bool {
+	c := conditions.Pod(pod, corev1.DisruptionTarget)
+	return c != nil && c.Status == corev1.ConditionTrue && c.Reason == corev1.PodReasonPreemptionByScheduler
 }
 
 // refNames names the first of the pods, and how many more there are.

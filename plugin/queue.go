@@ -164,3 +164,10 @@ func (s *snapshot) started(nodeName string) bool {
 		return t.Key == catalog.StartingTaintKey
 	})
 }
+
+// victimsLeave reports whether the snapshot has victims of the pod that are terminating on its nominated node. A node that takes the pod no more, such as
+// one that is about to terminate, is not waited for.
+func (s *snapshot) victimsLeave(pod *corev1.Pod) bool {
+	info, err := s.Get(pod.Status.NominatedNodeName)
+	return err == nil && takes(info.Node(), pod) && victimsTerminating(info, pod)
+}
