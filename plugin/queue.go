@@ -57,6 +57,11 @@ func (q *queue) nominate(ctx context.Context, ref catalog.PodRef, nodeName strin
 		&fwk.NominatingInfo{NominatedNodeName: nodeName, NominatingMode: fwk.ModeOverride})
 }
 
+// endNomination gives back the room that is reserved for the pod in the scheduler's memory. An update of a pod whose status names a node reserves it again.
+func (q *queue) endNomination(pod *corev1.Pod) {
+	q.sched.SchedulingQueue.DeleteNominatedPodIfExists(pod)
+}
+
 // nominated returns the pods that are nominated to the node.
 func (q *queue) nominated(node string) []fwk.PodInfo {
 	return q.sched.SchedulingQueue.NominatedPodsForNode(node)

@@ -56,20 +56,45 @@ func TestASleepThatBegins(t *testing.T) {
 	h := start(t, harnessOptions{absent: true, objects: []runtime.Object{sleeps(""), newNode("small", "100m", nil)}})
 	h.pod("web", labeled("web", 500, 0))
 	h.eventually("that the pod fits nowhere", func() bool { return strings.Contains(h.message("web"), "Insufficient cpu") })
+	h.fallsAsleep("Insufficient cpu")
+	h.createNode(newNode("one", "3920m", nil))
+	h.eventually("the condition", func() bool { return strings.Contains(h.message("web"), "sleeps until") })
+	h.sleep("")
+	h.eventually("the pod on the node", func() bool { return h.nodeOf("web") == "one" })
+}
+
+// fallsAsleep has the namespace sleep, and returns when that is known. awake is in the messages of pods that come before.
+func (h *harness) fallsAsleep(awake string) {
+	h.t.Helper()
 	h.sleep(always)
 	// The informers of namespaces, pods and nodes keep no order: a pod that says so shows that the sleep is known, after others that came too early.
 	probe := ""
 	h.eventually("that the sleep is known", func() bool {
-		if probe == "" || h.says(probe, "Insufficient cpu") {
+		if probe == "" || h.says(probe, awake) {
 			probe += "p"
 			h.pod(probe, labeled(probe, 500, 0))
 		}
 		return h.says(probe, "sleeps until")
 	})
-	h.createNode(newNode("one", "3920m", nil))
-	h.eventually("the condition", func() bool { return strings.Contains(h.message("web"), "sleeps until") })
-	h.sleep("")
-	h.eventually("the pod on the node", func() bool { return h.nodeOf("web") == "one" })
+}
+
+// A pod whose namespace falls asleep while its node boots keeps no room there: the empty node can be removed. Nor does one that was nominated a node before.
+func TestNoNominationOutlastsTheDay(t *testing.T) {
+	t.Parallel()
+	h := start(t, harnessOptions{objects: []runtime.Object{sleeps(""), newNode("small", "100m", nil)}})
+	h.pod("web", labeled("web", 500, 0))
+	h.eventually("a launch", func() bool { return h.launcher.podNames()["web"] == 1 })
+	h.fallsAsleep("NodeClaim")
+	claim := h.launcher.claims()[0]
+	h.createNode(ownedNode("ip-1", "15890m", claim.GetName()))
+	h.launcher.end(claim.GetName(), "ip-1", api.Outcome_OUTCOME_INITIALIZED)
+	h.eventually("the condition", func() bool { return h.says("web", "sleeps until") })
+	h.updateNode(ownedNode("ip-1", "15890m", claim.GetName(), disrupted()))
+	h.eventually("the empty node to be free", func() bool { return !h.askBusy("free", "ip-1").GetBusy() })
+
+	h.pod("urgent", func(p *corev1.Pod) { p.Status.NominatedNodeName = "small" })
+	h.eventually("the end of the nomination that was written", func() bool { return h.get("urgent").Status.NominatedNodeName == "" })
+	h.eventually("the end of the nomination", func() bool { return len(h.sched.SchedulingQueue.NominatedPodsForNode("small")) == 0 })
 }
 
 // A pod of a Job runs on in its namespace's sleep. If its node terminates, no room is planned, which nothing would take: its replacement waits. No move takes

@@ -228,7 +228,7 @@ func newAsleep() prometheus.Gauge {
 	})
 }
 
-// waker wakes pods whose namespace sleeps no more, and reports on those that are held back. The planner's goroutine alone uses it.
+// waker wakes pods whose namespace sleeps no more, reports on those that are held back, and ends their nominations. The planner's goroutine alone uses it.
 type waker struct {
 	sleep  *sleepers
 	queue  *queue
@@ -249,7 +249,7 @@ func (w *waker) tend(now time.Time) (woken []string) {
 		}
 	}
 	for _, held := range w.sleep.take() {
-		w.status.Report(podstatus.Note{Pod: held.ref, Message: explain.Asleep(held.ref.Namespace, held.ends)})
+		w.hold(held)
 	}
 	woken = w.sleep.woken(now)
 	for _, namespace := range woken {
@@ -264,6 +264,16 @@ func (w *waker) tend(now time.Time) (woken []string) {
 		w.count()
 	}
 	return woken
+}
+
+// hold reports on a pod that is held back, and ends its nomination: until it wakes, the pod would keep others off the room, and the node from being removed.
+func (w *waker) hold(held heldPod) {
+	note := podstatus.Note{Pod: held.ref, Message: explain.Asleep(held.ref.Namespace, held.ends)}
+	if pod := w.queue.objects.pod(held.ref); pod != nil {
+		w.queue.endNomination(pod)
+		note.NotNominated = pod.Status.NominatedNodeName
+	}
+	w.status.Report(note)
 }
 
 // count shows how many pods are held back.
