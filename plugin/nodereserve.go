@@ -44,7 +44,7 @@ type nodeReserve struct {
 
 	mu    sync.Mutex
 	needs map[types.UID]daemonNeeds
-	// rejected are the pods that were kept off, with the moment when the reservation that did it lapses at last.
+	// rejected are the pods that were kept off, with the moment when the first of the reservations that did it lapses at last.
 	rejected map[types.UID]keptOff
 	// waiting are the pods that were kept off room for replacements, or of capacity buffers.
 	waiting map[types.UID]*corev1.Pod
@@ -91,8 +91,8 @@ func (n *nodeReserve) EventsToRegister(context.Context) ([]fwk.ClusterEventWithH
 	}, nil
 }
 
-// podChanged queues the pod when a daemon pod was bound or is gone: these change what is reserved. It queues one that was kept off standing room
-// when any pod has left a node: there may be room beside.
+// podChanged queues the pod when a daemon pod was bound or is gone: these change what is reserved. It queues one that was kept off reserved room when any pod
+// has left a node: there may be room beside.
 func (n *nodeReserve) podChanged(_ klog.Logger, waits *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	if left, ok := oldObj.(*corev1.Pod); ok && newObj == nil && left != nil && left.Spec.NodeName != "" && n.waits(waits.UID) {
 		return fwk.Queue, nil
@@ -152,12 +152,21 @@ func (n *nodeReserve) Filter(ctx context.Context, state fwk.CycleState, pod *cor
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if len(kept.daemons)+len(kept.promised) > 0 {
-		n.rejected[pod.UID] = keptOff{pod: pod, lapses: kept.lapses}
+		n.reject(pod, kept.lapses)
 	}
 	if len(kept.replacements)+len(kept.standing) > 0 {
 		n.waiting[pod.UID] = pod
 	}
 	return fwk.NewStatus(fwk.Unschedulable, "room is reserved for "+kept.whose()+what)
+}
+
+// reject notes that the pod was kept off a node until the moment. Of several nodes the first to be free counts: they are filtered in no order, and a pod that
+// is tried once too often costs little. The caller holds the lock.
+func (n *nodeReserve) reject(pod *corev1.Pod, lapses time.Time) {
+	if old, ok := n.rejected[pod.UID]; ok && old.lapses.Before(lapses) {
+		lapses = old.lapses
+	}
+	n.rejected[pod.UID] = keptOff{pod: pod, lapses: lapses}
 }
 
 // PreScore skips all pods for whose owner nothing is reserved.
@@ -231,12 +240,13 @@ func (k *keptRoom) whose() string {
 	return "DaemonSet pods that have not arrived: "
 }
 
-// waits reports whether the pod was kept off room for replacements, or of capacity buffers.
+// waits reports whether the pod was kept off reserved room.
 func (n *nodeReserve) waits(uid types.UID) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	_, ok := n.waiting[uid]
-	return ok
+	_, waiting := n.waiting[uid]
+	_, rejected := n.rejected[uid]
+	return waiting || rejected
 }
 
 // promised returns the pods that are promised the node and do not show on it. Pods and Nodes are watched apart: that the node

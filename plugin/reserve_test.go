@@ -1,6 +1,7 @@
 package plugin_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -50,6 +51,39 @@ func TestRoomOfDaemonPodsIsKept(t *testing.T) {
 		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "agent", UID: types.UID("agent"), Controller: &yes}}
 	})
 	h.eventually("the rest of the room once it has arrived", func() bool { return h.bound() == 4 })
+}
+
+// A pod that was kept off several nodes is tried again as soon as the room of the first of them is free.
+func TestTheFirstRoomThatIsFree(t *testing.T) {
+	t.Parallel()
+	objects := []runtime.Object{agent()}
+	for i := range 30 {
+		node := newNode(fmt.Sprintf("young-%d", i), "600m", map[string]string{"karpenter.sh/nodepool": "default"})
+		node.Status.Conditions[0].LastTransitionTime = metav1.NewTime(time.Now().Add(time.Hour))
+		if i == 0 {
+			node.Status.Conditions[0].LastTransitionTime = metav1.NewTime(time.Now().Add(-115 * time.Second))
+		}
+		objects = append(objects, node)
+	}
+	h := start(t, harnessOptions{absent: true, objects: objects})
+	h.pod("waits", nil)
+	h.eventually("the pod on the node whose room is free", func() bool { return h.nodeOf("waits") == "young-0" })
+}
+
+// A pod that was kept off the room of a DaemonSet's pod is tried again when another pod has left the node: there may be room beside.
+func TestRoomBesideThatOfDaemonPods(t *testing.T) {
+	t.Parallel()
+	node := newNode("young", "1", map[string]string{"karpenter.sh/nodepool": "default"})
+	node.Status.Conditions[0].LastTransitionTime = metav1.NewTime(time.Now().Add(time.Hour))
+	h := start(t, harnessOptions{absent: true, objects: []runtime.Object{node, agent()}})
+	h.pod("first", nil)
+	h.eventually("a pod that leaves room", func() bool { return h.nodeOf("first") == "young" })
+	h.pod("second", nil)
+	h.eventually("the second pod's condition", func() bool { return h.says("second", "room is reserved for DaemonSet pods") })
+	if err := h.client.CoreV1().Pods("default").Delete(h.ctx, "first", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	h.eventually("the second pod in the first one's place", func() bool { return h.nodeOf("second") == "young" })
 }
 
 // Nodes that are Ready for long, or not ours, are not looked at.
