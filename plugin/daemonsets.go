@@ -115,16 +115,22 @@ func (d *daemonSets) complete(logger klog.Logger, rules *admission.Rules, ds *ap
 	return completed{from: ds, out: out, live: live != nil}
 }
 
-// newest is the youngest pod that was made from the DaemonSet's template; nil for none.
+// newest is the youngest pod that was made from the DaemonSet's template; nil for none. A pod whose spec has changed since it was made, such as one that was
+// resized in place, shows what the next one will be like only where no other does.
 func (d *daemonSets) newest(ds *appsv1.DaemonSet) *corev1.Pod {
 	var newest *corev1.Pod
 	for _, pod := range d.owners.PodsOf(intake.Controller{Namespace: ds.Namespace, UID: ds.UID}) {
-		if !admission.Current(ds, pod) {
-			continue
-		}
-		if newest == nil || cmp.Or(pod.CreationTimestamp.Compare(newest.CreationTimestamp.Time), cmp.Compare(pod.UID, newest.UID)) > 0 {
+		if admission.Current(ds, pod) && (newest == nil || closer(pod, newest) > 0) {
 			newest = pod
 		}
 	}
 	return newest
 }
+
+// closer is positive if a shows better than b what the API server makes of their template, and negative if b does.
+func closer(a, b *corev1.Pod) int {
+	return cmp.Or(-cmp.Compare(changes(a), changes(b)), a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.UID, b.UID))
+}
+
+// changes is 0 for a pod with the spec that it was made with, and 1 for one that was changed. API servers before 1.33 give pods no generation: theirs is 0.
+func changes(pod *corev1.Pod) int64 { return min(max(pod.Generation-1, 0), 1) }

@@ -16,8 +16,8 @@ import (
 	"github.com/slipway-k8s/slipway/plugin/intake"
 )
 
-// A DaemonSet's pods count as a webhook has made the newest of them. A pod of another namespace that names the DaemonSet as its
-// controller shows nothing.
+// A DaemonSet's pods count as a webhook has made the newest of them. One that was resized in place since shows nothing where another was not. A pod of another
+// namespace that names the DaemonSet as its controller shows nothing.
 func TestDaemonSetsCountAsTheirPodsAre(t *testing.T) {
 	f := informers.NewSharedInformerFactory(fake.NewClientset(), 0)
 	owners, err := intake.NewOwners(f)
@@ -47,23 +47,38 @@ func TestDaemonSetsCountAsTheirPodsAre(t *testing.T) {
 		t.Fatal(err)
 	}
 	now := time.Now()
-	for _, step := range []struct{ namespace, cpu, want string }{{"", "", "100m"}, {"tenant", "90", "100m"}, {"kube-system", "300m", "300m"}} {
-		if step.namespace != "" {
+	for _, step := range []struct {
+		name, namespace, cpu string
+		generation           int64
+		// after is how long after the step before.
+		after time.Duration
+		want  string
+	}{
+		{want: "100m"},
+		{"other", "tenant", "90", 1, 0, "100m"},
+		// The first pod counts at once, a changed one as well: it shows what a webhook has added.
+		{"b", "kube-system", "500m", 2, 0, "500m"},
+		{"a", "kube-system", "300m", 0, liveEvery, "300m"},
+		{"c", "kube-system", "350m", 1, liveEvery, "350m"},
+		{"d", "kube-system", "900m", 2, liveEvery, "350m"},
+	} {
+		if step.name != "" {
 			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
-				Namespace: step.namespace, Name: "agent-x", UID: types.UID(step.namespace), Labels: map[string]string{"pod-template-generation": "1"},
+				Namespace: step.namespace, Name: step.name, UID: types.UID(step.name), Generation: step.generation, Labels: map[string]string{"pod-template-generation": "1"},
 				OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "agent", UID: "agent", Controller: new(true)}},
 			}, Spec: spec(step.cpu)}
 			if err := f.Core().V1().Pods().Informer().GetIndexer().Add(pod); err != nil {
 				t.Fatal(err)
 			}
 			d.arrived("agent")
+			now = now.Add(step.after)
 		}
 		list, err := d.list(klog.Background(), now)
 		if err != nil || len(list) != 1 {
 			t.Fatalf("%d DaemonSets, error %v", len(list), err)
 		}
 		if got := list[0].Spec.Template.Spec.Containers[0].Resources.Requests.Cpu().String(); got != step.want {
-			t.Errorf("after a pod in namespace %q that asks for %s: the DaemonSet's pods ask for %s, want %s", step.namespace, step.cpu, got, step.want)
+			t.Errorf("after pod %s/%s of generation %d that asks for %s: the DaemonSet's pods ask for %s, want %s", step.namespace, step.name, step.generation, step.cpu, got, step.want)
 		}
 	}
 }
