@@ -121,14 +121,19 @@ func (q *queue) cyclesOver(before map[types.UID]*corev1.Pod) bool {
 	return true
 }
 
-// idle reports whether no pod is in its scheduling cycle, and none is left to try. Pods that wait in Permit or are being bound are in flight, but
-// assumed.
+// idle reports whether no pod is in its scheduling cycle, and none is left to try.
 func (q *queue) idle() bool {
-	// In the order in which pods go through these lists: one on its way is seen.
-	if len(q.sched.SchedulingQueue.PodsInBackoffQ()) > 0 || len(q.sched.SchedulingQueue.PodsInActiveQ()) > 0 {
+	// A busy queue nearly always has a pod in its cycle: that is seen without a copy of all pods that are left to try.
+	if q.cycling() || len(q.sched.SchedulingQueue.PodsInBackoffQ()) > 0 {
 		return false
 	}
-	return !slices.ContainsFunc(q.sched.SchedulingQueue.InFlightPods(), func(pod *corev1.Pod) bool { return !q.assumed(pod) })
+	// In the order in which pods go through these lists: one on its way is seen.
+	return len(q.sched.SchedulingQueue.PodsInActiveQ()) == 0 && !q.cycling()
+}
+
+// cycling reports whether a pod is in its scheduling cycle. Pods that wait in Permit or are being bound are in flight, but assumed.
+func (q *queue) cycling() bool {
+	return slices.ContainsFunc(q.sched.SchedulingQueue.InFlightPods(), func(pod *corev1.Pod) bool { return !q.assumed(pod) })
 }
 
 // snapshot is a goroutine's own view of the scheduler's cache, updated like the scheduler's: under the cache's lock, and only what
