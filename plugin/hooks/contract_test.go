@@ -296,6 +296,38 @@ func TestDrained(t *testing.T) {
 	}
 }
 
+// movingQueue has one pod, whose backoff ends as soon as one of its lists was read.
+type movingQueue struct {
+	internalqueue.SchedulingQueue
+	pod   *corev1.Pod
+	moved bool
+}
+
+func (q *movingQueue) PodsInBackoffQ() []*corev1.Pod { return q.read(!q.moved) }
+
+func (q *movingQueue) PodsInActiveQ() []*corev1.Pod { return q.read(q.moved) }
+
+func (q *movingQueue) read(has bool) (out []*corev1.Pod) {
+	if q.moved = true; has {
+		out = []*corev1.Pod{q.pod}
+	}
+	return out
+}
+
+// A pod whose backoff ends while the lists are read is left to try.
+func TestNotDrainedWhileABackoffEnds(t *testing.T) {
+	sched, _, fw := newScheduler(t)
+	sched.SchedulingQueue = &movingQueue{SchedulingQueue: sched.SchedulingQueue, pod: st.MakePod().Name("a").UID("a").Obj()}
+	p := &served{waiting: true}
+	install(t, sched, fw.SharedInformerFactory(), p)
+	if _, err := sched.NextPod(klog.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if p.drained.Load() != 0 {
+		t.Error("the queue is not empty")
+	}
+}
+
 // A hook that panics only delegates from then on.
 func TestTrippedHooksDelegate(t *testing.T) {
 	for _, hook := range []string{hooks.NextPod, hooks.SchedulePod, hooks.FailureHandler} {

@@ -118,7 +118,8 @@ func (h *hooked) nextPod(logger klog.Logger) (*framework.QueuedPodInfo, error) {
 		if !h.Plugin.Waiting() {
 			return
 		}
-		left := len(h.Scheduler.SchedulingQueue.PodsInActiveQ()) + len(h.Scheduler.SchedulingQueue.PodsInBackoffQ())
+		// In the order in which pods go through these lists: one whose backoff ends meanwhile is seen.
+		left := len(h.Scheduler.SchedulingQueue.PodsInBackoffQ()) + len(h.Scheduler.SchedulingQueue.PodsInActiveQ())
 		if left == 0 {
 			h.Plugin.Drained()
 			return
