@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"net/url"
+	"os"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -17,7 +19,7 @@ import (
 
 // Cluster holds the cluster's properties that nodes need to join.
 type Cluster struct {
-	// Endpoint is the API server's URL.
+	// Endpoint is the API server's URL; empty if none is known that nodes can reach.
 	Endpoint string
 	// CertificateAuthority is the API server's, PEM in base64.
 	CertificateAuthority string
@@ -30,8 +32,8 @@ type Cluster struct {
 // defaultServiceCIDR is EKS's default if the VPC is in 192.168.0.0/16 or 172.16.0.0/12.
 const defaultServiceCIDR = "10.100.0.0/16"
 
-// AskAPIServer returns what EKS would return for the cluster: the endpoint and certificate authority that the launcher itself uses, the
-// server's version, and the Services' range from its ServiceCIDR, or a default if it has none.
+// AskAPIServer returns what EKS would return for the cluster: the endpoint and certificate authority that the launcher itself uses, as far as nodes
+// can use them too, the server's version, and the Services' range from its ServiceCIDR, or a default if it has none.
 func AskAPIServer(ctx context.Context, config *rest.Config) (Cluster, error) {
 	ca, err := certificateAuthority(config)
 	if err != nil {
@@ -46,10 +48,23 @@ func AskAPIServer(ctx context.Context, config *rest.Config) (Cluster, error) {
 		return Cluster{}, fmt.Errorf("asking the API server for its version: %w", err)
 	}
 	return Cluster{
-		Endpoint: config.Host, CertificateAuthority: ca,
+		Endpoint: nodeEndpoint(config.Host, os.Getenv(serviceHost)), CertificateAuthority: ca,
 		ServiceCIDR:       serviceCIDR(ctx, client),
 		KubernetesVersion: version.Major + "." + strings.TrimRight(version.Minor, "+"),
 	}, nil
+}
+
+// serviceHost is the variable in which a Pod has the address of Service default/kubernetes.
+const serviceHost = "KUBERNETES_SERVICE_HOST"
+
+// nodeEndpoint returns the URL at which nodes reach the API server, by the one at which the launcher does. It is empty if that is the address of the
+// cluster's Service: a machine that boots has no route to it. A service that is a name was set by the user, to what is no Service.
+func nodeEndpoint(host, service string) string {
+	address, err := url.Parse(host)
+	if _, ip := netip.ParseAddr(service); err == nil && ip == nil && address.Hostname() == service {
+		return ""
+	}
+	return host
 }
 
 // certificateAuthority returns the API server's from its client's configuration, PEM in base64.

@@ -36,6 +36,10 @@ func TestAskAPIServer(t *testing.T) {
 	if got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
+	t.Setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
+	if got, err := AskAPIServer(t.Context(), config); err != nil || got.Endpoint != "" || got.KubernetesVersion != "1.36" {
+		t.Errorf("inside the cluster: %+v, %v, want no endpoint", got, err)
+	}
 	cidrs = ""
 	if got, err := AskAPIServer(t.Context(), config); err != nil || got.ServiceCIDR != defaultServiceCIDR {
 		t.Errorf("without a ServiceCIDR: %+v, %v", got, err)
@@ -43,6 +47,21 @@ func TestAskAPIServer(t *testing.T) {
 	server.Close()
 	if _, err := AskAPIServer(t.Context(), config); err == nil {
 		t.Error("no error without an API server")
+	}
+}
+
+// The address of the cluster's Service is no endpoint for nodes. A name in its place is the user's.
+func TestNodeEndpoint(t *testing.T) {
+	for _, tc := range []struct{ host, service, want string }{
+		{"https://172.20.0.1:443", "172.20.0.1", ""},
+		{"https://[fd00::1]:443", "fd00::1", ""},
+		{"https://10.0.0.5:6443", "172.20.0.1", "https://10.0.0.5:6443"},
+		{"https://10.0.0.5:6443", "", "https://10.0.0.5:6443"},
+		{"https://api.example.com:443", "api.example.com", "https://api.example.com:443"},
+	} {
+		if got := nodeEndpoint(tc.host, tc.service); got != tc.want {
+			t.Errorf("%s where the Service is %q: %q, want %q", tc.host, tc.service, got, tc.want)
+		}
 	}
 }
 

@@ -18,6 +18,8 @@ type cluster struct {
 	userdata.Cluster
 	// version is the Kubernetes version, such as 1.36.
 	version string
+	// fromEKS means that EKS described the cluster.
+	fromEKS bool
 }
 
 // describeCluster returns the cluster's properties from the configuration, from EKS those that the configuration leaves empty, and the address
@@ -36,24 +38,45 @@ func (c *Cloud) describeCluster(ctx context.Context) (cluster, error) {
 	known, err := c.clusters.get(ctx, own.Name, func(ctx context.Context) (cluster, error) {
 		out, err := c.eks.DescribeCluster(ctx, &eks.DescribeClusterInput{Name: &own.Name}, soon)
 		if err == nil {
+			own.fromEKS = true
 			return own.completed(out.Cluster), nil
 		}
 		err = fmt.Errorf("describing EKS cluster %s: %w", own.Name, err)
-		if c.cfg.Fallback == nil || ctx.Err() != nil {
+		if c.cfg.Fallback == nil || ctx.Err() != nil || !isWithoutEKS(err) {
 			return cluster{}, err
 		}
-		facts, other := c.cfg.Fallback(ctx)
-		if other != nil {
-			return cluster{}, errors.Join(err, other)
-		}
-		c.cfg.Logger.Info("EKS does not describe the cluster: its API server was asked instead", "why", err.Error(),
-			"endpoint", facts.Endpoint, "serviceCIDR", facts.ServiceCIDR, "kubernetesVersion", facts.KubernetesVersion)
-		return own.completed(facts.described()), nil
+		return own.otherwise(ctx, c.cfg, c.clusters.latest(own.Name), err)
 	})
 	if err != nil {
 		return cluster{}, err
 	}
 	return known.withDNS(c.dns.address(ctx)), nil
+}
+
+// isWithoutEKS reports whether EKS is not expected to describe the cluster a moment later: it refuses to, does not exist at a stand-in, or cannot be
+// reached, as in a VPC without an endpoint of EKS.
+func isWithoutEKS(err error) bool {
+	return !isTransient(err) || isNotImplemented(err) || isUnreachable(err)
+}
+
+// otherwise completes the cluster's properties with those of the configuration's Fallback, because EKS did not describe the cluster. What EKS has
+// described before stays in use, but for the version: nothing else of it changes.
+func (c cluster) otherwise(ctx context.Context, cfg Config, last cluster, why error) (cluster, error) {
+	facts, err := cfg.Fallback(ctx)
+	if err != nil {
+		return cluster{}, errors.Join(why, err)
+	}
+	c = c.completed(facts.described())
+	if last.fromEKS {
+		last.version = c.version
+		c = last
+	}
+	if c.Endpoint == "" && isTransient(why) {
+		return cluster{}, fmt.Errorf("%w; set clusterEndpoint if EKS cannot be reached", why)
+	}
+	cfg.Logger.Info("EKS does not describe the cluster: its API server was asked instead", "why", why.Error(),
+		"endpoint", c.Endpoint, "serviceCIDR", c.ServiceCIDR, "kubernetesVersion", c.version)
+	return c, nil
 }
 
 // withDNS returns the cluster with the address of its DNS. The AMIs of an IPv6 cluster have none of their own.
@@ -69,7 +92,7 @@ func soon(o *eks.Options) { o.Retryer = retry.AddWithMaxAttempts(o.Retryer, repo
 
 // ClusterFacts are the cluster's properties that a node needs to join.
 type ClusterFacts struct {
-	// Endpoint is the API server's URL.
+	// Endpoint is the API server's URL; empty if none is known that nodes can reach.
 	Endpoint string
 	// CertificateAuthority is the API server's, PEM in base64.
 	CertificateAuthority string

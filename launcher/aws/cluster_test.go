@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	awssdk "github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
@@ -46,6 +48,83 @@ func TestClusterWithoutEKS(t *testing.T) {
 	cfg.Fallback = func(context.Context) (ClusterFacts, error) { return ClusterFacts{}, errors.New("no API server") }
 	if _, err := describe(); err == nil {
 		t.Error("no error although both are silent")
+	}
+}
+
+// eksOfOne is an EKS that has one cluster, or fails.
+type eksOfOne struct{ fails error }
+
+func (e *eksOfOne) RoundTrip(*http.Request) (*http.Response, error) {
+	w := httptest.NewRecorder()
+	status, isAnswer := errors.AsType[eksError](e.fails)
+	switch {
+	case e.fails == nil:
+		_, _ = w.WriteString(`{"cluster":{"name":"prod","endpoint":"https://eks","version":"1.35","certificateAuthority":{"data":"RUtT"},` +
+			`"kubernetesNetworkConfig":{"ipFamily":"ipv6","serviceIpv6Cidr":"fd30::/108"}}}`)
+	case isAnswer:
+		w.Header().Set("X-Amzn-Errortype", string(status))
+		w.WriteHeader(map[eksError]int{"ThrottlingException": 429, "ServiceUnavailableException": 503, "AccessDeniedException": 403}[status])
+		_, _ = w.WriteString(`{"message":"no"}`)
+	default:
+		return nil, e.fails
+	}
+	return w.Result(), nil
+}
+
+// eksError is the code of an error that EKS answers with.
+type eksError string
+
+func (r eksError) Error() string { return string(r) }
+
+// What EKS has described stays in use when EKS fails later: the API server's answer has no endpoint for nodes, and its range of Services is a guess
+// where it may not be read. Without an answer of EKS the API server's counts only where EKS will not answer a moment later.
+func TestClusterWhenEKSFails(t *testing.T) {
+	unreachable := errors.New("no route to host")
+	for name, tc := range map[string]struct {
+		fails             error
+		configured, asked string
+		// after is the endpoint and version once EKS has answered before, first without; empty for an error.
+		after, first string
+	}{
+		"throttled":                          {eksError("ThrottlingException"), "", "https://10.0.0.1", "https://eks 1.35", ""},
+		"out of order":                       {eksError("ServiceUnavailableException"), "", "https://10.0.0.1", "https://eks 1.35", ""},
+		"out of order, with clusterEndpoint": {eksError("ServiceUnavailableException"), "https://own", "", "https://own 1.35", ""},
+		"denied":                             {eksError("AccessDeniedException"), "", "https://10.0.0.1", "https://eks 1.36", "https://10.0.0.1 1.36"},
+		"denied, inside the cluster":         {eksError("AccessDeniedException"), "", "", "https://eks 1.36", " 1.36"},
+		"denied, with clusterEndpoint":       {eksError("AccessDeniedException"), "https://own", "", "https://own 1.36", "https://own 1.36"},
+		"unreachable, a kubeconfig":          {unreachable, "", "https://10.0.0.1", "https://eks 1.36", "https://10.0.0.1 1.36"},
+		"unreachable, inside the cluster":    {unreachable, "", "", "https://eks 1.36", ""},
+		"unreachable, with clusterEndpoint":  {unreachable, "https://own", "", "https://own 1.36", "https://own 1.36"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				for _, before := range []bool{true, false} {
+					server := &eksOfOne{}
+					_, c := newShop(t, func(cfg *Config) {
+						cfg.ClusterEndpoint, cfg.AWS.HTTPClient = tc.configured, &http.Client{Transport: server}
+						cfg.Fallback = func(context.Context) (ClusterFacts, error) {
+							return ClusterFacts{Endpoint: tc.asked, CertificateAuthority: "Y2E=", ServiceCIDR: "10.100.0.0/16", KubernetesVersion: "1.36"}, nil
+						}
+					})
+					want := tc.first
+					if before {
+						want = tc.after
+						if _, err := c.describeCluster(t.Context()); err != nil {
+							t.Fatal(err)
+						}
+						time.Sleep(c.cfg.Periods.Cluster + time.Second)
+					}
+					server.fails = tc.fails
+					got, err := c.describeCluster(t.Context())
+					if answer := got.Endpoint + " " + got.version; (err == nil) != (want != "") || err == nil && answer != want {
+						t.Errorf("with an answer before %v: %q, %v, want %q", before, answer, err, want)
+					}
+					if before && (!got.IPv6 || got.ServiceCIDR != "fd30::/108" || got.CertificateAuthority != "RUtT") {
+						t.Errorf("what EKS described is lost: %+v", got)
+					}
+				}
+			})
+		})
 	}
 }
 

@@ -33,7 +33,7 @@ type Config struct {
 	ClusterDNS func(ctx context.Context) (string, error)
 	// KubernetesVersion is the version that AMI aliases are resolved for, such as 1.36; empty means that EKS is asked.
 	KubernetesVersion string
-	// Fallback returns the cluster's facts when EKS cannot; nil means that there is no second source.
+	// Fallback returns the cluster's facts where EKS refuses to, or does not exist; nil means that there is no second source.
 	Fallback func(ctx context.Context) (ClusterFacts, error)
 	// InterruptionQueue is the name of the SQS queue; with an empty name no message is received.
 	InterruptionQueue string

@@ -60,6 +60,12 @@ func isTransient(err error) bool {
 	return api.ErrorFault() == smithy.FaultServer || code(err).IsThrottled() || code(err).IsServersFault()
 }
 
+// isUnreachable reports whether the service gave no answer at all.
+func isUnreachable(err error) bool {
+	_, ok := errors.AsType[*smithyhttp.RequestSendError](err)
+	return ok
+}
+
 // isRoleDenied reports whether AWS denies the launcher to pass a role to instances. It does so before it looks whether there is such a role.
 func isRoleDenied(err error) bool {
 	return code(err).IsDenied() && strings.Contains(message(err), "iam:PassRole")

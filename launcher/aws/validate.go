@@ -85,12 +85,20 @@ func clusterFault(class *awsv1.EC2NodeClass, known cluster) fault {
 	case known.ServiceCIDR != "" && known.IPv6 != isIPv6(known.ServiceCIDR):
 		return fault{"ServiceCIDRInvalid", fmt.Sprintf("the launcher's setting serviceCIDR is %s, and the IP family of cluster %s is %s",
 			known.ServiceCIDR, known.Name, familyName(known.IPv6))}
-	case known.Endpoint == "" || known.CertificateAuthority == "":
-		return fault{"ClusterUnknown", fmt.Sprintf("EKS returned no endpoint or certificate authority for cluster %s", known.Name)}
+	case known.Endpoint == "":
+		return unknownCluster(known.Name, "endpoint", "clusterEndpoint")
+	case known.CertificateAuthority == "":
+		return unknownCluster(known.Name, "certificate authority", "clusterCABundle")
 	case known.ServiceCIDR == "" && fromec2.Family(class) == catalog.FamilyAL2023:
-		return fault{"ClusterUnknown", fmt.Sprintf("EKS returned no service CIDR for cluster %s", known.Name)}
+		return unknownCluster(known.Name, "service CIDR", "serviceCIDR")
 	}
 	return fault{}
+}
+
+// unknownCluster returns the fault of a cluster of which nodes lack a property, and the launcher's setting for it.
+func unknownCluster(name, property, setting string) fault {
+	return fault{"ClusterUnknown", fmt.Sprintf("EKS returned no %s for cluster %s: allow the launcher's role eks:DescribeCluster, or set the launcher's setting %s",
+		property, name, setting)}
 }
 
 // kubeletFault validates the class's kubelet quantities with a small instance type.

@@ -60,7 +60,7 @@ func TestFaultOf(t *testing.T) {
 			c.IPv6, c.ServiceCIDR = true, "fd00::/108"
 		}, notSupported, "AMI family Windows2022"},
 		"the Services' range of another IP family": {func(_ *awsv1.EC2NodeClassSpec, c *cluster) { c.IPv6 = true }, "ServiceCIDRInvalid", "10.0.0.0/16"},
-		"no endpoint": {func(_ *awsv1.EC2NodeClassSpec, c *cluster) { c.Endpoint = "" }, "ClusterUnknown", "endpoint"},
+		"no endpoint": {func(_ *awsv1.EC2NodeClassSpec, c *cluster) { c.Endpoint = "" }, "ClusterUnknown", "clusterEndpoint"},
 		"no CIDR":     {func(_ *awsv1.EC2NodeClassSpec, c *cluster) { c.ServiceCIDR = "" }, "ClusterUnknown", "CIDR"},
 		"bad quantity": {func(s *awsv1.EC2NodeClassSpec, _ *cluster) {
 			s.Kubelet = &awsv1.KubeletConfiguration{SystemReserved: map[string]string{"cpu": "much"}}
