@@ -19,6 +19,9 @@ type Gates struct {
 	CapacityBuffer bool
 	// NodeOverlay applies NodeOverlays to prices and capacities. Off by default.
 	NodeOverlay bool
+	// OpenReservations lets EC2 run instances in open capacity reservations that their class does not select. Off by default: the gate ReservedCapacity
+	// is on.
+	OpenReservations bool
 }
 
 // The names of Karpenter's feature gates.
@@ -28,12 +31,13 @@ const (
 	gateStatic     = "StaticCapacity"
 	gateBuffer     = "CapacityBuffer"
 	gateOverlay    = "NodeOverlay"
+	gateReserved   = "ReservedCapacity"
 )
 
 // elsewhere returns Karpenter's gates without an effect here: their features are always on, or do not exist. A Deployment made for Karpenter
 // may name them.
 func elsewhere() []string {
-	return []string{"ReservedCapacity", "nodeClassCEL"}
+	return []string{"nodeClassCEL"}
 }
 
 // ParseGates parses Karpenter's format of feature gates, such as NodeRepair=true,SpotToSpotConsolidation=false.
@@ -60,8 +64,10 @@ func ParseGates(text string) (Gates, error) {
 			out.CapacityBuffer = on
 		case name == gateOverlay:
 			out.NodeOverlay = on
+		case name == gateReserved:
+			out.OpenReservations = !on
 		case !slices.Contains(elsewhere(), name):
-			return Gates{}, fmt.Errorf("featureGates: %q is not one of Karpenter's gates: %s, %s, %s, %s, %s, %s", name, gateNodeRepair, gateSpotToSpot, gateStatic, gateBuffer, gateOverlay, strings.Join(elsewhere(), ", "))
+			return Gates{}, fmt.Errorf("featureGates: %q is not one of Karpenter's gates: %s, %s, %s, %s, %s, %s, %s", name, gateNodeRepair, gateSpotToSpot, gateStatic, gateBuffer, gateOverlay, gateReserved, strings.Join(elsewhere(), ", "))
 		}
 	}
 	return out, nil

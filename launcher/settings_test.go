@@ -140,6 +140,10 @@ func TestParseGates(t *testing.T) {
 	if want := (launcher.Gates{CapacityBuffer: true}); err != nil || gates != want {
 		t.Errorf("gates %+v and error %v, want %+v", gates, err, want)
 	}
+	gates, err = launcher.ParseGates("ReservedCapacity=false")
+	if want := (launcher.Gates{OpenReservations: true}); err != nil || gates != want {
+		t.Errorf("gates %+v and error %v, want %+v", gates, err, want)
+	}
 	s := launcher.Defaults()
 	s.ClusterName, s.FeatureGates, s.ExpiryWindow.Duration = "prod", "Nodes=true", -time.Hour
 	if err := s.Validate(); err == nil || !strings.Contains(err.Error(), "featureGates:") || !strings.Contains(err.Error(), "expiryWindow:") {

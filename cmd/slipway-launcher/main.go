@@ -149,6 +149,10 @@ func (f *flags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
+	gates, err := launcher.ParseGates(settings.FeatureGates)
+	if err != nil {
+		return err
+	}
 	gate := &leadership.Gate{}
 	awsConfig.HTTPClient = gate.AWS(awsConfig.HTTPClient)
 	cloud, err := aws.New(aws.Config{
@@ -157,7 +161,7 @@ func (f *flags) run(cmd *cobra.Command) error {
 		Fallback: fallback(kubernetes), ClusterDNS: dnsAddress(kubernetes), InterruptionQueue: settings.InterruptionQueue,
 		IsolatedVPC: settings.IsolatedVPC, ZonalShift: settings.EnableZonalShift, ReservedENIs: int64(settings.ReservedENIs), MemoryOverhead: &settings.VMMemoryOverheadPercent,
 		Periods: aws.Periods{Images: settings.AMIRefreshInterval.Duration, Subnets: settings.SubnetRefreshInterval.Duration},
-		Logger:  logger.WithName("aws"), Metrics: metrics.Registry,
+		Logger:  logger.WithName("aws"), Metrics: metrics.Registry, OpenReservations: gates.OpenReservations,
 	})
 	if err != nil {
 		return err

@@ -114,6 +114,7 @@ func (s *Server) launchOf(data wire.Params, info instancetypes.Type, subnet Subn
 	if l.reserved, l.market, err = s.reservations.read(data, info, subnet.Zone); err != nil {
 		return l, err
 	}
+	l.open = l.reserved == "" && slices.Contains([]string{"", "open"}, data.Get("CapacityReservationSpecification.CapacityReservationPreference"))
 	if name := data.Get("IamInstanceProfile.Name"); name != "" {
 		if !s.iam.hasProfile(name) {
 			return l, wire.Errorf("InvalidParameterValue", "Value (%s) for parameter iamInstanceProfile.name is invalid. Invalid IAM Instance Profile name", name)

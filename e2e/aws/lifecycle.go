@@ -27,6 +27,8 @@ type launch struct {
 	reservation  string
 	// reserved is the capacity reservation in which it runs; empty for none.
 	reserved string
+	// open means that it may run in an open capacity reservation.
+	open bool
 	// market is the market type of that reservation; empty for none.
 	market string
 	// context is the fleet's.
@@ -91,6 +93,7 @@ func (s *Server) start(l launch) (Instance, error) {
 		s.addresses.detach(l.subnet.ID, nics)
 		return Instance{}, errReservationFull(l.reserved)
 	}
+	s.reservations.useOpen(l, m.ID, now)
 	s.instances.add(m)
 	s.cfg.Logger.V(2).Info("Launched", "instanceID", m.ID, "type", m.Type, "zone", m.Zone, "capacityType", m.CapacityType)
 	s.notifyState(m)

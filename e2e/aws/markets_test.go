@@ -122,6 +122,42 @@ func TestMarkets(t *testing.T) {
 	}
 }
 
+// An open reservation takes the instances of every launch on demand that does not ask for none.
+func TestOpenReservation(t *testing.T) {
+	server := start(t, nil)
+	client := ec2Client(server)
+	id := server.AddCapacityReservation(aws.CapacityReservation{InstanceType: "m5.large", Zone: server.Resources().Subnets[0].Zone, Total: 1, Open: true})
+	for _, tc := range []struct {
+		preference ec2types.CapacityReservationPreference
+		spot       bool
+		want       string
+	}{{"none", false, ""}, {"", true, ""}, {"", false, id}, {"", false, ""}} {
+		in := templateInput(t, client, "open-"+string(tc.preference))
+		if tc.preference != "" {
+			in.LaunchTemplateData.CapacityReservationSpecification = &ec2types.LaunchTemplateCapacityReservationSpecificationRequest{
+				CapacityReservationPreference: tc.preference,
+			}
+		}
+		if _, err := client.CreateLaunchTemplate(t.Context(), in); err != nil && errorCode(err) != "InvalidLaunchTemplateName.AlreadyExistsException" {
+			t.Fatal(err)
+		}
+		fleet := fleetInput(t, server, 1, "m5.large")
+		fleet.LaunchTemplateConfigs[0].LaunchTemplateSpecification.LaunchTemplateName = in.LaunchTemplateName
+		fleet.LaunchTemplateConfigs[0].Overrides = fleet.LaunchTemplateConfigs[0].Overrides[:1]
+		if tc.spot {
+			fleet = asSpot(fleet, ec2types.SpotAllocationStrategyPriceCapacityOptimized)
+		}
+		out := createFleet(t, server, fleet)
+		described, err := client.DescribeInstances(t.Context(), &ec2.DescribeInstancesInput{InstanceIds: launched(out)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := awssdk.ToString(described.Reservations[0].Instances[0].CapacityReservationId); got != tc.want {
+			t.Errorf("%+v: runs in %q", tc, got)
+		}
+	}
+}
+
 // EC2 terminates the instances of a Capacity Block 30 minutes before its end, and those of an interruptible reservation after a warning.
 func TestReservedCapacityEnds(t *testing.T) {
 	server := start(t, remembers)

@@ -20,7 +20,7 @@ type CapacityReservation struct {
 	InstanceType, Zone string
 	// Total is the number of instances.
 	Total int
-	// Open is true where any matching instance uses it. Otherwise instances must name the reservation.
+	// Open is true where any matching instance uses it that does not ask for none. Otherwise instances must name the reservation.
 	Open bool
 	// Type is default or capacity-block; the default is default.
 	Type string
@@ -96,19 +96,35 @@ type reservationWantXML struct {
 
 // of returns the reservation in which an instance runs, empty once it has ended, and the one that the instance requested;
 // nil for none.
-func (r *reservations) of(instance, wanted string) (string, *reservationWantXML) {
-	if wanted == "" {
-		return "", nil
+func (r *reservations) of(instance, wanted string) (in string, want *reservationWantXML) {
+	if wanted != "" {
+		want = &reservationWantXML{Preference: "capacity-reservations-only", ID: wanted}
 	}
-	in := ""
-	if slices.ContainsFunc(r.list(time.Now()), func(c CapacityReservation) bool { return c.ID == wanted }) {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		if r.used[wanted][instance] {
-			in = wanted
+	current := r.list(time.Now())
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, c := range current {
+		if r.used[c.ID][instance] {
+			in = c.ID
 		}
 	}
-	return in, &reservationWantXML{Preference: "capacity-reservations-only", ID: wanted}
+	return in, want
+}
+
+// useOpen runs an on-demand instance in an open reservation with room, as EC2 does unless the launch asks for none (EC2 user guide, "Capacity
+// Reservation launch preferences").
+func (r *reservations) useOpen(l launch, instance string, now time.Time) {
+	if !l.open || l.capacityType != OnDemand {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	i := slices.IndexFunc(r.all, func(c CapacityReservation) bool {
+		return c.Open && c.InstanceType == l.info.Name && c.Zone == l.subnet.Zone && c.market() == "" && c.state(now) == "active" && !c.over(now) && len(r.used[c.ID]) < c.Total
+	})
+	if i >= 0 {
+		r.used[r.all[i].ID][instance] = true
+	}
 }
 
 // leave frees what an instance used.

@@ -227,9 +227,9 @@ func reservationKind(i ec2types.Instance, reservationID string) (kind string, in
 	return string(awsv1.CapacityReservationTypeDefault), i.InstanceLifecycle == ec2types.InstanceLifecycleTypeInterruptibleCapacityReservation
 }
 
-// setReservation makes a launch into a capacity reservation use that one only. It keeps other launches of a class that selects reservations
-// out of all reservations, because their instances are counted. A class that selects none leaves open reservations to EC2.
-func setReservation(data *ec2types.RequestLaunchTemplateData, r cloud.Reservation, selects bool) {
+// setReservation makes a launch into a capacity reservation use that one only. It keeps all other launches out of reservations, which are someone's
+// for another purpose or counted, unless open leaves it to EC2 whether they run in open ones.
+func setReservation(data *ec2types.RequestLaunchTemplateData, r cloud.Reservation, open bool) {
 	switch {
 	case r.ID != "":
 		data.CapacityReservationSpecification = &ec2types.LaunchTemplateCapacityReservationSpecificationRequest{
@@ -237,7 +237,7 @@ func setReservation(data *ec2types.RequestLaunchTemplateData, r cloud.Reservatio
 			CapacityReservationTarget:     &ec2types.CapacityReservationTarget{CapacityReservationId: awssdk.String(r.ID)},
 		}
 		data.InstanceMarketOptions = marketOf(r)
-	case selects:
+	case !open:
 		data.CapacityReservationSpecification = &ec2types.LaunchTemplateCapacityReservationSpecificationRequest{
 			CapacityReservationPreference: ec2types.CapacityReservationPreferenceNone,
 		}

@@ -47,6 +47,8 @@ type Config struct {
 	IsolatedVPC bool
 	// ZonalShift makes the offerings of zones unavailable while a zonal shift of the cluster away from them is in effect.
 	ZonalShift bool
+	// OpenReservations lets the instances of classes that select no capacity reservation run in open ones, as EC2 does by default.
+	OpenReservations bool
 	// Logger logs what happens in Refresh; other methods take their logger from ctx.
 	Logger logr.Logger
 	// Metrics is the registry for the metrics; nil registers none.

@@ -201,6 +201,7 @@ func (c *Cloud) buildRequest(ctx context.Context, in cloud.LaunchInput, options 
 		class: in.Class, cluster: known, capacityType: options[0].CapacityType,
 		labels: in.Labels, taints: in.Taints, tags: c.launchTags(in), tenancy: cmp.Or(in.Tenancy, catalog.TenancyDefault),
 		placementGroup: groupID, partition: in.Partition,
+		openReservations: c.cfg.OpenReservations,
 	})
 }
 

@@ -206,8 +206,14 @@ func TestTemplateFields(t *testing.T) {
 		"nothing": {func(*cloud.LaunchInput) {}, map[string]string{
 			data + "SecurityGroupId.1": "sg-1", nic + "1.DeviceIndex": "", data + "Placement.Tenancy": "default",
 			data + "MetadataOptions.HttpTokens": "required", data + "MetadataOptions.InstanceMetadataTags": "disabled",
+			data + "CapacityReservationSpecification.CapacityReservationPreference": "none",
+		}},
+		"open reservations": {func(*cloud.LaunchInput) {}, map[string]string{
 			data + "CapacityReservationSpecification.CapacityReservationPreference": "",
 		}},
+		"open reservations, of a class that selects some": {func(in *cloud.LaunchInput) {
+			in.Class.Spec.CapacityReservationSelectorTerms = []awsv1.CapacityReservationSelectorTerm{{ID: "cr-1"}}
+		}, map[string]string{data + "CapacityReservationSpecification.CapacityReservationPreference": "none"}},
 		"nested virtualization": {func(in *cloud.LaunchInput) {
 			in.Class.Spec.CPUOptions = &awsv1.CPUOptions{NestedVirtualization: awssdk.String("enabled")}
 		}, map[string]string{data + "CpuOptions.NestedVirtualization": "enabled"}},
@@ -243,6 +249,7 @@ func TestTemplateFields(t *testing.T) {
 				if strings.HasPrefix(name, "IPv6") {
 					cfg.ServiceCIDR = "fd00::/108"
 				}
+				cfg.OpenReservations = strings.HasPrefix(name, "open reservations")
 			})
 			w.on("CreateFleet", fleet([]string{"i-1"}))
 			in := launchInput("launch-1", 1, option("m7g.large", zoneA, "on-demand"))

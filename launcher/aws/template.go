@@ -37,8 +37,11 @@ type templateSpec struct {
 	efas    int64
 	tenancy string
 	// hibernates configures the instance for hibernation.
-	hibernates  bool
-	reservation cloud.Reservation
+	hibernates bool
+	// reservation is the one to launch into; zero for none. openReservations means that EC2 may then run the instance in an open one, unless the class
+	// selects reservations.
+	reservation      cloud.Reservation
+	openReservations bool
 	// placementGroup is the ID of the placement group, empty for none; partition is the number of its partition, 0 leaves it to EC2.
 	placementGroup string
 	partition      int32
@@ -71,7 +74,7 @@ func (s templateSpec) template() (*ec2.CreateLaunchTemplateInput, error) {
 		data.HibernationOptions = &ec2types.LaunchTemplateHibernationOptionsRequest{Configured: awssdk.Bool(true)}
 	}
 	s.setNetwork(data)
-	setReservation(data, s.reservation, len(s.class.Spec.CapacityReservationSelectorTerms) > 0)
+	setReservation(data, s.reservation, s.openReservations && len(s.class.Spec.CapacityReservationSelectorTerms) == 0)
 	out := &ec2.CreateLaunchTemplateInput{
 		LaunchTemplateData: data,
 		TagSpecifications:  []ec2types.TagSpecification{{ResourceType: ec2types.ResourceTypeLaunchTemplate, Tags: ec2Tags(s.tags)}},
