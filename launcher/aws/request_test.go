@@ -240,6 +240,9 @@ func TestTemplateFields(t *testing.T) {
 		"EFA": {func(in *cloud.LaunchInput) { in.Options[0].EFAs = 2 }, map[string]string{
 			nic + "1.InterfaceType": "efa", nic + "1.DeviceIndex": "0", nic + "2.NetworkCardIndex": "1", nic + "2.DeviceIndex": "1", nic + "3.DeviceIndex": "",
 		}},
+		"us-iso-east-1": {func(in *cloud.LaunchInput) {
+			in.Class.Spec.MetadataOptions = &awsv1.MetadataOptions{HTTPProtocolIPv6: awssdk.String("disabled")}
+		}, map[string]string{data + "MetadataOptions.HttpProtocolIpv6": "", data + "MetadataOptions.HttpTokens": "required"}},
 		"dedicated": {func(in *cloud.LaunchInput) {
 			in.Tenancy = catalog.TenancyDedicated
 		}, map[string]string{data + "Placement.Tenancy": "dedicated"}},
@@ -248,6 +251,9 @@ func TestTemplateFields(t *testing.T) {
 			w, c := newWire(t, func(cfg *Config) {
 				if strings.HasPrefix(name, "IPv6") {
 					cfg.ServiceCIDR = "fd00::/108"
+				}
+				if name == "us-iso-east-1" {
+					cfg.AWS.Region = name
 				}
 				cfg.OpenReservations = strings.HasPrefix(name, "open reservations")
 			})

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
 
 	awssdk "github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
@@ -26,6 +27,7 @@ const templatePrefix = "slipway.dev/"
 // templateSpec holds all inputs of a launch template.
 type templateSpec struct {
 	class        *awsv1.EC2NodeClass
+	region       string
 	cluster      cluster
 	capacityType string
 	imageID      string
@@ -56,7 +58,7 @@ func (s templateSpec) template() (*ec2.CreateLaunchTemplateInput, error) {
 	data := &ec2types.RequestLaunchTemplateData{
 		ImageId:             awssdk.String(s.imageID),
 		BlockDeviceMappings: blockDevices(s.class),
-		MetadataOptions:     metadataOptions(s.class.Spec.MetadataOptions, s.cluster.IPv6),
+		MetadataOptions:     s.metadataOptions(),
 		CpuOptions:          cpuOptions(s.class.Spec.CPUOptions),
 		Placement:           s.placement(),
 		Monitoring:          &ec2types.LaunchTemplatesMonitoringRequest{Enabled: awssdk.Bool(awssdk.ToBool(s.class.Spec.DetailedMonitoring))},
@@ -131,6 +133,16 @@ func ec2Tags(tags map[string]string) []ec2types.Tag {
 	var out []ec2types.Tag
 	for _, key := range sortedKeys(tags) {
 		out = append(out, ec2types.Tag{Key: awssdk.String(key), Value: awssdk.String(tags[key])})
+	}
+	return out
+}
+
+// metadataOptions returns the class's options. In regions whose EC2 does not have the IPv6 endpoint of the metadata service, its setting is left out, as
+// in Karpenter.
+func (s templateSpec) metadataOptions() *ec2types.LaunchTemplateInstanceMetadataOptionsRequest {
+	out := metadataOptions(s.class.Spec.MetadataOptions, s.cluster.IPv6)
+	if slices.Contains([]string{"us-iso-east-1", "us-iso-west-1", "us-isob-east-1", "us-isob-west-1", "us-isof-south-1", "us-isof-east-1"}, s.region) {
+		out.HttpProtocolIpv6 = ""
 	}
 	return out
 }
