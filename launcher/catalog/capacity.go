@@ -129,9 +129,10 @@ func efas(f Facts, class NodeClass) (n int64) {
 
 // storageBytes returns the size that the kubelet will report of the file system with its own and containerd's files. It is a lower bound,
 // since a pod planned onto more is rejected. It is that of the joined local disks if the class requests RAID0, which Windows does not have, and the type
-// has disks, less 1% for RAID and XFS; otherwise that of the root volume.
+// has NVMe disks, less 1% for RAID and XFS; otherwise that of the root volume. The EKS AMIs join no other disks, such as those of d2 and h1
+// (amazon-eks-ami, templates/shared/runtime/bin/setup-local-disks: /dev/disk/by-id/nvme-Amazon_EC2_NVMe_Instance_Storage_*).
 func storageBytes(f Facts, class NodeClass) int64 {
-	if class.RAID0 && f.InstanceStoreGB > 0 && !isWindows(class.AMIFamily) {
+	if class.RAID0 && f.LocalNVMe && !isWindows(class.AMIFamily) {
 		return f.InstanceStoreGB * 1e9 / 100 * 99
 	}
 	return fileSystemBytes(rootVolumeBytes(class), class.AMIFamily)

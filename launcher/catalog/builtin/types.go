@@ -33,7 +33,7 @@ type Accelerators struct {
 	Count, Cores, MemoryMiB int
 }
 
-// Disks describes the instance store; all disks are alike.
+// Disks describes the instance store; all disks are alike, and NVMe.
 type Disks struct {
 	// Kind is ssd or hdd.
 	Kind string
