@@ -41,7 +41,8 @@ func split(open catalog.Requirements) *requirements {
 	out := &requirements{ofType: catalog.Requirements{}, ofOffering: catalog.Requirements{}}
 	for key, set := range open {
 		switch key {
-		case corev1.LabelTopologyZone, awsv1.LabelTopologyZoneID, karpv1.CapacityTypeLabelKey, awsv1.LabelCapacityReservationID, awsv1.LabelCapacityReservationType:
+		case corev1.LabelTopologyZone, awsv1.LabelTopologyZoneID, karpv1.CapacityTypeLabelKey, catalog.LabelReservationID, catalog.LabelReservationType,
+			catalog.LabelReservationInterruptible:
 			out.ofOffering[key] = set
 		default:
 			out.ofType[key] = set
@@ -103,10 +104,8 @@ func offeringLabel(o *catalog.Offering, key string) (string, bool) {
 		value = o.ZoneID
 	case karpv1.CapacityTypeLabelKey:
 		value = o.CapacityType
-	case awsv1.LabelCapacityReservationID:
-		value = o.ReservationID
-	case awsv1.LabelCapacityReservationType:
-		value = o.ReservationType
+	default:
+		return o.ReservationLabel(key)
 	}
 	return value, value != ""
 }

@@ -24,6 +24,7 @@ import (
 //
 //	pool name=batch class=default labels=(team=data,tier=low)
 //	type class=default name=m6i.large spot=0.04 on-demand=0.1 reserved=0.0001 volumes=0.002
+//	type name=m6i.large reserved=0.0001 interruptible    a reservation that its owner lends
 //	overlay              a NodeOverlay as YAML
 //	evaluate             verdicts, then what differs from the catalog, by NodePool
 func TestEvaluate(t *testing.T) {
@@ -106,7 +107,7 @@ func scenarioType(t *testing.T, d *datadriven.TestData) catalog.InstanceType {
 		for _, zone := range []string{"us-east-1a", "us-east-1b"} {
 			o := catalog.Offering{Zone: zone, CapacityType: arg.Key, Price: usd, Available: true}
 			if arg.Key == "reserved" {
-				o.ReservationID, o.ReservationType = "cr-1", "default"
+				o.ReservationID, o.ReservationType, o.Interruptible = "cr-1", "default", d.HasArg("interruptible")
 			}
 			out.Offerings = append(out.Offerings, o)
 		}
