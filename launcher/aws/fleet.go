@@ -78,7 +78,7 @@ func (c *Cloud) launchOutput(request *launchRequest, out *ec2.CreateFleetOutput)
 	for _, instance := range out.Instances {
 		result.InstanceIDs = append(result.InstanceIDs, instance.InstanceIds...)
 		if in := instance.LaunchTemplateAndOverrides; in != nil && in.Overrides != nil {
-			c.taken.add(awssdk.ToString(in.Overrides.SubnetId), int64(len(instance.InstanceIds)))
+			c.taken.add(awssdk.ToString(in.Overrides.SubnetId), int64(len(instance.InstanceIds))*request.addresses.each)
 		}
 	}
 	var launched []cloud.Option

@@ -36,7 +36,9 @@ func (c *Cloud) Launch(ctx context.Context, in cloud.LaunchInput) (_ cloud.Launc
 		return cloud.LaunchOutput{}, errors.New("launch: launch id, class, claims and options are all required")
 	}
 	request, ok := c.launches.peek(in.LaunchID)
-	if !ok {
+	if ok {
+		c.taken.charge(request.addresses)
+	} else {
 		// 1. Faults of the class are returned before anything is created.
 		known, err := c.describeCluster(ctx)
 		if err != nil {
@@ -54,9 +56,10 @@ func (c *Cloud) Launch(ctx context.Context, in cloud.LaunchInput) (_ cloud.Launc
 		if request, err = c.prepare(ctx, in, options, known); err != nil {
 			return cloud.LaunchOutput{}, err
 		}
-		if len(request.fleet.LaunchTemplateConfigs) == 0 {
-			return cloud.LaunchOutput{Failures: plain(request.skipped)}, nil
-		}
+	}
+	defer c.taken.release(request.addresses)
+	if len(request.fleet.LaunchTemplateConfigs) == 0 {
+		return cloud.LaunchOutput{Failures: plain(request.skipped)}, nil
 	}
 	// 4. Make the call.
 	out, err := c.createFleet(ctx, request)
@@ -96,6 +99,7 @@ type poolKey struct{ instanceType, zone, reservation string }
 type launchRequest struct {
 	id        classID
 	count     int
+	addresses addresses
 	fleet     *ec2.CreateFleetInput
 	templates []*ec2.CreateLaunchTemplateInput
 	options   map[poolKey]cloud.Option
@@ -107,8 +111,18 @@ type launchRequest struct {
 	skipped []fleetFailure
 }
 
-func (c *Cloud) prepare(ctx context.Context, in cloud.LaunchInput, options []cloud.Option, known cluster) (*launchRequest, error) {
-	request, err := c.buildRequest(ctx, in, options, known)
+func (c *Cloud) prepare(ctx context.Context, in cloud.LaunchInput, options []cloud.Option, known cluster) (_ *launchRequest, err error) {
+	usable, err := c.launchSubnets(ctx, in.Class)
+	if err != nil {
+		return nil, err
+	}
+	chosen := c.taken.pick(usable, options, len(in.Claims), addressesOf(options, known.IPv6))
+	defer func() {
+		if err != nil {
+			c.taken.release(chosen)
+		}
+	}()
+	request, err := c.buildRequest(ctx, in, options, known, chosen)
 	if err != nil {
 		return nil, err
 	}
@@ -138,11 +152,7 @@ type group struct {
 	hibernates    bool
 }
 
-func (c *Cloud) buildRequest(ctx context.Context, in cloud.LaunchInput, options []cloud.Option, known cluster) (*launchRequest, error) {
-	subnets, err := c.launchSubnets(ctx, in.Class)
-	if err != nil {
-		return nil, err
-	}
+func (c *Cloud) buildRequest(ctx context.Context, in cloud.LaunchInput, options []cloud.Option, known cluster, chosen addresses) (*launchRequest, error) {
 	market, err := c.market(ctx)
 	if err != nil {
 		return nil, err
@@ -156,7 +166,7 @@ func (c *Cloud) buildRequest(ctx context.Context, in cloud.LaunchInput, options 
 		return nil, err
 	}
 	request := &launchRequest{
-		id: idOf(in.Class), count: len(in.Claims), options: map[poolKey]cloud.Option{}, subnets: map[string]subnet{},
+		id: idOf(in.Class), count: chosen.nodes, addresses: chosen, options: map[poolKey]cloud.Option{}, subnets: map[string]subnet{},
 		reservations: map[string]string{}, templateName: c.templates.name,
 	}
 	var order []group
@@ -172,7 +182,7 @@ func (c *Cloud) buildRequest(ctx context.Context, in cloud.LaunchInput, options 
 			image, _ = images.pick(catalog.Labels(market.facts[o.InstanceType], fromec2.Family(in.Class)))
 			picked[o.InstanceType] = image
 		}
-		subnet, reachable := subnets[o.Zone]
+		subnet, reachable := chosen.subnets[o.Zone]
 		switch {
 		case image == "":
 			request.skip(o, "NoAMI", "no AMI of the class runs on this instance type")
@@ -240,8 +250,8 @@ func (c *Cloud) launchTags(in cloud.LaunchInput) map[string]string {
 	return tags
 }
 
-// launchSubnets returns, by zone, the class's subnet with the most free addresses.
-func (c *Cloud) launchSubnets(ctx context.Context, class *awsv1.EC2NodeClass) (map[string]subnet, error) {
+// launchSubnets returns the class's subnets that may have free addresses.
+func (c *Cloud) launchSubnets(ctx context.Context, class *awsv1.EC2NodeClass) ([]subnet, error) {
 	found, err := c.selectSubnets(ctx, class.Spec.SubnetSelectorTerms)
 	if err != nil {
 		return nil, fmt.Errorf("EC2NodeClass %s: %w", class.Name, err)
@@ -250,15 +260,12 @@ func (c *Cloud) launchSubnets(ctx context.Context, class *awsv1.EC2NodeClass) (m
 	for _, s := range class.Status.Subnets {
 		resolved[s.ID] = true
 	}
-	out, now := map[string]subnet{}, time.Now()
+	var out []subnet
+	now := time.Now()
 	for _, s := range found {
 		c.zoneIDs.Store(s.zone, s.zoneID)
-		if !resolved[s.id] || c.without.exhausted(s.id, now).holds(now) {
-			continue
-		}
-		s.free -= c.taken.of(s.id)
-		if best, ok := out[s.zone]; !ok || s.free > best.free {
-			out[s.zone] = s
+		if resolved[s.id] && !c.without.exhausted(s.id, now).holds(now) {
+			out = append(out, s)
 		}
 	}
 	return out, nil

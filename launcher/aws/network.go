@@ -7,28 +7,12 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 
 	awssdk "github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 )
-
-// subnet holds the fields of an EC2 subnet that launches need.
-type subnet struct {
-	id, zone, zoneID string
-	free             int64
-	// public means that instances get a public IPv4 address unless the class declines it.
-	public bool
-	// ipv6 means that it has an IPv6 range.
-	ipv6 bool
-}
-
-// withIPv6 returns the subnets that have an IPv6 range.
-func withIPv6(subnets []subnet) []subnet {
-	return slices.DeleteFunc(slices.Clone(subnets), func(s subnet) bool { return !s.ipv6 })
-}
 
 func filter(name string, values ...string) ec2types.Filter {
 	return ec2types.Filter{Name: &name, Values: values}
@@ -124,33 +108,4 @@ func (c *Cloud) selectSecurityGroups(ctx context.Context, terms []awsv1.Security
 
 func sorted[V any](m map[string]V, compare func(a, b V) int) []V {
 	return slices.SortedFunc(maps.Values(m), compare)
-}
-
-// takenAddresses counts the addresses used by launches since EC2 last returned the number of free ones.
-type takenAddresses struct {
-	mu sync.Mutex
-	by map[string]int64
-}
-
-func (t *takenAddresses) add(subnet string, n int64) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.by == nil {
-		t.by = map[string]int64{}
-	}
-	t.by[subnet] += n
-}
-
-func (t *takenAddresses) reset(subnets []string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, s := range subnets {
-		delete(t.by, s)
-	}
-}
-
-func (t *takenAddresses) of(subnet string) int64 {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.by[subnet]
 }

@@ -1,0 +1,95 @@
+package aws
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"testing"
+)
+
+// newZone is a zone with two subnets, which have 400 and 380 free addresses. EC2 launches all that a call asks for.
+func newZone(t *testing.T, change ...func(*Config)) (*wire, *Cloud) {
+	t.Helper()
+	w, c := newWire(t, change...)
+	w.on("DescribeSubnets", ok(`<DescribeSubnetsResponse><subnetSet>`+subnetXML("subnet-1", zoneA, 400)+subnetXML("subnet-2", zoneA, 380)+
+		`</subnetSet></DescribeSubnetsResponse>`))
+	w.handle("CreateFleet", func(v url.Values) answer {
+		ids := ""
+		n, _ := strconv.Atoi(v.Get("TargetCapacitySpecification.TotalTargetCapacity"))
+		for i := range n {
+			ids += fmt.Sprintf("<item>i-%s-%d</item>", v.Get("ClientToken"), i)
+		}
+		return ok("<CreateFleetResponse><fleetInstanceSet><item><launchTemplateAndOverrides><overrides><instanceType>m7g.large</instanceType><subnetId>" +
+			v.Get("LaunchTemplateConfigs.1.Overrides.1.SubnetId") + "</subnetId></overrides></launchTemplateAndOverrides><instanceIds>" + ids +
+			"</instanceIds></item></fleetInstanceSet></CreateFleetResponse>")
+	})
+	return w, c
+}
+
+// A node takes addresses for its pods soon after its launch: the next launch goes where there are more. A launch that would use up a subnet is for fewer
+// nodes, unless the other subnet has no room either. In an IPv6 cluster a node takes one IPv4 address.
+func TestSubnetsByFreeAddresses(t *testing.T) {
+	for name, tc := range map[string]struct {
+		cidr     string
+		launches []int
+		want     []string
+	}{
+		"two launches":            {"10.100.0.0/16", []int{10, 10}, []string{"10 in subnet-1", "10 in subnet-2"}},
+		"one more than both hold": {"10.100.0.0/16", []int{40, 27, 14}, []string{"13 in subnet-1", "27 in subnet-2", "14 in subnet-1"}},
+		"IPv6":                    {"fd00::/108", []int{10, 100, 5}, []string{"10 in subnet-1", "100 in subnet-1", "5 in subnet-2"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, c := newZone(t, func(cfg *Config) { cfg.ServiceCIDR = tc.cidr })
+			var got []string
+			for i, n := range tc.launches {
+				out, err := c.Launch(t.Context(), launchInput(fmt.Sprintf("launch-%d", i), n, option("m7g.large", zoneA, "on-demand")))
+				if err != nil || len(out.Failures) > 0 {
+					t.Fatalf("%+v, %v", out.Failures, err)
+				}
+				got = append(got, fmt.Sprintf("%d in %s", len(out.InstanceIDs), w.made("CreateFleet")[i].Get("LaunchTemplateConfigs.1.Overrides.1.SubnetId")))
+			}
+			if !slices.Equal(got, tc.want) {
+				t.Errorf("launched %v, want %v", got, tc.want)
+			}
+			if len(c.taken.expected) != 0 {
+				t.Errorf("calls that ended are still charged: %v", c.taken.expected)
+			}
+		})
+	}
+}
+
+// The nodes of a call are charged before its answer, and no longer once it has failed or is repeated.
+func TestCallsAreChargedWhileTheyLast(t *testing.T) {
+	w, c := newZone(t)
+	options := launchInput("", 1, option("m7g.large", zoneA, "on-demand"), option("m7g.xlarge", zoneA, "on-demand")).Options
+	options[1].MaxPods = 58
+	if n := addressesOf(options, false); n != 29 {
+		t.Errorf("%d addresses for each node, want those of the smallest type", n)
+	}
+	usable := []subnet{{id: "subnet-1", zone: zoneA, free: 400}, {id: "subnet-2", zone: zoneA, free: 380}, {id: "subnet-3", zone: zoneB, free: 9}}
+	first := c.taken.pick(usable, options, 10, 29)
+	if second := c.taken.pick(usable, options, 10, 29); first.subnets[zoneA].id != "subnet-1" || second.subnets[zoneA].id != "subnet-2" || len(second.subnets) != 1 {
+		t.Errorf("two calls at once: %v and %v", first.subnets, second.subnets)
+	} else {
+		c.taken.release(second)
+	}
+	c.taken.release(first)
+	launches := w.answers["CreateFleet"]
+	w.on("CreateFleet", refuse(http.StatusServiceUnavailable, "ServiceUnavailable", "later"))
+	in := launchInput("launch-1", 10, option("m7g.large", zoneA, "on-demand"))
+	if _, err := c.Launch(t.Context(), in); err == nil || len(c.taken.expected) != 0 {
+		t.Errorf("a call that failed is charged: %v, %v", c.taken.expected, err)
+	}
+	w.handle("CreateFleet", launches)
+	templates := w.answers["CreateLaunchTemplate"]
+	w.on("CreateLaunchTemplate", refuse(http.StatusBadRequest, "MalformedParameter", "no"))
+	if _, err := c.Launch(t.Context(), launchInput("launch-2", 10, option("m7g.xlarge", zoneA, "spot"))); err == nil || len(c.taken.expected) != 0 {
+		t.Errorf("a launch without its launch template is charged: %v, %v", c.taken.expected, err)
+	}
+	w.handle("CreateLaunchTemplate", templates)
+	if _, err := c.Launch(t.Context(), in); err != nil || len(c.taken.expected) != 0 || c.taken.launched["subnet-1"] != 290 {
+		t.Errorf("the repeated call: %v, %v, %v", c.taken.expected, c.taken.launched, err)
+	}
+}
