@@ -33,6 +33,9 @@ type market struct {
 // ends with ctx.
 type marketCache struct {
 	loading chan struct{}
+	// failed is why the first market could not be loaded the last time, at failedAt. They are of the holder of loading alone.
+	failed   error
+	failedAt time.Time
 
 	mu      sync.Mutex
 	current *market
@@ -74,6 +77,10 @@ func (m *marketCache) update(change func(*market)) {
 	m.current = &next
 }
 
+// failureStands is how long a failure to load the first market answers others: those that waited for it, and the EC2NodeClasses after the one that
+// asked. Each of them would otherwise wait for an AWS that fails as long as the first.
+const failureStands = time.Second
+
 // market returns the current market. If there is none, it loads all parts from AWS.
 func (c *Cloud) market(ctx context.Context) (*market, error) {
 	if m := c.known.get(); m != nil {
@@ -88,7 +95,13 @@ func (c *Cloud) market(ctx context.Context) (*market, error) {
 	if m := c.known.get(); m != nil {
 		return m, nil
 	}
+	if c.known.failed != nil && time.Since(c.known.failedAt) < failureStands {
+		return nil, c.known.failed
+	}
 	next, err := c.firstMarket(ctx)
+	if err != nil && ctx.Err() == nil {
+		c.known.failed, c.known.failedAt = err, time.Now()
+	}
 	if err != nil {
 		return nil, err
 	}

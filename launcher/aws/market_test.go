@@ -289,6 +289,74 @@ func TestRefreshKeepsTheLastAnswer(t *testing.T) {
 	})
 }
 
+// slow lets requests wait before they are answered, and counts them by action.
+type slow struct {
+	next http.RoundTripper
+	wait time.Duration
+
+	mu    sync.Mutex
+	asked map[string]int
+}
+
+// RoundTrip implements http.RoundTripper.
+func (s *slow) RoundTrip(r *http.Request) (*http.Response, error) {
+	if err := r.ParseForm(); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	s.asked[r.PostForm.Get("Action")]++
+	s.mu.Unlock()
+	time.Sleep(s.wait)
+	return s.next.RoundTrip(r)
+}
+
+func (s *slow) count(action string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.asked[action]
+}
+
+// While EC2 returns no instance types, all EC2NodeClasses of a round wait for one answer together, whether they ask one after the other or at the same
+// time. The next round asks again.
+func TestClassesWaitForOneFailureTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var calls *slow
+		s, c := newShop(t, func(cfg *Config) {
+			calls = &slow{next: cfg.AWS.HTTPClient.(*http.Client).Transport, wait: time.Minute, asked: map[string]int{}}
+			cfg.AWS.HTTPClient = &http.Client{Transport: calls}
+		})
+		const action = "DescribeInstanceTypeOfferings"
+		works := s.answers[action]
+		s.set(action, refuse(http.StatusInternalServerError, "InternalError", "later"))
+		round := func() {
+			t.Helper()
+			before, began := calls.count(action), time.Now()
+			var group sync.WaitGroup
+			for range 3 {
+				group.Go(func() {
+					for range 3 {
+						if _, err := c.InstanceTypes(t.Context(), nodeClass()); err == nil {
+							t.Error("no error without instance types")
+						}
+					}
+				})
+			}
+			group.Wait()
+			if asked, took := calls.count(action)-before, time.Since(began); asked != 1 || took > 2*time.Minute {
+				t.Errorf("a round asked EC2 %d times within %v", asked, took)
+			}
+		}
+		round()
+		time.Sleep(2 * time.Second)
+		round()
+		s.set(action, works)
+		time.Sleep(2 * time.Second)
+		if got := offered(t, c); got["on-demand"] != 0.0816 {
+			t.Errorf("offered %v once EC2 answers", got)
+		}
+	})
+}
+
 // A launcher that EC2 has no spot prices for asks again without a failure: the permission may come a minute later, or never.
 func TestSpotPricesComeLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

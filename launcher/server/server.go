@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	"google.golang.org/grpc"
@@ -157,35 +158,47 @@ func (c *Config) setDefaults() {
 	}
 }
 
-// Run serves until ctx ends. It begins once the cache is filled, so that a stream's first message is complete.
+// typesWithin is how long Run waits for the first instance types before it serves: longer than AWS takes to return them. What needs only Kubernetes, such
+// as bindings and drains, does not wait for an AWS that fails.
+const typesWithin = 10 * time.Second
+
+// Run serves until ctx ends. It begins once the cache is filled, so that a stream's first message is complete, and once the cloud was asked for
+// instance types, or typesWithin later.
 func (s *Server) Run(ctx context.Context) error {
 	parent := ctx
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+	var wg sync.WaitGroup
+	defer func() {
+		cancel()
+		wg.Wait()
+	}()
 	if err := s.watch(ctx); err != nil {
 		return err
 	}
 	if !s.config.Cache.WaitForCacheSync(ctx) {
 		return ctx.Err()
 	}
-	s.refreshTypes(ctx)
+	asked := make(chan struct{})
+	wg.Go(func() { s.keepTypes(ctx, sync.OnceFunc(func() { close(asked) })) })
+	select {
+	case <-asked:
+	case <-time.After(typesWithin):
+		klog.FromContext(ctx).Info("The scheduler is served without instance types: the cloud has not returned them yet", "waited", typesWithin)
+	case <-ctx.Done():
+		return nil
+	}
 	listener, err := listen(ctx, s.config.Socket)
 	if err != nil {
 		return err
 	}
 	server := grpc.NewServer(limits()...)
 	api.RegisterLauncherServer(server, withdrawing{LauncherServer: s, server: s})
-	var wg sync.WaitGroup
-	wg.Go(func() { s.keepTypes(ctx) })
 	wg.Go(func() {
 		<-ctx.Done()
 		server.Stop() // Streams do not end by themselves.
 	})
 	klog.FromContext(ctx).Info("Serving the scheduler", "socket", s.config.Socket)
-	err = server.Serve(listener)
-	cancel()
-	wg.Wait()
-	if parent.Err() != nil {
+	if err = server.Serve(listener); parent.Err() != nil {
 		return nil
 	}
 	return fmt.Errorf("socket %s: %w", s.config.Socket, err)

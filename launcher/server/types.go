@@ -101,8 +101,8 @@ func (t *typeCache) known(class string) (offered, bool) {
 // retryTypes is when a class whose instance types could not be read is tried again.
 const retryTypes = 2 * time.Second
 
-// keepTypes refreshes the types whenever offerings or classes change, until ctx ends.
-func (s *Server) keepTypes(ctx context.Context) {
+// keepTypes refreshes the types whenever offerings or classes change, until ctx ends. It calls asked after each refresh.
+func (s *Server) keepTypes(ctx context.Context, asked func()) {
 	for {
 		changed := s.config.Offers.Changed()
 		again := (<-chan time.Time)(nil)
@@ -110,6 +110,7 @@ func (s *Server) keepTypes(ctx context.Context) {
 			again = time.After(retryTypes)
 		}
 		s.hub.notify()
+		asked()
 		select {
 		case <-ctx.Done():
 			return

@@ -79,6 +79,19 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 // newWorldOver returns a world whose Server reaches the API server through a client of the test.
 func newWorldOver(tb testing.TB, through func(client.WithWatch) client.Client, types []catalog.InstanceType, objects ...client.Object) *world {
 	tb.Helper()
+	w := idleWorld(tb, through, types, objects...)
+	var err error
+	if w.subject, err = server.New(w.config); err != nil {
+		tb.Fatal(err)
+	}
+	w.run()
+	w.client = w.dial()
+	return w
+}
+
+// idleWorld returns a world without a Server.
+func idleWorld(tb testing.TB, through func(client.WithWatch) client.Client, types []catalog.InstanceType, objects ...client.Object) *world {
+	tb.Helper()
 	w := &world{
 		t: tb, socket: filepath.Join(tb.TempDir(), "launcher.sock"), cache: &informertest.FakeInformers{}, metrics: prometheus.NewRegistry(),
 		cloud: memory.New(memory.Config{Types: types}), handed: make(chan string, 10_000),
@@ -120,12 +133,6 @@ func newWorldOver(tb testing.TB, through func(client.WithWatch) client.Client, t
 			return health.Gate{}
 		},
 	}
-	w.subject, err = server.New(w.config)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	w.run()
-	w.client = w.dial()
 	return w
 }
 
