@@ -92,7 +92,8 @@ type Settings struct {
 	// CommitmentShare is the share of each commitment that this cluster may use: above 0, at most 1. A commitment's own sharePercent counts beside it.
 	// Default 1.
 	CommitmentShare float64 `json:"commitmentShare,omitempty"`
-	// BillNamespace is the namespace of the ConfigMaps with the record of what nodes cost; "0" records nothing. Default kube-system.
+	// BillNamespace is the namespace of the ConfigMaps with the records of what nodes cost, of decisions, and of the commitments that AWS returned last; "0"
+	// records nothing. Default kube-system.
 	BillNamespace string `json:"billNamespace,omitempty"`
 	// InterruptionCost is what an interrupted pod costs, in USD: expected interruptions are a part of what spot nodes cost. 0 leaves them out.
 	// Default 0.005, the cost of an eviction.
@@ -132,6 +133,9 @@ type Settings struct {
 
 // noAddress is the address that serves nothing.
 const noAddress = "0"
+
+// noRecords is the namespace that has no ConfigMaps with records.
+const noRecords = "0"
 
 // The values of MinValuesPolicy, Karpenter's.
 const (
@@ -248,7 +252,7 @@ func (s *Settings) Validate() error {
 	require(err == nil, "%w", err)
 	require(s.InterruptionCost >= 0 && s.InterruptionCost <= mostInterruptionCost, "interruptionCost: USD from 0 to %d are expected, got %v", mostInterruptionCost, s.InterruptionCost)
 	require(s.CommitmentShare > 0 && s.CommitmentShare <= 1, "commitmentShare: a share above 0, at most 1, is expected, got %v", s.CommitmentShare)
-	require(s.BillNamespace == "0" || len(validation.IsDNS1123Label(s.BillNamespace)) == 0, "billNamespace: %q is no name of a namespace, expected one, or 0 for no record", s.BillNamespace)
+	require(s.BillNamespace == noRecords || len(validation.IsDNS1123Label(s.BillNamespace)) == 0, "billNamespace: %q is no name of a namespace, expected one, or 0 for no record", s.BillNamespace)
 	_, err = labels.Parse(s.HandoverSelector)
 	require(err == nil, "handoverSelector: %w", err)
 	return errors.Join(errs...)
@@ -269,6 +273,14 @@ func configMapName(setting, text string) (types.NamespacedName, error) {
 // patience returns how long nodes may take to become Ready.
 func (s *Settings) patience() record.Patience {
 	return record.Patience{Promised: s.JoinDeadline.Duration, Empty: s.EmptyJoinDeadline.Duration}
+}
+
+// records returns the namespace of the ConfigMaps with records; empty for none.
+func (s *Settings) records() string {
+	if s.BillNamespace == noRecords {
+		return ""
+	}
+	return s.BillNamespace
 }
 
 // serves reports whether something is served on the address.

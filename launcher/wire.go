@@ -203,25 +203,21 @@ func (l *Launcher) commitments(late *lateParts) (*commitments.Commitments, error
 		account = nil
 	}
 	return commitments.New(commitments.Config{
-		ConfigMap: name, Account: account, Share: l.config.Settings.CommitmentShare, Reader: l.manager.GetAPIReader(), Client: l.manager.GetClient(), Events: l.recorders.slipway, Leading: l.config.Gate.Open,
+		ConfigMap: name, Account: account, Records: l.config.Settings.records(), Share: l.config.Settings.CommitmentShare, Reader: l.manager.GetAPIReader(), Client: l.manager.GetClient(), Events: l.recorders.slipway, Leading: l.config.Gate.Open,
 		Types: typesByClass(l.manager.GetClient(), l.config.Cloud), Changed: late.recheck, Registerer: l.registerer,
 	})
 }
 
 // decisions returns the record of the last day's decisions.
 func (l *Launcher) decisions() (*decisions.Recorder, error) {
-	namespace := l.config.Settings.BillNamespace
-	if namespace == "0" {
-		namespace = ""
-	}
 	return decisions.New(decisions.Config{
-		Namespace: namespace, Client: l.manager.GetClient(), Reader: l.manager.GetAPIReader(), Informers: l.manager.GetCache(), Leading: l.config.Gate.Open,
+		Namespace: l.config.Settings.records(), Client: l.manager.GetClient(), Reader: l.manager.GetAPIReader(), Informers: l.manager.GetCache(), Leading: l.config.Gate.Open,
 	})
 }
 
 // billing adds the record of what nodes cost.
 func (l *Launcher) billing(p parts) error {
-	if l.config.Settings.BillNamespace == "0" {
+	if l.config.Settings.records() == "" {
 		return nil
 	}
 	recorder, err := billing.New(billing.Config{

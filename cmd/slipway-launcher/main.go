@@ -106,7 +106,7 @@ SDK's usual places.`,
 	set.StringVar(&s.CommitmentsConfigMap, "commitments-config-map", s.CommitmentsConfigMap, "NAMESPACE/NAME of the ConfigMap with Savings Plans and Reserved Instances")
 	set.BoolVar(&s.CommitmentsFromAWS, "commitments-from-aws", s.CommitmentsFromAWS, "read the account's Savings Plans and Reserved Instances from AWS as well")
 	set.Float64Var(&s.CommitmentShare, "commitment-share", s.CommitmentShare, "share of each Savings Plan and of Reserved Instances that this cluster may use, above 0 to 1")
-	set.StringVar(&s.BillNamespace, "bill-namespace", s.BillNamespace, "namespace of the ConfigMaps with the record of what nodes cost; 0 records nothing")
+	set.StringVar(&s.BillNamespace, "bill-namespace", s.BillNamespace, "namespace of the ConfigMaps with the records of what nodes cost, of decisions and of the commitments that AWS returned last; 0 records nothing")
 	set.Float64Var(&s.InterruptionCost, "interruption-cost", s.InterruptionCost, "what a pod costs whose spot node EC2 takes back, in USD; 0 leaves expected interruptions out of the cost of nodes")
 	set.StringVar(&s.InterruptionsConfigMap, "interruptions-config-map", s.InterruptionsConfigMap, "NAMESPACE/NAME of the ConfigMap with what was learned of spot interruptions")
 	set.BoolVar(&s.SpotPlacementScores, "spot-placement-scores", s.SpotPlacementScores, "ask EC2 for spot placement scores: offerings of a low score are expected to be interrupted more often")

@@ -66,7 +66,12 @@ func (c *Commitments) readAccount(ctx context.Context) bool {
 	}
 	c.mu.Lock()
 	c.account, c.accountProblem, c.accountReported = list, "", ""
+	c.answers++
 	c.mu.Unlock()
+	select {
+	case c.answered <- struct{}{}:
+	default: // The refresh that is due sees this answer.
+	}
 	klog.FromContext(ctx).V(2).Info("Commitments of the AWS account were read", "commitments", len(list), "leftOut", len(faults))
 	if leading {
 		c.leaveOut(ctx, c.object(), faults)

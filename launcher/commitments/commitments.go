@@ -32,7 +32,7 @@ const (
 	mostEvents = 10
 )
 
-// Config holds the dependencies of Commitments. Every field but Account is required.
+// Config holds the dependencies of Commitments. Every field but Account and Records is required.
 type Config struct {
 	// ConfigMap is its namespace and name.
 	ConfigMap types.NamespacedName
@@ -40,13 +40,15 @@ type Config struct {
 	Share float64
 	// Account reads the commitments of the AWS account; nil for those of the ConfigMap alone.
 	Account Account
-	// Reader reads the ConfigMap, from the API server.
+	// Records is the namespace of the ConfigMap that keeps what AWS returned last; empty means that a restart forgets it.
+	Records string
+	// Reader reads ConfigMaps, from the API server.
 	Reader client.Reader
-	// Client reads Nodes and NodeClaims from the cache.
+	// Client reads Nodes and NodeClaims from the cache, and writes the ConfigMap of Records.
 	Client client.Client
 	// Events records what is wrong with the ConfigMap.
 	Events announce.EventRecorder
-	// Leading reports whether the launcher may act: Events are recorded, and metrics have values, only then.
+	// Leading reports whether the launcher may act: Events are recorded, ConfigMaps are written, and metrics have values, only then.
 	Leading func() bool
 	// Types returns the instance types by class, with their prices.
 	Types func(ctx context.Context) map[string][]catalog.InstanceType
@@ -66,8 +68,12 @@ type Commitments struct {
 	problem, accountProblem string
 	// accountReported is the accountProblem of which there is an Event.
 	accountReported string
-	// account is what AWS returned the last time.
+	// account is what AWS returned the last time, before the last restart if answers is 0.
 	account []commitment.Commitment
+	// answers is how often AWS has returned the commitments.
+	answers int
+	// answered has a value when there is an answer that refresh has not seen.
+	answered chan struct{}
 
 	// The following are of Run's goroutine alone. reported is the version whose mistakes are reported, read the version that own is of.
 	reported, read string
@@ -77,6 +83,8 @@ type Commitments struct {
 	end time.Time
 	// ended are the IDs of AWS's commitments whose end is reported.
 	ended map[string]bool
+	// kept is what the ConfigMap of Records has.
+	kept kept
 }
 
 // New returns Commitments without a list; Run reads it.
@@ -87,7 +95,7 @@ func New(c Config) (*Commitments, error) {
 	if !(c.Share > 0 && c.Share <= 1) {
 		return nil, fmt.Errorf("commitments: Share: a share above 0, at most 1, is expected, got %v", c.Share)
 	}
-	out := &Commitments{config: c, ended: map[string]bool{}}
+	out := &Commitments{config: c, ended: map[string]bool{}, answered: make(chan struct{}, 1)}
 	if err := c.Registerer.Register(newMetrics(out)); err != nil {
 		return nil, fmt.Errorf("commitments: %w", err)
 	}
@@ -116,6 +124,7 @@ func (c *Commitments) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-ticker.C:
+		case <-c.answered:
 		}
 	}
 }
@@ -124,6 +133,7 @@ func (c *Commitments) Run(ctx context.Context) error {
 func (c *Commitments) refresh(ctx context.Context, now time.Time) {
 	c.readConfigMap(ctx, now)
 	c.dropEnded(ctx, now)
+	c.keepAccount(ctx, now)
 	c.replace(ctx, Shared(Merge(c.own, c.running(ctx, now)), c.config.Share))
 }
 

@@ -66,7 +66,7 @@ func newWorld(t *testing.T) *world {
 	}).Build()
 	var err error
 	w.read, err = New(Config{
-		ConfigMap: types.NamespacedName{Namespace: "kube-system", Name: "slipway-commitments"}, Share: 1, Reader: w.client, Client: w.client, Events: w,
+		ConfigMap: types.NamespacedName{Namespace: "kube-system", Name: "slipway-commitments"}, Records: "kube-system", Share: 1, Reader: w.client, Client: w.client, Events: w,
 		Leading: func() bool { return w.leading }, Changed: func() { w.changes++ }, Registerer: w.registry,
 		Types: func(context.Context) map[string][]catalog.InstanceType {
 			return map[string][]catalog.InstanceType{"class": {{

@@ -118,7 +118,12 @@ func entry(fields map[string]any) (Commitment, error) {
 	if err := decoder.Decode(&e); err != nil {
 		return Commitment{}, readable(err)
 	}
-	c := Commitment{
+	return e.Commitment()
+}
+
+// Commitment returns the commitment of an entry. The error has the field that is wrong, and what is expected of it.
+func (e *Entry) Commitment() (c Commitment, err error) {
+	c = Commitment{
 		ID: e.ID, Kind: e.Kind, USDPerHour: e.USDPerHour, Discount: e.DiscountPercent / 100, Rates: e.Rates, Family: e.Family,
 		InstanceType: e.InstanceType, Count: e.Count, Zone: e.Zone, Share: 1,
 	}
@@ -131,6 +136,21 @@ func entry(fields map[string]any) (Commitment, error) {
 		}
 	}
 	return c, c.Validate()
+}
+
+// EntryOf returns the entry of a commitment.
+func EntryOf(c *Commitment) Entry {
+	out := Entry{
+		ID: c.ID, Kind: c.Kind, USDPerHour: c.USDPerHour, DiscountPercent: c.Discount * 100, Rates: c.Rates, Family: c.Family,
+		InstanceType: c.InstanceType, Count: c.Count, Zone: c.Zone,
+	}
+	if c.Share != 1 {
+		out.SharePercent = new(c.Share * 100)
+	}
+	if !c.End.IsZero() {
+		out.End = c.End.UTC().Format(time.RFC3339)
+	}
+	return out
 }
 
 // oneLine is an error of the YAML decoder, which has a line for each of its values.
