@@ -16,7 +16,7 @@ func (l *Launcher) api(p parts, decider *consolidate.Consolidator) error {
 	}
 	config := webapi.Config{
 		Address: s.APIAddress, Kubernetes: l.config.Kubernetes, Indexers: webapi.FromCache(l.manager.GetCache()),
-		Decisions: p.decisions.List, Consolidation: decider.Outlook, Types: typesByClass(l.manager.GetClient(), l.config.Cloud),
+		Decisions: p.decisions.List, Consolidation: decider.Outlook, Types: typesByClass(l.manager.GetClient(), l.config.Cloud), Rates: l.config.Cloud.Rates,
 		Leading: l.config.Gate.Open,
 	}
 	if s.APICertDir != "" {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -102,7 +103,7 @@ func TestPricesOfWindowsAreReadAsTheLaunchersOwn(t *testing.T) {
 		return nil, nil
 	}
 	types, want := offered(market.Files{Prices: []byte(`{"on-demand": {"m5.xlarge": 0.192}, "spot": {"us-east-1a": {"m5.xlarge": 0.07}}}`)})
-	prices := view.PricesOf(types, time.Now())
+	prices := view.PricesOf(types, nil, time.Now())
 	if prices.OnDemand[instanceType] != 0.192 || prices.Spot["us-east-1a"][instanceType] != 0.07 {
 		t.Errorf("the prices are %+v, want those of Linux", prices)
 	}
@@ -113,5 +114,47 @@ func TestPricesOfWindowsAreReadAsTheLaunchersOwn(t *testing.T) {
 	_, got := offered(market.Files{Prices: text})
 	if diff := cmp.Diff(want, got, cmpopts.EquateApprox(0, 1e-6)); diff != "" || want[0].Price < 0.192+0.184 {
 		t.Errorf("the offerings differ (-launcher +page):\n%s", diff)
+	}
+}
+
+// What nodes use beside their instances, and dedicated tenancy, have the launcher's prices on the page as well, not the built-in ones of another region.
+func TestUsageAndTenancyAreReadAsTheLaunchersOwn(t *testing.T) {
+	const name = "default"
+	class := &awsv1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: awsv1.EC2NodeClassSpec{AMIFamily: new("AL2023"), AssociatePublicIPAddress: new(true)}}
+	pool := &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	pool.Spec.Template.Spec.NodeClassRef = &karpv1.NodeClassReference{Group: "karpenter.k8s.aws", Kind: "EC2NodeClass", Name: name}
+	objects := &input.Objects{NodePools: []*karpv1.NodePool{pool}, NodeClasses: []*awsv1.EC2NodeClass{class}}
+	read := func(prices []byte) (*market.Market, map[string][]catalog.InstanceType) {
+		m, err := market.Read(market.Files{Zones: []byte(`["sa-east-1a"]`), Prices: prices})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if problems := fmt.Sprint(m.Problems); strings.Contains(problems, "usage.") || strings.Contains(problems, "dedicated.") {
+			t.Error(problems)
+		}
+		state, _ := m.Catalog(t.Context(), objects)
+		return m, state.InstanceTypes
+	}
+	launchers, want := read([]byte(`{"on-demand": {"m5.xlarge": 0.306, "t3.large": 0.1344}, "dedicated": {"m5.xlarge": 0.3244},
+		"usage": {"EBS:VolumeUsage.gp3": 0.152, "PublicIPv4:InUseAddress": 0.006, "CPUCredits:t3": 0.07}}`))
+	text, err := json.Marshal(view.PricesOf(want, launchers.Rates, time.Now()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, got := read(text)
+	if !page.Rates.Equal(launchers.Rates) || page.Rates.Equal(catalog.BuiltinRates()) {
+		t.Errorf("the page's rates are %+v, want %+v", page.Rates, launchers.Rates)
+	}
+	byName := map[string]catalog.InstanceType{}
+	for _, it := range got[name] {
+		byName[it.Name] = it
+	}
+	for _, it := range want[name] {
+		if diff := cmp.Diff(it.Charges, byName[it.Name].Charges); diff != "" || it.DedicatedShare != byName[it.Name].DedicatedShare {
+			t.Errorf("%s: dedicated tenancy costs %v more, want %v; charges (-launcher +page):\n%s", it.Name, byName[it.Name].DedicatedShare, it.DedicatedShare, diff)
+		}
+	}
+	if m5, t3 := byName["m5.xlarge"], byName["t3.large"]; len(byName) != 2 || m5.DedicatedShare < 0.06 || t3.DedicatedShare != 0 || t3.Charges.SurplusCPU != 0.07 {
+		t.Errorf("the types are %+v", byName)
 	}
 }

@@ -24,6 +24,7 @@ var _ cloud.Cloud = (*Cloud)(nil)
 // Cloud is cloud.Cloud over AWS.
 type Cloud struct {
 	power
+	charged
 
 	cfg     Config
 	metrics *metrics
@@ -55,7 +56,6 @@ type Cloud struct {
 	// blocks are the ends of Capacity Blocks with nodes, by ID.
 	blocks *cached[time.Time]
 
-	known      *marketCache
 	shapes     *shapeCache
 	offers     *offersCache
 	templates  *templateUse
@@ -107,7 +107,7 @@ func New(cfg Config) (*Cloud, error) {
 
 		reservations: newCached[reservationsFound](p.Reservations), blocks: newCached[time.Time](p.Reservations),
 
-		known: newMarketCache(), shapes: newShapeCache(cfg), offers: newOffersCache(), templates: newTemplateUse(), profileUse: newTemplateUse(),
+		charged: charged{newMarketCache()}, shapes: newShapeCache(cfg), offers: newOffersCache(), templates: newTemplateUse(), profileUse: newTemplateUse(),
 		without: newUnavailable(p.Unavailable, changed), changed: changed,
 		shifted: &zonalShifts{arc: arczonalshift.NewFromConfig(cfg.AWS), eks: eks.NewFromConfig(cfg.AWS), cluster: cfg.ClusterName},
 	}

@@ -28,6 +28,17 @@ func (c *Cloud) AllInstanceTypes(ctx context.Context, class *awsv1.EC2NodeClass)
 	return offers.all, err
 }
 
+// charged is the part of a Cloud that has the market, with the prices of what nodes use beside their instances.
+type charged struct{ known *marketCache }
+
+// Rates implements cloud.Cloud.
+func (c charged) Rates() *catalog.Rates {
+	if known := c.known.get(); known != nil {
+		return known.rates
+	}
+	return nil
+}
+
 // offersOf returns what EC2 offers for a class.
 func (c *Cloud) offersOf(ctx context.Context, class *awsv1.EC2NodeClass) (_ classOffers, err error) {
 	defer c.metrics.measure("GetInstanceTypes")(&err)

@@ -66,6 +66,9 @@ func TestVolumesCostWhatTheRegionAsks(t *testing.T) {
 			if got := volumeCost(t, c); got != tc.want {
 				t.Errorf("20 GiB of gp3 cost %v USD per month, want %v", got, tc.want)
 			}
+			if got := 20 * c.Rates().ByUsageType()["EBS:VolumeUsage.gp3"]; math.Abs(got-tc.want) > 1e-9 {
+				t.Errorf("by the rates they cost %v", got)
+			}
 			if got := testutil.ToFloat64(c.metrics.builtinRates.WithLabelValues("EBS:VolumeUsage.gp3")); got != tc.builtin {
 				t.Errorf("built-in: metric %v, want %v", got, tc.builtin)
 			}

@@ -34,6 +34,10 @@ type Cloud interface {
 	// an offering has the price 0 and is not available. The list is for questions about nodes that exist; nothing is bought from it.
 	AllInstanceTypes(ctx context.Context, class *awsv1.EC2NodeClass) ([]catalog.InstanceType, error)
 
+	// Rates returns the prices of what nodes use beside their instances, with which InstanceTypes has Charges; nil for the built-in ones. The caller does not
+	// change them.
+	Rates() *catalog.Rates
+
 	// Changed returns a channel that is closed, and replaced, whenever offerings change (prices, insufficient capacity and its end).
 	Changed() <-chan struct{}
 

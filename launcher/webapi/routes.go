@@ -223,7 +223,7 @@ func (s *Server) listFaults(r *http.Request) (document, error) {
 func (s *Server) listPrices(r *http.Request) (document, error) {
 	ctx := context.WithoutCancel(r.Context()) // The answer may be computed for others.
 	return s.prices.get("", s.now, func() (document, error) {
-		out := view.PricesOf(s.config.Types(ctx), s.now())
+		out := view.PricesOf(s.config.Types(ctx), s.config.Rates(), s.now())
 		if !s.config.Leading() {
 			out.Standby, out.Refused = true, nil
 		}

@@ -45,6 +45,8 @@ type Config struct {
 	Indexers Indexers
 	// Types returns the instance types by EC2NodeClass, with what EC2 refuses now.
 	Types func(ctx context.Context) map[string][]catalog.InstanceType
+	// Rates returns the prices of what nodes use beside their instances; nil for the built-in ones.
+	Rates func() *catalog.Rates
 	// Decisions returns those of the last 24 hours, the latest first.
 	Decisions func() []view.Decision
 	// Consolidation returns what was decided last about removing nodes.
@@ -74,8 +76,8 @@ type Server struct {
 
 // New returns a Server that serves once Run is called.
 func New(c Config) (*Server, error) {
-	if c.Address == "" || c.Kubernetes == nil || c.Indexers == nil || c.Types == nil || c.Decisions == nil || c.Consolidation == nil || c.Leading == nil {
-		return nil, errors.New("webapi: Address, Kubernetes, Indexers, Types, Decisions, Consolidation and Leading are required")
+	if c.Address == "" || c.Kubernetes == nil || c.Indexers == nil || c.Types == nil || c.Rates == nil || c.Decisions == nil || c.Consolidation == nil || c.Leading == nil {
+		return nil, errors.New("webapi: Address, Kubernetes, Indexers, Types, Rates, Decisions, Consolidation and Leading are required")
 	}
 	clients, err := kubernetes.NewForConfig(c.Kubernetes)
 	if err != nil {

@@ -58,7 +58,7 @@ func newWorld(tb testing.TB, objects ...client.Object) *world {
 		return w.stores[fmt.Sprintf("%T", kind)], nil
 	}, Types: func(context.Context) map[string][]catalog.InstanceType {
 		return map[string][]catalog.InstanceType{"default": w.types}
-	}, Decisions: func() []view.Decision {
+	}, Rates: func() *catalog.Rates { return nil }, Decisions: func() []view.Decision {
 		return []view.Decision{view.NewDecision(view.Consolidated, w.now(), "replaced by m7g.large spot", claim("default-a", "n1"))}
 	}, Events: func(context.Context, *corev1.Pod) ([]corev1.Event, error) {
 		w.eventReads++

@@ -68,6 +68,7 @@ type Config struct {
 // Cloud implements cloud.Cloud in memory. It is safe for concurrent use.
 type Cloud struct {
 	power
+	builtinRates
 
 	config Config
 
@@ -229,6 +230,12 @@ func (c *Cloud) InstanceTypes(ctx context.Context, class *awsv1.EC2NodeClass) ([
 func (c *Cloud) AllInstanceTypes(ctx context.Context, class *awsv1.EC2NodeClass) ([]catalog.InstanceType, error) {
 	return c.InstanceTypes(ctx, class)
 }
+
+// builtinRates has the built-in prices of what nodes use beside their instances.
+type builtinRates struct{}
+
+// Rates implements cloud.Cloud.
+func (builtinRates) Rates() *catalog.Rates { return nil }
 
 // Release implements cloud.Cloud: the cloud holds nothing for a class.
 func (c *Cloud) Release(ctx context.Context, _ *awsv1.EC2NodeClass) error {
