@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
@@ -79,6 +81,10 @@ func TestCommitmentsFromAWSAlone(t *testing.T) {
 	if got := len(w.launcherMetrics()["slipway_commitment_left"].GetMetric()); got != 2 || w.gauge("slipway_commitments_aws_unreadable") != 0 {
 		t.Errorf("%d commitments, want those that are active and for Linux", got)
 	}
+	w.await(t, "them to be kept for a restart", func() bool {
+		key := client.ObjectKey{Namespace: metav1.NamespaceSystem, Name: "slipway-account-commitments"}
+		return w.client.Get(t.Context(), key, &corev1.ConfigMap{}) == nil
+	})
 
 	w.pool(w.name, func(p *karpv1.NodePool) { onlyTypes(p, "m6i.large") })
 	w.deployment("web", 4, w.podSpec("1200m", "1Gi", nil))
