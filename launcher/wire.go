@@ -133,7 +133,7 @@ func (l *Launcher) parts() (p parts, err error) {
 	if err != nil {
 		return p, err
 	}
-	if p.peer, err = server.NewPeer(l.registerer); err != nil {
+	if p.peer, err = server.NewPeer(l.registerer, l.config.Gate.Open); err != nil {
 		return p, err
 	}
 	if p.binder, err = bind.NewBinder(mgr.GetClient(), l.recorders.slipway); err != nil {

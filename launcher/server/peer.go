@@ -11,6 +11,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/slipway-k8s/slipway/launcher/api"
+	"github.com/slipway-k8s/slipway/launcher/leadership"
 )
 
 // Peer is the version and identity that the scheduler in the same pod has sent. It is safe for concurrent use.
@@ -26,16 +27,17 @@ type Peer struct {
 	identity string
 }
 
-// NewPeer returns a Peer without a version, and registers its metrics.
-func NewPeer(registerer prometheus.Registerer) (*Peer, error) {
+// NewPeer returns a Peer without a version, and registers its metrics. leading reports whether this replica leads: the scheduler of each replica
+// receives the catalog, so the gauge of streams has no value in the others.
+func NewPeer(registerer prometheus.Registerer, leading func() bool) (*Peer, error) {
 	versions := prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "slipway_protocol_info",
 		Help: "1 for the versions of the contract that the launcher and the scheduler speak. With skew major nothing is launched or moved.",
 	}, []string{"launcher", "scheduler", "skew"})
 	streams := prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "slipway_catalog_streams", Help: "Streams by which a scheduler receives the launcher's catalog: 1 in the replica that leads.",
+		Name: "slipway_catalog_streams", Help: "Streams by which the scheduler receives the launcher's catalog. Without a value while another replica leads.",
 	})
-	return &Peer{versions: versions, streams: streams}, errors.Join(registerer.Register(versions), registerer.Register(streams))
+	return &Peer{versions: versions, streams: streams}, errors.Join(registerer.Register(versions), registerer.Register(leadership.WhileLeading(streams, leading)))
 }
 
 // receives counts a stream that has sent the whole catalog, until its context ends.

@@ -180,10 +180,28 @@ func TestCatalogStreamsAreCounted(t *testing.T) {
 	w.wantStreams(0)
 }
 
+// The stream of a replica that does not lead is not counted: where no replica leads, no sample says that one does.
+func TestStreamsOfAStandbyHaveNoValue(t *testing.T) {
+	w := newWorld(t, ready("default", nil)...)
+	w.standby.Store(true)
+	stream, err := w.client.WatchCatalog(t.Context(), &api.WatchCatalogRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := stream.Recv(); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := testutil.GatherAndCount(w.metrics, "slipway_catalog_streams"); n != 0 || err != nil {
+		t.Errorf("a standby has %d samples, error %v", n, err)
+	}
+	w.standby.Store(false)
+	w.wantStreams(1)
+}
+
 // wantStreams waits until the metric counts so many streams.
 func (w *world) wantStreams(n int) {
 	w.t.Helper()
-	want := fmt.Sprintf("# HELP slipway_catalog_streams Streams by which a scheduler receives the launcher's catalog: 1 in the replica that leads.\n"+
+	want := fmt.Sprintf("# HELP slipway_catalog_streams Streams by which the scheduler receives the launcher's catalog. Without a value while another replica leads.\n"+
 		"# TYPE slipway_catalog_streams gauge\nslipway_catalog_streams %d\n", n)
 	var err error
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(time.Millisecond) {

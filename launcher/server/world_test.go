@@ -105,7 +105,7 @@ func idleWorld(tb testing.TB, through func(client.WithWatch) client.Client, type
 		WithStatusSubresource(&karpv1.NodeClaim{}, &karpv1.NodePool{})
 	index.Each(func(o client.Object, field string, value client.IndexerFunc) { builder.WithIndex(o, field, value) })
 	w.api = builder.Build()
-	peer, err := server.NewPeer(w.metrics)
+	peer, err := server.NewPeer(w.metrics, leader{w}.Leading)
 	if err != nil {
 		tb.Fatal(err)
 	}
