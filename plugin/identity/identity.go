@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"syscall"
 )
 
@@ -25,7 +26,12 @@ type Identity struct {
 
 // Take returns the identity that the last process left in the file, or own if there is none. A process leaves its identity
 // unless it called Renounce. If a live process has the file locked, Take returns own and leaves nothing to a later process.
+//
+// A missing folder is made with mode 0700, as the launcher makes that of its socket: where they share one, either may be first.
 func Take(path, own string) (*Identity, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, fmt.Errorf("identity of leader election: making its folder: %w", err)
+	}
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("identity of leader election: %w", err)

@@ -95,8 +95,29 @@ func TestIdentityIsHandedOn(t *testing.T) {
 	third.end("")
 }
 
-func TestNoFile(t *testing.T) {
-	if _, err := identity.Take(filepath.Join(t.TempDir(), "nowhere", "identity"), "me"); err == nil {
+// The first process of a Pod comes before the launcher has made the folder of its socket. It leaves its identity nevertheless, in a folder that
+// the launcher accepts.
+func TestFolderIsMade(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "run", "slipway")
+	path := filepath.Join(folder, "identity")
+	first := start(t, path, "first")
+	first.end("")
+	second := start(t, path, "second")
+	second.end("")
+	if second.name != "first" {
+		t.Errorf("after a kill: %q", second.name)
+	}
+	if info, err := os.Stat(folder); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("the folder has %v, error %v", info, err)
+	}
+}
+
+func TestNoFolder(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := identity.Take(filepath.Join(file, "identity"), "me"); err == nil {
 		t.Error("no error")
 	}
 }
