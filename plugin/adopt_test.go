@@ -3,6 +3,7 @@ package plugin_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -161,5 +162,23 @@ func TestAdoptedPodsOfANamespaceThatSleeps(t *testing.T) {
 		t.Errorf("%d nodes were launched in its sleep", n)
 	}
 	h.sleep("")
+	h.eventually("a launch", func() bool { return h.launcher.podNames()["web-0"] == 1 })
+}
+
+// A standby sees the same pods. It sends no launch, which its launcher would refuse, and nominates no pod. It does both when it leads.
+func TestAStandbyLeavesPodsOfOthersAlone(t *testing.T) {
+	t.Parallel()
+	h := start(t, harnessOptions{args: []string{"batchIdle: 1m", "batchMax: 2m", "adopt: [default-scheduler]"}, objects: []runtime.Object{newNode("full", "100m", nil)}, standby: true})
+	h.replicaSet("web", 1)
+	h.pod("web-0", theirs)
+	// It would look at them once a second.
+	time.Sleep(2500 * time.Millisecond)
+	if names := h.launcher.podNames(); len(names) != 0 {
+		t.Errorf("a standby sent %v", names)
+	}
+	if pod := h.get("web-0"); pod.Status.NominatedNodeName != "" {
+		t.Errorf("a standby nominated the pod to %s", pod.Status.NominatedNodeName)
+	}
+	h.lead()
 	h.eventually("a launch", func() bool { return h.launcher.podNames()["web-0"] == 1 })
 }

@@ -50,6 +50,8 @@ type adopterConfig struct {
 	unplaced  *pending.Pods
 	promises  *promise.Table
 	status    *podstatus.Writer
+	// leads reports whether scheduling cycles run in this process. A standby has the same pods and promises, but its launcher launches nothing.
+	leads func() bool
 }
 
 // adopter collects the pods that other schedulers find no node for. The planner's goroutine alone uses it, podChanged excepted.
@@ -76,25 +78,30 @@ func (a *adopter) podChanged(pod *corev1.Pod) {
 // knows reports whether the pod is another scheduler's, and without a node.
 func (a *adopter) knows(uid types.UID) bool { return a.pods[uid] != nil }
 
-// nextLook returns when the pods are looked through again because one has changed. Zero if none has.
+// nextLook returns when the pods are looked through again because one has changed. Zero if none has, or in a standby.
 func (a *adopter) nextLook() time.Time {
-	if !a.changed.Load() {
+	if !a.changed.Load() || !a.leads() {
 		return time.Time{}
 	}
 	return a.looked.Add(adoptEvery)
 }
 
-// adopt collects the pods that other schedulers found no node for, and keeps nominatedNodeName on those that have a promise: it
-// shows their scheduler and other autoscalers that the pod is taken.
-func (a *adopter) adopt(now time.Time) {
-	if len(a.queue.profiles.adopted) == 0 {
-		return
+// due reports whether to look through the pods now.
+func (a *adopter) due(now time.Time) bool {
+	if len(a.queue.profiles.adopted) == 0 || !a.leads() {
+		return false
 	}
-	due := a.looked.Add(adoptAtLeastEvery)
+	wait := adoptAtLeastEvery
 	if a.changed.Load() {
-		due = a.looked.Add(adoptEvery)
+		wait = adoptEvery
 	}
-	if now.Before(due) {
+	return !now.Before(a.looked.Add(wait))
+}
+
+// adopt collects the pods that other schedulers found no node for, and keeps nominatedNodeName on those that have a promise: it
+// shows their scheduler and other autoscalers that the pod is taken. A standby does neither.
+func (a *adopter) adopt(now time.Time) {
+	if !a.due(now) {
 		return
 	}
 	a.changed.Store(false)

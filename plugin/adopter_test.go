@@ -19,14 +19,17 @@ type idleAdopter struct {
 	*planner
 	t           *testing.T
 	pods, nodes cache.Indexer
+	// leads means that scheduling cycles run.
+	leads bool
 }
 
 func newIdleAdopter(t *testing.T) *idleAdopter {
 	t.Helper()
 	a := &idleAdopter{
-		planner: newIdlePlanner(t, func([]catalog.PodRef) {}), t: t,
+		planner: newIdlePlanner(t, func([]catalog.PodRef) {}), t: t, leads: true,
 		pods: cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil), nodes: cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil),
 	}
+	a.adopter.leads = func() bool { return a.leads }
 	q := a.adopter.queue
 	q.profiles.served, q.profiles.adopted = []string{"slipway"}, []string{"default-scheduler"}
 	q.objects.pods, q.objects.nodes = corelisters.NewPodLister(a.pods), corelisters.NewNodeLister(a.nodes)
@@ -72,6 +75,21 @@ func unplaceable(name string) *corev1.Pod {
 		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: "0/3 nodes are available.",
 	}}
 	return pod
+}
+
+// A standby collects no pod and asks for no look at one. It does both as soon as it leads.
+func TestAStandbyAdoptsNothing(t *testing.T) {
+	a, pod, now := newIdleAdopter(t), unplaceable("new"), time.Now()
+	a.leads = false
+	a.put(pod)
+	a.adopter.podChanged(pod)
+	if a.collects(pod, now) || !a.adopter.nextLook().IsZero() {
+		t.Errorf("a standby collects the pod, or looks again at %s", a.adopter.nextLook())
+	}
+	a.leads = true
+	if a.adopter.nextLook().After(now) || !a.collects(pod, now) {
+		t.Error("the pod is not collected by the replica that leads")
+	}
 }
 
 // A pod is left to its scheduler for its turn when its node is there, also where slipway nominated it before a restart: while its node was in

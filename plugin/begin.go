@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -14,8 +15,8 @@ const beginWithin = 2 * time.Second
 type beginning struct {
 	once     sync.Once
 	restored chan struct{}
-	// over means that the wait is over. The scheduling goroutine alone uses it.
-	over bool
+	// over means that the wait is over: scheduling cycles run in this process, so it leads.
+	over atomic.Bool
 }
 
 func newBeginning() *beginning { return &beginning{restored: make(chan struct{})} }
@@ -25,10 +26,10 @@ func (b *beginning) restore() { b.once.Do(func() { close(b.restored) }) }
 
 // wait blocks the first scheduling cycle until the promises are restored, for at most beginWithin.
 func (b *beginning) wait() {
-	if b.over {
+	if b.over.Load() {
 		return
 	}
-	b.over = true
+	defer b.over.Store(true)
 	timer := time.NewTimer(beginWithin)
 	defer timer.Stop()
 	select {

@@ -163,6 +163,8 @@ func (p *plannerParts) planner() (*planner, error) {
 	}}
 	adopter := &adopter{adopterConfig: adopterConfig{
 		queue: p.queue, collected: p.collected, batch: open, unplaced: p.unplaced, promises: p.promises, status: p.status,
+		// Without hooks nothing shows the first cycle.
+		leads: func() bool { return !*p.args.Hooks || p.begins.over.Load() },
 	}}
 	keptOff := &keptOffPods{reserve: p.reserve, reserved: p.reserved, buffers: p.buffers, board: &p.bufferBoard, view: p.view, queue: p.queue}
 	provisioner := p.provisioner(updates, adopter)

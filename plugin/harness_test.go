@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -52,6 +53,8 @@ type harness struct {
 	registry *prometheus.Registry
 	recorder *record.FakeRecorder
 	informer informers.SharedInformerFactory
+	// cycles is the scheduler that runs.
+	cycles sync.WaitGroup
 }
 
 type harnessOptions struct {
@@ -68,6 +71,8 @@ type harnessOptions struct {
 	profile func(*config.KubeSchedulerProfile)
 	// launchFirst puts NodeLaunch before DefaultPreemption.
 	launchFirst bool
+	// standby leaves the scheduler to the test's call of lead.
+	standby bool
 }
 
 // start runs the scheduler with the sample configuration.
@@ -132,16 +137,20 @@ func start(tb testing.TB, o harnessOptions) *harness {
 	if err := h.sched.WaitForHandlersSync(ctx); err != nil {
 		tb.Fatal(err)
 	}
-	schedDone := make(chan struct{})
-	go func() { defer close(schedDone); h.sched.Run(ctx) }()
+	if !o.standby {
+		h.lead()
+	}
 	tb.Cleanup(func() {
 		cancel()
 		<-done
-		<-schedDone
+		h.cycles.Wait()
 		h.informer.Shutdown()
 	})
 	return h
 }
+
+// lead runs the scheduler, as leader election does once this process holds the Lease.
+func (h *harness) lead() { h.cycles.Go(func() { h.sched.Run(h.ctx) }) }
 
 // sample reads a sample configuration with NodeLaunch's args replaced.
 func sample(tb testing.TB, path string, args ...string) []config.KubeSchedulerProfile {
