@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"context"
 	"sync"
 	"time"
 
@@ -20,12 +21,18 @@ type connection struct {
 	mu    sync.Mutex
 	now   link.Connection
 	since time.Time
+	// next is closed at the next change; nil while it is not waited for.
+	next chan struct{}
 }
 
 // set records a change of the connection.
 func (c *connection) set(now link.Connection) {
 	c.mu.Lock()
 	c.now, c.since = now, time.Now()
+	if c.next != nil {
+		close(c.next)
+		c.next = nil
+	}
 	c.metrics.connection(now)
 	c.mu.Unlock()
 	logger := klog.Background().WithValues("launcher", now.Launcher, "scheduler", api.OwnVersion().Text())
@@ -51,6 +58,27 @@ func (c *connection) lost() (outage, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return outage{c.now, c.since}, !c.now.Up
+}
+
+// await waits until there is a connection. It returns false if the context ends before.
+func (c *connection) await(ctx context.Context) bool {
+	for {
+		c.mu.Lock()
+		up := c.now.Up
+		if c.next == nil {
+			c.next = make(chan struct{})
+		}
+		next := c.next
+		c.mu.Unlock()
+		if up {
+			return true
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-next:
+		}
+	}
 }
 
 // message returns what is said of a pod meanwhile. socket is the launcher's, verdict the scheduler's on the nodes that exist.

@@ -1,6 +1,7 @@
 package plugin_test
 
 import (
+	"context"
 	"fmt"
 	"math/bits"
 	"strings"
@@ -26,7 +27,17 @@ func TestLauncherAway(t *testing.T) {
 	if v := h.metric("slipway_launcher_connected", ""); v != 0 {
 		t.Errorf("slipway_launcher_connected is %v", v)
 	}
+	briefly, cancel := context.WithTimeout(h.ctx, time.Millisecond)
+	defer cancel()
+	if h.plugin.AwaitLauncher(briefly) {
+		t.Error("the launcher is taken to be connected")
+	}
+	connected := make(chan bool, 1)
+	go func() { connected <- h.plugin.AwaitLauncher(h.ctx) }()
 	h.launcher.serve(t)
+	if !<-connected {
+		t.Error("the wait for the launcher has ended without it")
+	}
 	h.eventually("a launch when it is back", func() bool { return h.launcher.podNames()["waits"] == 1 })
 	if v := h.metric("slipway_launcher_connected", ""); v != 1 {
 		t.Errorf("slipway_launcher_connected is %v", v)

@@ -232,6 +232,9 @@ func (p *Plugin) IdentityPath() string {
 	return p.args.Socket + ".identity"
 }
 
+// AwaitLauncher waits until the launcher's catalog is received. It returns false if the context ends before.
+func (p *Plugin) AwaitLauncher(ctx context.Context) bool { return p.connection.await(ctx) }
+
 // Resign asks the launcher to stop acting and waits for its answer, as long as the context lasts.
 func (p *Plugin) Resign(ctx context.Context) error {
 	c := p.core.Load()

@@ -123,6 +123,9 @@ func run(opts *options.Options, others frameworkruntime.Registry) error {
 		return err
 	}
 	renounce := inherit(cc, slipway.IdentityPath())
+	if err := preferLaunchers(cc, slipway.AwaitLauncher); err != nil {
+		return err
+	}
 	if err := slipway.Install(ctx, parts(cc, plugin.Scheduler{
 		Scheduler: sched, OutOfTree: others, Recorder: announcer.Recorder("slipway"), Karpenter: announcer.Recorder("karpenter"),
 	})); err != nil {

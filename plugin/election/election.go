@@ -1,0 +1,123 @@
+// Package election has a scheduler without a launcher leave its Lease to a replica that has one. A launcher that does not start, after a bad
+// setting or while it still loads, is in the Pod of one replica; without this the scheduler beside it could lead, and no node would be launched.
+//
+// A replica whose launcher is connected takes a free Lease at once. Another one waits until its launcher is connected, at most Patience: without
+// any launcher the scheduler is kube-scheduler. A replica that holds the Lease keeps it, and so does the next process of its identity. Two
+// replicas without launchers do not pass the Lease to each other, as none gives it up for that.
+//
+// The package starts no goroutine.
+package election
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/klog/v2"
+)
+
+// Patience is how long a Lease that is free is left to replicas whose launcher is connected. It is longer than a launcher takes to start, and
+// several times as long as another replica takes to look at the Lease again, which is up to 5 s.
+const Patience = 30 * time.Second
+
+// Lock is a lock of leader election. As with the locks of client-go, one elector uses it.
+type Lock struct {
+	resourcelock.Interface
+	connected func(context.Context) bool
+	seen      sight
+}
+
+// New returns a lock around that of the election. connected waits until the launcher is connected, and returns false if the context ends before.
+func New(lock resourcelock.Interface, connected func(context.Context) bool) (*Lock, error) {
+	if lock == nil || connected == nil {
+		return nil, errors.New("election: a lock and what waits for the launcher are required")
+	}
+	return &Lock{Interface: lock, connected: connected}, nil
+}
+
+// Get implements resourcelock.Interface.
+func (l *Lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	record, raw, err := l.Interface.Get(ctx)
+	switch {
+	case err == nil:
+		l.seen.look(record.HolderIdentity, raw)
+	case apierrors.IsNotFound(err):
+		l.seen.look("", nil)
+	}
+	return record, raw, err
+}
+
+// Create implements resourcelock.Interface.
+func (l *Lock) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	return l.write(ctx, record, l.Interface.Create)
+}
+
+// Update implements resourcelock.Interface.
+func (l *Lock) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	return l.write(ctx, record, l.Interface.Update)
+}
+
+// write writes the record when this replica may. An elector writes its own identity only where the Lease is free or its own, and none to release
+// it. What another replica writes during a wait makes the API server refuse the write, as the Lease then has another version.
+func (l *Lock) write(ctx context.Context, record resourcelock.LeaderElectionRecord, to func(context.Context, resourcelock.LeaderElectionRecord) error) error {
+	if record.HolderIdentity == l.Identity() {
+		if err := l.await(ctx); err != nil {
+			return err
+		}
+	}
+	if err := to(ctx, record); err != nil {
+		return err
+	}
+	l.seen.holder = record.HolderIdentity
+	return nil
+}
+
+// await waits until this replica may take the Lease. It returns an error if the context ends before.
+func (l *Lock) await(ctx context.Context) error {
+	left := l.seen.left(l.Identity(), time.Now())
+	if left == 0 {
+		return nil
+	}
+	bounded, cancel := context.WithTimeout(ctx, left)
+	defer cancel()
+	if l.connected(bounded) {
+		return nil
+	}
+	if ctx.Err() == nil {
+		klog.FromContext(ctx).Info("The launcher is not connected, and no other replica was seen to lead: leading without it", "lock", l.Describe())
+	}
+	return ctx.Err()
+}
+
+// sight is what an elector has seen of its Lease.
+type sight struct {
+	// holder is the identity that the Lease names; empty for none.
+	holder string
+	// record is the Lease as it was read last; nil where there is none.
+	record []byte
+	// since is when this process could have taken the Lease for the first time, as it is. Zero for never.
+	since time.Time
+}
+
+// look records the Lease as it was read. A Lease that has changed was not free: another replica wrote it.
+func (s *sight) look(holder string, record []byte) {
+	if !bytes.Equal(s.record, record) {
+		s.since = time.Time{}
+	}
+	s.holder, s.record = holder, record
+}
+
+// left returns for how long a Lease that this identity could take now is left to others while the launcher is not connected. Zero if it is
+// the identity's own.
+func (s *sight) left(identity string, now time.Time) time.Duration {
+	if s.holder == identity {
+		return 0
+	}
+	if s.since.IsZero() {
+		s.since = now
+	}
+	return max(0, s.since.Add(Patience).Sub(now))
+}
