@@ -2,8 +2,9 @@
 // setting or while it still loads, is in the Pod of one replica; without this the scheduler beside it could lead, and no node would be launched.
 //
 // A replica whose launcher is connected takes a free Lease at once. Another one waits until its launcher is connected, at most Patience: without
-// any launcher the scheduler is kube-scheduler. A replica that holds the Lease keeps it, and so does the next process of its identity. Two
-// replicas without launchers do not pass the Lease to each other, as none gives it up for that.
+// any launcher the scheduler is kube-scheduler. A replica that holds the Lease keeps it, and so does the next process of its identity, until it
+// has led for a minute without its launcher and another replica is ready. Two replicas without launchers do not pass the Lease to each other, as
+// neither is ready.
 //
 // The package starts no goroutine.
 package election
@@ -12,6 +13,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -28,9 +30,18 @@ type Lock struct {
 	resourcelock.Interface
 	connected func(context.Context) bool
 	seen      sight
+	// leads is how this replica came to lead; nil while the Lease does not name it.
+	leads atomic.Pointer[term]
+}
+
+// term is the time for which a replica leads.
+type term struct {
+	// free is since when the Lease was free that this replica took without its launcher. Zero where it had one, or held the Lease already.
+	free time.Time
 }
 
 // New returns a lock around that of the election. connected waits until the launcher is connected, and returns false if the context ends before.
+// With a context that has ended it reports whether the launcher is connected now. It is called concurrently.
 func New(lock resourcelock.Interface, connected func(context.Context) bool) (*Lock, error) {
 	if lock == nil || connected == nil {
 		return nil, errors.New("election: a lock and what waits for the launcher are required")
@@ -44,8 +55,10 @@ func (l *Lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []b
 	switch {
 	case err == nil:
 		l.seen.look(record.HolderIdentity, raw)
+		l.lead(record.HolderIdentity, time.Time{})
 	case apierrors.IsNotFound(err):
 		l.seen.look("", nil)
+		l.lead("", time.Time{})
 	}
 	return record, raw, err
 }
@@ -63,8 +76,10 @@ func (l *Lock) Update(ctx context.Context, record resourcelock.LeaderElectionRec
 // write writes the record when this replica may. An elector writes its own identity only where the Lease is free or its own, and none to release
 // it. What another replica writes during a wait makes the API server refuse the write, as the Lease then has another version.
 func (l *Lock) write(ctx context.Context, record resourcelock.LeaderElectionRecord, to func(context.Context, resourcelock.LeaderElectionRecord) error) error {
+	var free time.Time
 	if record.HolderIdentity == l.Identity() {
-		if err := l.await(ctx); err != nil {
+		var err error
+		if free, err = l.await(ctx); err != nil {
 			return err
 		}
 	}
@@ -72,24 +87,35 @@ func (l *Lock) write(ctx context.Context, record resourcelock.LeaderElectionReco
 		return err
 	}
 	l.seen.holder = record.HolderIdentity
+	l.lead(record.HolderIdentity, free)
 	return nil
 }
 
-// await waits until this replica may take the Lease. It returns an error if the context ends before.
-func (l *Lock) await(ctx context.Context) error {
-	left := l.seen.left(l.Identity(), time.Now())
-	if left == 0 {
-		return nil
+// lead records that the Lease names the holder. free is that of the term, should it begin now.
+func (l *Lock) lead(holder string, free time.Time) {
+	if holder != l.Identity() {
+		l.leads.Store(nil)
+	} else if l.leads.Load() == nil {
+		l.leads.Store(&term{free: free})
 	}
+}
+
+// await waits until this replica may take the Lease. It returns since when the Lease was free if that is without the launcher, and an error if
+// the context ends before.
+func (l *Lock) await(ctx context.Context) (free time.Time, err error) {
+	if l.seen.holder == l.Identity() {
+		return time.Time{}, nil
+	}
+	left := l.seen.left(time.Now())
 	bounded, cancel := context.WithTimeout(ctx, left)
 	defer cancel()
 	if l.connected(bounded) {
-		return nil
+		return time.Time{}, nil
 	}
 	if ctx.Err() == nil {
 		klog.FromContext(ctx).Info("The launcher is not connected, and no other replica was seen to lead: leading without it", "lock", l.Describe())
 	}
-	return ctx.Err()
+	return l.seen.since, ctx.Err()
 }
 
 // sight is what an elector has seen of its Lease.
@@ -110,12 +136,8 @@ func (s *sight) look(holder string, record []byte) {
 	s.holder, s.record = holder, record
 }
 
-// left returns for how long a Lease that this identity could take now is left to others while the launcher is not connected. Zero if it is
-// the identity's own.
-func (s *sight) left(identity string, now time.Time) time.Duration {
-	if s.holder == identity {
-		return 0
-	}
+// left returns for how long a Lease that this process could take now is left to others while the launcher is not connected.
+func (s *sight) left(now time.Time) time.Duration {
 	if s.since.IsZero() {
 		s.since = now
 	}

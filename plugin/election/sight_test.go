@@ -5,8 +5,7 @@ import (
 	"time"
 )
 
-// The wait for others begins when a Lease could be taken for the first time, and again when another replica has written it. A replica does not
-// wait for its own Lease.
+// The wait for others begins when a Lease could be taken for the first time, and again when another replica has written it.
 func TestLeft(t *testing.T) {
 	type look struct {
 		// at is when the Lease is read and could be taken, after the first time.
@@ -18,7 +17,6 @@ func TestLeft(t *testing.T) {
 		"no Lease":        {{0, "", "", Patience}, {10 * time.Second, "", "", Patience - 10*time.Second}, {Patience, "", "", 0}, {time.Hour, "", "", 0}},
 		"a Lease expired": {{0, "other", "1", Patience}, {Patience - 1, "other", "1", 1}, {Patience, "other", "1", 0}},
 		"it was released": {{0, "", "1", Patience}, {Patience, "", "1", 0}},
-		"its own":         {{0, "me", "1", 0}, {time.Hour, "me", "1", 0}},
 		"another led meanwhile": {
 			{0, "", "1", Patience},
 			{20 * time.Second, "other", "2", Patience},
@@ -33,7 +31,7 @@ func TestLeft(t *testing.T) {
 			start := time.Now()
 			for _, l := range looks {
 				s.look(l.holder, []byte(l.record))
-				if got := s.left("me", start.Add(l.at)); got != l.want {
+				if got := s.left(start.Add(l.at)); got != l.want {
 					t.Errorf("after %s: %s left, want %s", l.at, got, l.want)
 				}
 			}

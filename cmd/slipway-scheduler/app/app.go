@@ -123,7 +123,8 @@ func run(opts *options.Options, others frameworkruntime.Registry) error {
 		return err
 	}
 	renounce := inherit(cc, slipway.IdentityPath())
-	if err := preferLaunchers(cc, slipway.AwaitLauncher); err != nil {
+	awaitOther, err := preferLaunchers(cc, slipway.AwaitLauncher)
+	if err != nil {
 		return err
 	}
 	if err := slipway.Install(ctx, parts(cc, plugin.Scheduler{
@@ -136,7 +137,17 @@ func run(opts *options.Options, others frameworkruntime.Registry) error {
 	}
 	opts.ComponentGlobalsRegistry.AddMetrics()
 	go slipway.Run(ctx)
-	go stopOnSignal(slipway, renounce, cancel)
+	another := make(chan struct{})
+	go func() {
+		if awaitOther(ctx) {
+			close(another)
+		}
+	}()
+	go func() {
+		awaitStop(another)
+		resign(slipway, renounce)
+		cancel()
+	}()
 	announced := make(chan error, 1)
 	go func() { announced <- announcer.Run(ctx) }()
 	err = app.Run(ctx, cc, sched)
@@ -156,17 +167,24 @@ func parts(cc *schedulerconfig.CompletedConfig, s plugin.Scheduler) plugin.Sched
 	return s
 }
 
-// stopOnSignal makes the launcher stop before the Lease is released: the next leader's launcher must not act at the same time. A second
-// signal ends at once.
-func stopOnSignal(slipway *plugin.Plugin, renounce func(), cancel context.CancelFunc) {
+// awaitStop waits for a signal to stop, or until another replica is to lead. A second signal ends the process at once.
+func awaitStop(another <-chan struct{}) {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	got := <-signals
-	klog.Background().Info("Stopping", "signal", got.String())
+	select {
+	case got := <-signals:
+		klog.Background().Info("Stopping", "signal", got.String())
+	case <-another:
+		klog.Background().Info("Stopping: the launcher was not connected for a minute, and another replica is ready to lead")
+	}
 	go func() {
 		<-signals
 		os.Exit(1)
 	}()
+}
+
+// resign makes the launcher stop before the Lease is released: the next leader's launcher must not act at the same time.
+func resign(slipway *plugin.Plugin, renounce func()) {
 	// The launcher never acts again for an identity that resigned: no process may continue with it, even if this one is killed now.
 	renounce()
 	ctx, done := context.WithTimeout(context.Background(), resignWithin)
@@ -174,5 +192,4 @@ func stopOnSignal(slipway *plugin.Plugin, renounce func(), cancel context.Cancel
 	if err := slipway.Resign(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 	}
-	cancel()
 }

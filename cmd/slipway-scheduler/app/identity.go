@@ -1,13 +1,10 @@
 package app
 
 import (
-	"context"
-
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/klog/v2"
 	schedulerconfig "k8s.io/kubernetes/cmd/kube-scheduler/app/config"
 
-	"github.com/slipway-k8s/slipway/plugin/election"
 	"github.com/slipway-k8s/slipway/plugin/identity"
 )
 
@@ -37,17 +34,4 @@ func inherit(cc *schedulerconfig.CompletedConfig, path string) (renounce func())
 			logger.Error(err, "The next process here goes on under this identity, under which the launcher no longer acts")
 		}
 	}
-}
-
-// preferLaunchers has a replica whose launcher is not connected leave a free Lease to another one for a while.
-func preferLaunchers(cc *schedulerconfig.CompletedConfig, connected func(context.Context) bool) error {
-	if cc.LeaderElection == nil {
-		return nil
-	}
-	lock, err := election.New(cc.LeaderElection.Lock, connected)
-	if err != nil {
-		return err
-	}
-	cc.LeaderElection.Lock = lock
-	return nil
 }

@@ -1,8 +1,6 @@
 package app
 
 import (
-	"context"
-	"errors"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -11,9 +9,6 @@ import (
 	"syscall"
 	"testing"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	schedulerconfig "k8s.io/kubernetes/cmd/kube-scheduler/app/config"
@@ -58,32 +53,5 @@ func electedAs(t *testing.T, path, own, want string) {
 	}
 	if got := lock.LockConfig.Identity; got != want {
 		t.Errorf("process %s takes part as %s, want %s", own, got, want)
-	}
-}
-
-// The election is under the inherited identity, and waits for the launcher before it takes a Lease that is another's. Without leader election
-// there is nothing to take.
-func TestPreferLaunchers(t *testing.T) {
-	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "l"}}
-	lock := &resourcelock.LeaseLock{
-		LeaseMeta: lease.ObjectMeta, Client: fake.NewClientset(lease).CoordinationV1(), LockConfig: resourcelock.ResourceLockConfig{Identity: "me"},
-	}
-	cfg := schedulerconfig.Config{LeaderElection: &leaderelection.LeaderElectionConfig{Lock: lock}}
-	cc := cfg.Complete()
-	waited := 0
-	if err := preferLaunchers(&cc, func(context.Context) bool { waited++; return true }); err != nil {
-		t.Fatal(err)
-	}
-	around := cc.LeaderElection.Lock
-	_, _, err := around.Get(t.Context())
-	for range 2 {
-		err = errors.Join(err, around.Update(t.Context(), resourcelock.LeaderElectionRecord{HolderIdentity: around.Identity()}))
-	}
-	if err != nil || waited != 1 || around.Identity() != "me" {
-		t.Errorf("%s waited %d times, want me once; error %v", around.Identity(), waited, err)
-	}
-	none := (&schedulerconfig.Config{}).Complete()
-	if err := preferLaunchers(&none, nil); err != nil || none.LeaderElection != nil {
-		t.Errorf("without leader election: %v, error %v", none.LeaderElection, err)
 	}
 }

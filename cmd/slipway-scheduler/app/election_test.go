@@ -1,0 +1,46 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	schedulerconfig "k8s.io/kubernetes/cmd/kube-scheduler/app/config"
+)
+
+// The election is under the inherited identity, and waits for the launcher before it takes a Lease that is another's. Without leader election
+// there is nothing to take.
+func TestPreferLaunchers(t *testing.T) {
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "l"}}
+	lock := &resourcelock.LeaseLock{
+		LeaseMeta: lease.ObjectMeta, Client: fake.NewClientset(lease).CoordinationV1(), LockConfig: resourcelock.ResourceLockConfig{Identity: "me"},
+	}
+	cfg := schedulerconfig.Config{
+		LeaderElection: &leaderelection.LeaderElectionConfig{Lock: lock}, InformerFactory: informers.NewSharedInformerFactory(fake.NewClientset(), 0),
+	}
+	cc := cfg.Complete()
+	waited := 0
+	if _, err := preferLaunchers(&cc, func(context.Context) bool { waited++; return true }); err != nil {
+		t.Fatal(err)
+	}
+	around := cc.LeaderElection.Lock
+	_, _, err := around.Get(t.Context())
+	for range 2 {
+		err = errors.Join(err, around.Update(t.Context(), resourcelock.LeaderElectionRecord{HolderIdentity: around.Identity()}))
+	}
+	if err != nil || waited != 1 || around.Identity() != "me" {
+		t.Errorf("%s waited %d times, want me once; error %v", around.Identity(), waited, err)
+	}
+	none := (&schedulerconfig.Config{}).Complete()
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if await, err := preferLaunchers(&none, nil); err != nil || none.LeaderElection != nil || await(ended) {
+		t.Errorf("without leader election: %v, error %v", none.LeaderElection, err)
+	}
+}
