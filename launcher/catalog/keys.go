@@ -11,19 +11,31 @@ const (
 
 // Aliases returns the keys that mean the same as the given normal key.
 func Aliases(key string) []string {
+	var out []string
+	if beta := BetaKey(key); beta != "" {
+		out = append(out, beta)
+	}
+	if key == corev1.LabelTopologyZone {
+		out = append(out, labelEBSZone)
+	}
+	return out
+}
+
+// BetaKey returns the deprecated key that a Node of Kubernetes has beside the given normal key; empty for none.
+func BetaKey(key string) string {
 	switch key {
 	case corev1.LabelTopologyZone:
-		return []string{corev1.LabelFailureDomainBetaZone, labelEBSZone}
+		return corev1.LabelFailureDomainBetaZone
 	case corev1.LabelTopologyRegion:
-		return []string{corev1.LabelFailureDomainBetaRegion}
+		return corev1.LabelFailureDomainBetaRegion
 	case corev1.LabelArchStable:
-		return []string{labelBetaArch}
+		return labelBetaArch
 	case corev1.LabelOSStable:
-		return []string{labelBetaOS}
+		return labelBetaOS
 	case corev1.LabelInstanceTypeStable:
-		return []string{corev1.LabelInstanceType}
+		return corev1.LabelInstanceType
 	}
-	return nil
+	return ""
 }
 
 // NormalKey returns the label key that a deprecated or driver-specific one stands for, as Karpenter reads them; any

@@ -40,7 +40,7 @@ const zoneIDLabel = "topology.k8s.aws/zone-id"
 func New(claim *karpv1.NodeClaim, instance cloud.Instance) *corev1.Node {
 	out := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
 		Name:        instance.PrivateDNSName,
-		Labels:      Labels(claim, instance),
+		Labels:      withBeta(Labels(claim, instance)),
 		Annotations: map[string]string{},
 	}}
 	for k, v := range claim.Annotations {
@@ -81,6 +81,19 @@ func Labels(claim *karpv1.NodeClaim, instance cloud.Instance) map[string]string 
 	}
 	if instance.Partition > 0 {
 		out[catalog.LabelPlacementGroupPartition] = strconv.Itoa(int(instance.Partition))
+	}
+	return out
+}
+
+// withBeta adds the deprecated keys of labels. The cloud controller sets those of zone, region and instance type only when it initializes a Node
+// (k8s.io/cloud-provider, controllers/node/node_controller.go), which a Node without its taint is already. That of the CSI driver's zone is its driver's.
+func withBeta(labels map[string]string) map[string]string {
+	out := maps.Clone(labels)
+	for key, value := range labels {
+		beta := catalog.BetaKey(key)
+		if _, ok := out[beta]; beta != "" && value != "" && !ok {
+			out[beta] = value
+		}
 	}
 	return out
 }

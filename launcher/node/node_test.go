@@ -55,6 +55,7 @@ func TestNew(t *testing.T) {
 			Labels: map[string]string{
 				karpv1.NodePoolLabelKey: "default", "team": "a", corev1.LabelHostname: "ip-10-0-0-1.ec2.internal",
 				corev1.LabelTopologyZone: "us-east-1a", corev1.LabelTopologyRegion: "us-east-1", corev1.LabelInstanceTypeStable: "m7g.large",
+				corev1.LabelFailureDomainBetaZone: "us-east-1a", corev1.LabelFailureDomainBetaRegion: "us-east-1", corev1.LabelInstanceType: "m7g.large",
 				"topology.k8s.aws/zone-id": "use1-az1", excludeDisruption: "true",
 			},
 			Annotations: map[string]string{
