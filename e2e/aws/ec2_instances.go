@@ -29,6 +29,7 @@ type (
 		SubnetID    string                          `xml:"subnetId,omitempty"`
 		VPCID       string                          `xml:"vpcId,omitempty"`
 		PrivateIP   string                          `xml:"privateIpAddress,omitempty"`
+		PublicIP    string                          `xml:"ipAddress,omitempty"`
 		IPv6        string                          `xml:"ipv6Address,omitempty"`
 		Check       bool                            `xml:"sourceDestCheck"`
 		Groups      wire.Set[hardware.Group]        `xml:"groupSet"`
@@ -136,6 +137,10 @@ func (s *Server) instanceShape(m machine) instanceXML {
 	out.Groups = wire.NewSet(m.nics[0].Groups...)
 	out.PrivateDNS, out.PrivateIP, out.SubnetID, out.VPCID = m.PrivateDNSName, m.PrivateIP, m.subnet.ID, s.resources.VPC.ID
 	out.Check, out.IPv6 = true, m.IPv6
+	if m.nics[0].Public && m.Live() { // A stopped instance loses it.
+		out.PublicIP = publicIP(m.PrivateIP)
+		out.PublicDNS = publicDNSName(s.cfg.Region, out.PublicIP)
+	}
 	for _, n := range m.nics {
 		in := hardware.InterfaceXML{SubnetID: m.subnet.ID, VPCID: s.resources.VPC.ID, OwnerID: s.cfg.AccountID}
 		if n.IP != "" {

@@ -3,6 +3,7 @@ package aws_test
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -118,6 +119,27 @@ func TestNetworkInterfaces(t *testing.T) {
 			}
 			if got := interfacesOf(t, server, launched(out)[0]); got != tc.want {
 				t.Errorf("network interfaces %s, want %s", got, tc.want)
+			}
+		})
+	}
+}
+
+// An instance whose interface asks for a public address has one, with a name.
+func TestPublicAddress(t *testing.T) {
+	server := start(t, nil)
+	for _, public := range []bool{false, true} {
+		t.Run(strconv.FormatBool(public), func(t *testing.T) {
+			out, refused := launchWith(t, server, "m5.large", nicSpec{DeviceIndex: awssdk.Int32(0), AssociatePublicIpAddress: &public})
+			if refused != "" {
+				t.Fatal(refused)
+			}
+			i := describedOne(t, server, launched(out)[0])
+			ip, name := awssdk.ToString(i.PublicIpAddress), awssdk.ToString(i.PublicDnsName)
+			if (ip != "") != public || (name != "") != public {
+				t.Errorf("address %q with the name %q", ip, name)
+			}
+			if want := "ec2-" + strings.ReplaceAll(ip, ".", "-") + ".compute-1.amazonaws.com"; public && name != want {
+				t.Errorf("the name of %s is %s, want %s", ip, name, want)
 			}
 		})
 	}

@@ -335,6 +335,21 @@ func hostsOf(prefix netip.Prefix) []netip.Addr {
 	return out
 }
 
+// publicIP returns the public address of a private one.
+func publicIP(private string) string {
+	_, rest, _ := strings.Cut(private, ".")
+	return "54." + rest
+}
+
+// publicDNSName returns the name that EC2 gives to a public address (VPC user guide, "DNS attributes for your VPC").
+func publicDNSName(region, ip string) string {
+	domain := region + ".compute"
+	if region == "us-east-1" {
+		domain = "compute-1"
+	}
+	return "ec2-" + strings.ReplaceAll(ip, ".", "-") + "." + domain + ".amazonaws.com"
+}
+
 // privateDNSName returns the name that EC2 gives to an address (VPC user guide, "Amazon EC2 instance hostname types").
 func privateDNSName(region, ip string) string {
 	domain := region + ".compute.internal"

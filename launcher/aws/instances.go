@@ -132,6 +132,9 @@ func instanceOf(in ec2types.Instance) cloud.Instance {
 		PrivateDNSName: awssdk.ToString(in.PrivateDnsName), PrivateIP: nodeIP(in),
 		LaunchTime: awssdk.ToTime(in.LaunchTime), SubnetID: awssdk.ToString(in.SubnetId), Tenancy: catalog.TenancyDefault, Tags: map[string]string{},
 	}
+	if out.PrivateIP == awssdk.ToString(in.PrivateIpAddress) {
+		out.PublicIP, out.PublicDNSName = awssdk.ToString(in.PublicIpAddress), awssdk.ToString(in.PublicDnsName)
+	}
 	for _, g := range in.SecurityGroups {
 		out.SecurityGroupIDs = append(out.SecurityGroupIDs, awssdk.ToString(g.GroupId))
 	}

@@ -98,6 +98,27 @@ func TestInstancesAsksInChunksAndPages(t *testing.T) {
 	}
 }
 
+// A public address is that of an instance whose node has IPv4 addresses. A Node of an IPv6 cluster has none of them.
+func TestPublicAddressOfAnInstance(t *testing.T) {
+	w, c := newWire(t)
+	const public = "<privateIpAddress>10.0.0.1</privateIpAddress><ipAddress>54.0.0.1</ipAddress><dnsName>ec2-54-0-0-1.compute-1.amazonaws.com</dnsName>"
+	w.on("DescribeInstances", ok("<DescribeInstancesResponse><reservationSet><item><instancesSet>"+
+		"<item><instanceId>i-4</instanceId>"+public+"</item>"+
+		"<item><instanceId>i-6</instanceId>"+public+"<networkInterfaceSet><item><attachment><deviceIndex>0</deviceIndex></attachment>"+
+		"<ipv6AddressesSet><item><ipv6Address>2600:1f18::4</ipv6Address><isPrimaryIpv6>true</isPrimaryIpv6></item></ipv6AddressesSet></item></networkInterfaceSet></item>"+
+		"</instancesSet></item></reservationSet></DescribeInstancesResponse>"))
+	got, err := c.Instances(t.Context(), cloud.Selector{IDs: []string{"i-4", "i-6"}})
+	if err != nil || len(got) != 2 {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	if got[0].PublicIP != "54.0.0.1" || got[0].PublicDNSName != "ec2-54-0-0-1.compute-1.amazonaws.com" {
+		t.Errorf("with IPv4 the public address is %q with the name %q", got[0].PublicIP, got[0].PublicDNSName)
+	}
+	if got[1].PrivateIP != "2600:1f18::4" || got[1].PublicIP != "" || got[1].PublicDNSName != "" {
+		t.Errorf("with IPv6 the address is %q, the public one %q with the name %q", got[1].PrivateIP, got[1].PublicIP, got[1].PublicDNSName)
+	}
+}
+
 // Only launch templates of this cluster that were not used are swept.
 func TestSweepTemplates(t *testing.T) {
 	w, c := newWire(t)

@@ -225,6 +225,9 @@ type Instance struct {
 	PrivateDNSName string
 	// PrivateIP is the address of the node: IPv6 in an IPv6 cluster, otherwise the private IPv4 address.
 	PrivateIP string
+	// PublicIP is its public IPv4 address, PublicDNSName the name of that; empty without one, before EC2 shows it, and in an IPv6 cluster, whose
+	// Nodes have no addresses of IPv4.
+	PublicIP, PublicDNSName string
 	// Hibernates means that it was launched with hibernation configured, Hibernated that its last stop was one.
 	Hibernates, Hibernated bool
 	// StateReason is why EC2, or a user, changed the state last; zero if EC2 gives no reason.

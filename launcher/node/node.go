@@ -55,12 +55,21 @@ func New(claim *karpv1.NodeClaim, instance cloud.Instance) *corev1.Node {
 	out.Spec = corev1.NodeSpec{ProviderID: instance.ProviderID(), Taints: record.Taints(claim), Unschedulable: record.StandbyOf(claim).Waits()}
 	out.Status.Capacity = native(claim.Status.Capacity)
 	out.Status.Allocatable = native(claim.Status.Allocatable)
-	out.Status.Addresses = []corev1.NodeAddress{
+	out.Status.Addresses = addresses(instance)
+	return out
+}
+
+// addresses returns those that the cloud controller sets every few minutes, in its order (cloud-provider-aws, pkg/providers/v1/aws.go,
+// extractIPv4NodeAddresses). A kubelet leaves the addresses of an existing Node as they are (pkg/kubelet/nodestatus/setters.go).
+func addresses(instance cloud.Instance) []corev1.NodeAddress {
+	all := []corev1.NodeAddress{
 		{Type: corev1.NodeInternalIP, Address: instance.PrivateIP},
+		{Type: corev1.NodeExternalIP, Address: instance.PublicIP},
 		{Type: corev1.NodeInternalDNS, Address: instance.PrivateDNSName},
 		{Type: corev1.NodeHostName, Address: instance.PrivateDNSName},
+		{Type: corev1.NodeExternalDNS, Address: instance.PublicDNSName},
 	}
-	return out
+	return slices.DeleteFunc(all, func(a corev1.NodeAddress) bool { return a.Address == "" })
 }
 
 // Labels returns those of the claim and those that follow from the launched instance.

@@ -85,6 +85,24 @@ func TestNew(t *testing.T) {
 	}
 }
 
+// A public address, and its name where the VPC gives names, are the Node's from the start.
+func TestPublicAddress(t *testing.T) {
+	public := instance("us-east-1a")
+	public.PublicIP = "54.0.0.1"
+	private := []corev1.NodeAddress{
+		{Type: corev1.NodeInternalDNS, Address: "ip-10-0-0-1.ec2.internal"}, {Type: corev1.NodeHostName, Address: "ip-10-0-0-1.ec2.internal"},
+	}
+	want := append([]corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.0.0.1"}, {Type: corev1.NodeExternalIP, Address: "54.0.0.1"}}, private...)
+	if diff := cmp.Diff(want, node.New(claim(), public).Status.Addresses); diff != "" {
+		t.Errorf("without a name, -want +got:\n%s", diff)
+	}
+	public.PublicDNSName = "ec2-54-0-0-1.compute-1.amazonaws.com"
+	want = append(want, corev1.NodeAddress{Type: corev1.NodeExternalDNS, Address: public.PublicDNSName})
+	if diff := cmp.Diff(want, node.New(claim(), public).Status.Addresses); diff != "" {
+		t.Errorf("with a name, -want +got:\n%s", diff)
+	}
+}
+
 // The Node of an instance that was stopped says so, that of one which a pod came for before the stop does not.
 func TestWoken(t *testing.T) {
 	for _, c := range []struct {

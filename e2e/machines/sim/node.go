@@ -132,13 +132,8 @@ func setIn(m *map[string]string, key, value string) {
 // stay.
 func (h host) setStatus(node *corev1.Node, o observation) {
 	s := &node.Status
-	s.Addresses = []corev1.NodeAddress{
-		{Type: corev1.NodeInternalIP, Address: h.instance.PrivateIP},
-		{Type: corev1.NodeInternalDNS, Address: h.instance.PrivateDNSName},
-		{Type: corev1.NodeHostName, Address: h.instance.PrivateDNSName},
-	}
-	if net.ParseIP(h.instance.PrivateIP) == nil {
-		s.Addresses = s.Addresses[1:]
+	if len(s.Addresses) == 0 { // Those that a cloud controller has set stay (pkg/kubelet/nodestatus/setters.go).
+		s.Addresses = h.addresses()
 	}
 	if s.Capacity == nil {
 		s.Capacity = corev1.ResourceList{}
@@ -177,6 +172,18 @@ func (h host) setStatus(node *corev1.Node, o observation) {
 	} {
 		setCondition(s, c, o.now)
 	}
+}
+
+func (h host) addresses() []corev1.NodeAddress {
+	out := []corev1.NodeAddress{
+		{Type: corev1.NodeInternalIP, Address: h.instance.PrivateIP},
+		{Type: corev1.NodeInternalDNS, Address: h.instance.PrivateDNSName},
+		{Type: corev1.NodeHostName, Address: h.instance.PrivateDNSName},
+	}
+	if net.ParseIP(h.instance.PrivateIP) == nil {
+		return out[1:]
+	}
+	return out
 }
 
 func readyCondition(networkReady bool) corev1.NodeCondition {

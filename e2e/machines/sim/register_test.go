@@ -59,10 +59,12 @@ func TestRegistersAlone(t *testing.T) {
 func TestRegistersOnAnExistingNode(t *testing.T) {
 	inBoth(t, func(w *world) {
 		taints := []corev1.Taint{{Key: "slipway.dev/starting", Effect: corev1.TaintEffectNoSchedule}, {Key: "mine", Effect: corev1.TaintEffectNoExecute}}
+		addresses := []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.0.1.7"}, {Type: corev1.NodeExternalIP, Address: "54.0.1.7"}}
 		w.createNode(&corev1.Node{
 			ObjectMeta: metav1.ObjectMeta{Name: nodeName, Labels: map[string]string{"team": "a", "kubernetes.io/arch": "amd64"}},
 			Spec:       corev1.NodeSpec{ProviderID: "aws:///us-east-1a/i-0123", Taints: taints},
 			Status: corev1.NodeStatus{
+				Addresses:   addresses,
 				Capacity:    corev1.ResourceList{"cpu": resource.MustParse("1"), "nvidia.com/gpu": resource.MustParse("4")},
 				Allocatable: corev1.ResourceList{"cpu": resource.MustParse("1"), "nvidia.com/gpu": resource.MustParse("4")},
 			},
@@ -82,6 +84,9 @@ func TestRegistersOnAnExistingNode(t *testing.T) {
 		node := w.node()
 		if diff := cmp.Diff(taints, node.Spec.Taints); diff != "" {
 			t.Errorf("taints, -want +got:\n%s", diff)
+		}
+		if diff := cmp.Diff(addresses, node.Status.Addresses); diff != "" {
+			t.Errorf("addresses, -want +got:\n%s", diff)
 		}
 		want := map[string]string{"team": "a", "karpenter.sh/nodepool": "", "kubernetes.io/arch": "arm64", "kubernetes.io/hostname": nodeName}
 		for key, value := range want {
