@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"maps"
+	"slices"
 	"testing"
 
 	awssdk "github.com/aws/aws-sdk-go-v2/aws"
@@ -11,12 +12,22 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 )
 
-// The Node that the launcher creates before its machine boots has what the cloud controller would give it: a pod that selects the deprecated
-// keys runs on the first node, which has its public address from the start.
+// The Node that the launcher creates before its machine boots has what the cloud controller would give it, and what its user
+// data makes the kubelet register with: a pod that selects the deprecated keys runs on the first node, which has its public address from the start.
 func TestEarlyNode(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "early")
-	w.classOf("early", func(s *awsv1.EC2NodeClassSpec) { s.AssociatePublicIPAddress = new(true) })
+	w.classOf("early", func(s *awsv1.EC2NodeClassSpec) {
+		s.AssociatePublicIPAddress = new(true)
+		s.UserData = new(`apiVersion: node.eks.aws/v1alpha1
+kind: NodeConfig
+spec:
+  kubelet:
+    flags:
+    - --node-labels=e2e.slipway.dev/disk=nvme
+    - --register-with-taints=e2e.slipway.dev/mine=x:NoSchedule
+`)
+	})
 	release := w.hold("early")
 	w.pool("early", func(p *karpv1.NodePool) {
 		p.Spec.Template.Spec.NodeClassRef.Name = "early"
@@ -26,8 +37,10 @@ func TestEarlyNode(t *testing.T) {
 		corev1.LabelFailureDomainBetaZone: "us-east-1b", corev1.LabelFailureDomainBetaRegion: "us-east-1", corev1.LabelInstanceType: "m6i.large",
 		"beta.kubernetes.io/arch": "amd64", "beta.kubernetes.io/os": "linux",
 	}
+	mine := corev1.Toleration{Key: "e2e.slipway.dev/mine", Operator: corev1.TolerationOpExists}
 	w.deployment("web", 1, w.podSpec("1", "1Gi", func(s *corev1.PodSpec) {
 		maps.Copy(s.NodeSelector, want)
+		s.Tolerations = append(s.Tolerations, mine)
 	}))
 	w.await(t, "the Node, before its machine boots", func() bool {
 		claims := w.claimsOf("early")
@@ -40,10 +53,14 @@ func TestEarlyNode(t *testing.T) {
 		t.Errorf("%d NodeClaims, want 1", n)
 	}
 	node := w.node(w.pods()[0].Object.Spec.NodeName).Object
+	want["e2e.slipway.dev/disk"] = "nvme"
 	for key, value := range want {
 		if early.Labels[key] != value || node.Labels[key] != value {
 			t.Errorf("label %s of node %s is %q before the boot and %q after it, want %q", key, node.Name, early.Labels[key], node.Labels[key], value)
 		}
+	}
+	if !slices.Contains(node.Spec.Taints, corev1.Taint{Key: mine.Key, Value: "x", Effect: corev1.TaintEffectNoSchedule}) || node.Labels[karpv1.NodeRegisteredLabelKey] != "true" {
+		t.Errorf("the node has labels %v and taints %v, want it registered, with the taint of its user data", node.Labels, node.Spec.Taints)
 	}
 	instance := instancesOf(t, "early")[0]
 	addresses := []corev1.NodeAddress{

@@ -115,6 +115,9 @@ func (c *Controller) createNode(ctx context.Context, claim *karpv1.NodeClaim) er
 		return c.end(ctx, claim, reason, message)
 	}
 	want := node.New(claim, instances[0])
+	if err := register(ctx, c.config.Client, claim, want); err != nil {
+		return err
+	}
 	created := c.config.Images(ctx, claim, want)
 	err = c.config.Client.Create(ctx, want)
 	if apierrors.IsAlreadyExists(err) {

@@ -72,6 +72,24 @@ func addresses(instance cloud.Instance) []corev1.NodeAddress {
 	return slices.DeleteFunc(all, func(a corev1.NodeAddress) bool { return a.Address == "" })
 }
 
+// AddRegistration adds the labels and taints with which the kubelet would create the Node itself: it leaves those of an existing Node as they are
+// (pkg/kubelet/kubelet_node_status.go, tryRegisterWithAPIServer). What the Node has already stays, and what the launcher writes once the kubelet has
+// joined is left out.
+func AddRegistration(out *corev1.Node, labels map[string]string, taints []corev1.Taint) {
+	for key, value := range labels {
+		_, there := out.Labels[key]
+		if !there && key != karpv1.NodeRegisteredLabelKey && key != karpv1.NodeInitializedLabelKey {
+			metav1.SetMetaDataLabel(&out.ObjectMeta, key, value)
+		}
+	}
+	for _, taint := range taints {
+		known := append(slices.Clone(out.Spec.Taints), karpv1.UnregisteredNoExecuteTaint)
+		if !slices.ContainsFunc(known, func(t corev1.Taint) bool { return t.MatchTaint(&taint) }) {
+			out.Spec.Taints = append(out.Spec.Taints, taint)
+		}
+	}
+}
+
 // Labels returns those of the claim and those that follow from the launched instance.
 func Labels(claim *karpv1.NodeClaim, instance cloud.Instance) map[string]string {
 	out := maps.Clone(claim.Labels)

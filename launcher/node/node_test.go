@@ -103,6 +103,22 @@ func TestPublicAddress(t *testing.T) {
 	}
 }
 
+// What the kubelet would register with is added to the Node, and replaces nothing of the NodeClaim's or the launcher's.
+func TestAddRegistration(t *testing.T) {
+	got := node.New(claim(), instance("us-east-1a"))
+	before := got.DeepCopy()
+	mine := corev1.Taint{Key: "mine", Value: "x", Effect: corev1.TaintEffectNoSchedule}
+	node.AddRegistration(got, map[string]string{
+		"disk": "nvme", "team": "kubelet", corev1.LabelTopologyZone: "us-east-1z", excludeDisruption: "false",
+		karpv1.NodeRegisteredLabelKey: "true", karpv1.NodeInitializedLabelKey: "true",
+	}, []corev1.Taint{mine, {Key: "dedicated", Value: "kubelet", Effect: corev1.TaintEffectNoSchedule}, karpv1.UnregisteredNoExecuteTaint, mine})
+	before.Labels["disk"] = "nvme"
+	before.Spec.Taints = append(before.Spec.Taints, mine)
+	if diff := cmp.Diff(before, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
 // The Node of an instance that was stopped says so, that of one which a pod came for before the stop does not.
 func TestWoken(t *testing.T) {
 	for _, c := range []struct {

@@ -17,7 +17,8 @@ import (
 
 const (
 	nodeConfigType  = "application/node.eks.aws"
-	shellScriptType = `text/x-shellscript; charset="us-ascii"`
+	shellScriptKind = "text/x-shellscript"
+	shellScriptType = shellScriptKind + `; charset="us-ascii"`
 )
 
 // part is one part of a MIME archive.

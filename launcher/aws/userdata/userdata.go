@@ -1,5 +1,5 @@
-// Package userdata renders the user data that a node boots with, one format per AMI family. It is pure: the same input gives the same bytes,
-// so that a launch template can be named by its content.
+// Package userdata renders the user data that a node boots with, one format per AMI family, and reads the labels and taints that a user's own gives the
+// Node. It is pure: the same input gives the same bytes, so that a launch template can be named by its content.
 package userdata
 
 import (
