@@ -28,7 +28,7 @@ func theirs(p *corev1.Pod) {
 func adopting(t *testing.T, objects ...runtime.Object) *harness {
 	t.Helper()
 	return start(t, harnessOptions{
-		args:    []string{"batchIdle: 1m", "batchMax: 2m", "adopt: [default-scheduler]"},
+		args:    []string{"batchIdle: 100ms", "batchMax: 2m", "adopt: [default-scheduler]"},
 		objects: append(objects, newNode("full", "100m", nil)),
 	})
 }
@@ -168,7 +168,7 @@ func TestAdoptedPodsOfANamespaceThatSleeps(t *testing.T) {
 // A standby sees the same pods. It sends no launch, which its launcher would refuse, and nominates no pod. It does both when it leads.
 func TestAStandbyLeavesPodsOfOthersAlone(t *testing.T) {
 	t.Parallel()
-	h := start(t, harnessOptions{args: []string{"batchIdle: 1m", "batchMax: 2m", "adopt: [default-scheduler]"}, objects: []runtime.Object{newNode("full", "100m", nil)}, standby: true})
+	h := start(t, harnessOptions{args: []string{"batchIdle: 100ms", "batchMax: 2m", "adopt: [default-scheduler]"}, objects: []runtime.Object{newNode("full", "100m", nil)}, standby: true})
 	h.replicaSet("web", 1)
 	h.pod("web-0", theirs)
 	// It would look at them once a second.

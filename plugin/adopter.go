@@ -127,7 +127,7 @@ func (a *adopter) adopt(now time.Time) {
 		held = held || a.unplaced.Knows(pod.UID)
 		if a.adoptable(pod, known, now) {
 			known.version = pod.ResourceVersion
-			a.collected.Add(intake.Entry{Pod: a.queue.profiles.ours(pod), At: now, Nominated: pod.Status.NominatedNodeName, Verdict: podstatus.Message(pod)})
+			a.collected.Add(intake.Entry{Pod: a.queue.profiles.ours(pod), At: now, Nominated: pod.Status.NominatedNodeName, Verdict: podstatus.Message(pod), Adopted: true})
 		}
 	}
 	a.pods = seen

@@ -98,7 +98,11 @@ func (b *Batch) Check(now time.Time) batch.Verdict {
 		return batch.Verdict{Next: b.checked.Add(CheckEvery), Waiting: "for the scheduling queue to drain"}
 	}
 	b.checked = now
-	b.rules.SetDrained(drained || b.Collector.settle(b.Idle))
+	// Pods of another scheduler are in the queue of that one.
+	if !drained && !slices.ContainsFunc(b.entries, func(e Entry) bool { return e.Adopted }) {
+		drained = b.Collector.settle(b.Idle)
+	}
+	b.rules.SetDrained(drained)
 	seen, gangs := map[Controller]bool{}, map[string]plan.Gang{}
 	for _, e := range b.entries {
 		if g := e.Gang; g.Name != "" {

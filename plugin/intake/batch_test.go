@@ -161,4 +161,10 @@ func TestBatchAsksTheQueue(t *testing.T) {
 	if got := names(b.Close(now)); !slices.Equal(got, []string{"first", "second"}) {
 		t.Errorf("closed with %v", got)
 	}
+	// The queue knows nothing of another scheduler's pods: that one may be trying more of them.
+	collect(first)
+	b.Collector.Add(Entry{Pod: second, At: now, Adopted: true})
+	if check() {
+		t.Error("the batch does not wait for more pods of the other scheduler")
+	}
 }

@@ -20,6 +20,8 @@ type Entry struct {
 	Nominated string
 	// NoNodes means that the cluster had no node at all.
 	NoNodes bool
+	// Adopted means that another scheduler tries the pod.
+	Adopted bool
 	// Class is the pod's class key (plan.ClassKey). It is empty until the planner has taken the pod.
 	Class string
 	// Gang of the pod. It is zero until the planner has taken the pod, and for a pod of no gang.
