@@ -3,8 +3,8 @@
 //
 // A replica whose launcher is connected takes a free Lease at once. Another one waits until its launcher is connected, at most Patience: without
 // any launcher the scheduler is kube-scheduler. A replica that holds the Lease keeps it, and so does the next process of its identity, until it
-// has led for a minute without its launcher and another replica is ready. Two replicas without launchers do not pass the Lease to each other, as
-// neither is ready.
+// has led for a minute without its launcher and another replica is Ready; half an hour if it took the Lease without its launcher. Two replicas
+// without launchers are not Ready. Should they be, they pass the Lease to each other twice an hour at most.
 //
 // The package starts no goroutine.
 package election
@@ -38,6 +38,14 @@ type Lock struct {
 type term struct {
 	// free is since when the Lease was free that this replica took without its launcher. Zero where it had one, or held the Lease already.
 	free time.Time
+}
+
+// atLeast returns how long this replica leads without its launcher at least.
+func (t *term) atLeast() time.Duration {
+	if t.free.IsZero() {
+		return giveUpAfter
+	}
+	return keepFor
 }
 
 // New returns a lock around that of the election. connected waits until the launcher is connected, and returns false if the context ends before.

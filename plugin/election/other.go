@@ -12,6 +12,9 @@ import (
 const (
 	// giveUpAfter is how long a replica leads without its launcher before it gives the Lease up. A launcher that was killed is back sooner.
 	giveUpAfter = time.Minute
+	// keepFor is the same for a replica that took a free Lease without its launcher. For Patience no replica leads then: if none of them reaches its
+	// launcher, and they are Ready nevertheless, that is twice an hour.
+	keepFor = 30 * time.Minute
 	// lookEvery is how often a leader looks at its launcher.
 	lookEvery = 5 * time.Second
 )
@@ -21,7 +24,7 @@ const (
 // ends before. It may be called while an elector uses the lock.
 //
 // The time is not zero where this replica took a Lease that was free without its launcher: another one that was ready then would have taken it.
-// So the Lease is not given up again and again for a replica that cannot lead.
+// Half an hour takes the place of the minute then. So the Lease is not given up again and again for a replica that cannot lead.
 func (l *Lock) AwaitOther(ctx context.Context, ready func(since time.Time) bool) bool {
 	ticker := time.NewTicker(lookEvery)
 	defer ticker.Stop()
@@ -38,7 +41,7 @@ func (l *Lock) AwaitOther(ctx context.Context, ready func(since time.Time) bool)
 				away = time.Time{}
 			case away.IsZero():
 				away = now
-			case now.Sub(away) >= giveUpAfter && ready(led.free):
+			case now.Sub(away) >= led.atLeast() && ready(led.free):
 				return true
 			}
 		}

@@ -77,6 +77,7 @@ func TestAwaitOtherAfterAFreeLease(t *testing.T) {
 		if waited := time.Since(start); waited != time.Minute+election.Patience {
 			t.Errorf("the Lease was taken after %s", waited)
 		}
+		took := time.Now()
 		if !lock.AwaitOther(t.Context(), func(since time.Time) bool {
 			if since.Sub(start) != time.Minute {
 				t.Errorf("the Lease is taken to be free since %s", since.Sub(start))
@@ -84,6 +85,9 @@ func TestAwaitOtherAfterAFreeLease(t *testing.T) {
 			return true
 		}) {
 			t.Error("the Lease is kept")
+		}
+		if led := time.Since(took); led < 30*time.Minute || led > 31*time.Minute {
+			t.Errorf("the Lease is given up after %s", led)
 		}
 	})
 }

@@ -171,14 +171,18 @@ func parts(cc *schedulerconfig.CompletedConfig, s plugin.Scheduler) plugin.Sched
 func awaitStop(another <-chan struct{}) {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	left := 1
 	select {
 	case got := <-signals:
 		klog.Background().Info("Stopping", "signal", got.String())
 	case <-another:
-		klog.Background().Info("Stopping: the launcher was not connected for a minute, and another replica is ready to lead")
+		left = 2
+		klog.Background().Info("Stopping: the launcher was not connected, and another replica is ready to lead")
 	}
 	go func() {
-		<-signals
+		for range left {
+			<-signals
+		}
 		os.Exit(1)
 	}()
 }
