@@ -53,7 +53,8 @@ func addressesOf(options []cloud.Option, ipv6 bool) int64 {
 }
 
 // pick chooses, for each zone of the options, the subnet with the most free addresses for a call of that many nodes, and charges each of them for all
-// nodes until release: EC2 decides on the zone. The call is for fewer nodes where the chosen subnets run out and a zone has another one with room.
+// nodes until release: EC2 decides on the zone. The call is for fewer nodes where each chosen subnet has too few addresses for the nodes alone, and a zone has
+// another one.
 func (t *takenAddresses) pick(usable []subnet, options []cloud.Option, nodes int, each int64) addresses {
 	out := addresses{nodes: nodes, each: each, subnets: map[string]subnet{}}
 	asked := map[string]bool{}
@@ -79,8 +80,8 @@ func (t *takenAddresses) pick(usable []subnet, options []cloud.Option, nodes int
 			another = max(another, s.free)
 		}
 	}
-	if another >= each {
-		out.nodes = int(min(int64(nodes), most/each))
+	if another > 0 {
+		out.nodes = int(min(int64(nodes), most))
 	}
 	t.expect(out, 1)
 	return out

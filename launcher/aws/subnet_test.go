@@ -28,17 +28,18 @@ func newZone(t *testing.T, change ...func(*Config)) (*wire, *Cloud) {
 	return w, c
 }
 
-// A node takes addresses for its pods soon after its launch: the next launch goes where there are more. A launch that would use up a subnet is for fewer
-// nodes, unless the other subnet has no room either. In an IPv6 cluster a node takes one IPv4 address.
+// A node takes addresses for its pods soon after its launch: the next launch goes where there are more. A launch is not
+// divided for the pods that may come, but for the nodes alone. In an IPv6 cluster a node takes one IPv4 address.
 func TestSubnetsByFreeAddresses(t *testing.T) {
 	for name, tc := range map[string]struct {
 		cidr     string
 		launches []int
 		want     []string
 	}{
-		"two launches":            {"10.100.0.0/16", []int{10, 10}, []string{"10 in subnet-1", "10 in subnet-2"}},
-		"one more than both hold": {"10.100.0.0/16", []int{40, 27, 14}, []string{"13 in subnet-1", "27 in subnet-2", "14 in subnet-1"}},
-		"IPv6":                    {"fd00::/108", []int{10, 100, 5}, []string{"10 in subnet-1", "100 in subnet-1", "5 in subnet-2"}},
+		"two launches":              {"10.100.0.0/16", []int{10, 10}, []string{"10 in subnet-1", "10 in subnet-2"}},
+		"more pods than both hold":  {"10.100.0.0/16", []int{40, 27, 14}, []string{"40 in subnet-1", "27 in subnet-2", "14 in subnet-2"}},
+		"more nodes than one holds": {"10.100.0.0/16", []int{410, 10}, []string{"400 in subnet-1", "10 in subnet-2"}},
+		"IPv6":                      {"fd00::/108", []int{10, 100, 5}, []string{"10 in subnet-1", "100 in subnet-1", "5 in subnet-2"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, c := newZone(t, func(cfg *Config) { cfg.ServiceCIDR = tc.cidr })

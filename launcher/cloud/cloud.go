@@ -45,8 +45,8 @@ type Cloud interface {
 	Refresh(ctx context.Context) error
 
 	// Launch requests one instance per claim, all equal, with one CreateFleet call of type instant and the launch ID as client token. It
-	// returns the IDs of the launched instances, which may be fewer, with a reason for each offering that failed. It requests fewer where the pods
-	// of all instances would use up a subnet and the zone has another one; the caller launches the rest with another launch ID. Errors: NodeClassError
+	// returns the IDs of the launched instances, which may be fewer, with a reason for each offering that failed. It requests fewer where a
+	// subnet has too few addresses and the zone has another one; the caller launches the rest with another launch ID. Errors: NodeClassError
 	// (the class cannot launch), LaunchError (a transient cause), and others; all but the first may be retried with the same launch ID.
 	Launch(ctx context.Context, in LaunchInput) (LaunchOutput, error)
 
