@@ -42,10 +42,13 @@ func (c *Cloud) describeCluster(ctx context.Context) (cluster, error) {
 			return own.completed(out.Cluster), nil
 		}
 		err = fmt.Errorf("describing EKS cluster %s: %w", own.Name, err)
-		if c.cfg.Fallback == nil || ctx.Err() != nil || !isWithoutEKS(err) {
+		last := c.clusters.latest(own.Name)
+		// The user's endpoint is not in doubt: nodes join while EKS fails.
+		other := isWithoutEKS(err) || own.Endpoint != "" && !last.fromEKS
+		if c.cfg.Fallback == nil || ctx.Err() != nil || !other {
 			return cluster{}, err
 		}
-		return own.otherwise(ctx, c.cfg, c.clusters.latest(own.Name), err)
+		return own.otherwise(ctx, c.cfg, last, err)
 	})
 	if err != nil {
 		return cluster{}, err

@@ -88,7 +88,7 @@ func TestClusterWhenEKSFails(t *testing.T) {
 	}{
 		"throttled":                          {eksError("ThrottlingException"), "", "https://10.0.0.1", "https://eks 1.35", ""},
 		"out of order":                       {eksError("ServiceUnavailableException"), "", "https://10.0.0.1", "https://eks 1.35", ""},
-		"out of order, with clusterEndpoint": {eksError("ServiceUnavailableException"), "https://own", "", "https://own 1.35", ""},
+		"out of order, with clusterEndpoint": {eksError("ServiceUnavailableException"), "https://own", "", "https://own 1.35", "https://own 1.36"},
 		"denied":                             {eksError("AccessDeniedException"), "", "https://10.0.0.1", "https://eks 1.36", "https://10.0.0.1 1.36"},
 		"denied, inside the cluster":         {eksError("AccessDeniedException"), "", "", "https://eks 1.36", " 1.36"},
 		"denied, with clusterEndpoint":       {eksError("AccessDeniedException"), "https://own", "", "https://own 1.36", "https://own 1.36"},
