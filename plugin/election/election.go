@@ -1,8 +1,8 @@
 // Package election has a scheduler without a launcher leave its Lease to a replica that has one. A launcher that does not start, after a bad
 // setting or while it still loads, is in the Pod of one replica; without this the scheduler beside it could lead, and no node would be launched.
 //
-// A replica whose launcher is connected takes a free Lease at once. Another one waits until its launcher is connected, at most Patience: without
-// any launcher the scheduler is kube-scheduler. A replica that holds the Lease keeps it, and so does the next process of its identity, until it
+// A replica whose launcher is connected takes a free Lease at once, and so does one that has no other replica beside it. Another one waits until its
+// launcher is connected, at most Patience: without any launcher the scheduler is kube-scheduler. A replica that holds the Lease keeps it, and so does the next process of its identity, until it
 // has led for a minute without its launcher and another replica is Ready; half an hour if it took the Lease without its launcher. Two replicas
 // without launchers are not Ready. Should they be, they pass the Lease to each other twice an hour at most.
 //
@@ -29,6 +29,7 @@ const Patience = 30 * time.Second
 type Lock struct {
 	resourcelock.Interface
 	connected func(context.Context) bool
+	alone     func() bool
 	seen      sight
 	// leads is how this replica came to lead; nil while the Lease does not name it.
 	leads atomic.Pointer[term]
@@ -36,7 +37,7 @@ type Lock struct {
 
 // term is the time for which a replica leads.
 type term struct {
-	// free is since when the Lease was free that this replica took without its launcher. Zero where it had one, or held the Lease already.
+	// free is since when the Lease was free that this replica took without its launcher. Zero where it had one, was alone, or held the Lease already.
 	free time.Time
 }
 
@@ -49,12 +50,13 @@ func (t *term) atLeast() time.Duration {
 }
 
 // New returns a lock around that of the election. connected waits until the launcher is connected, and returns false if the context ends before.
-// With a context that has ended it reports whether the launcher is connected now. It is called concurrently.
-func New(lock resourcelock.Interface, connected func(context.Context) bool) (*Lock, error) {
-	if lock == nil || connected == nil {
-		return nil, errors.New("election: a lock and what waits for the launcher are required")
+// With a context that has ended it reports whether the launcher is connected now. alone reports that no other replica is known that could take the Lease.
+// Both are called concurrently.
+func New(lock resourcelock.Interface, connected func(context.Context) bool, alone func() bool) (*Lock, error) {
+	if lock == nil || connected == nil || alone == nil {
+		return nil, errors.New("election: a lock, what waits for the launcher, and what knows of other replicas are required")
 	}
-	return &Lock{Interface: lock, connected: connected}, nil
+	return &Lock{Interface: lock, connected: connected, alone: alone}, nil
 }
 
 // Get implements resourcelock.Interface.
@@ -111,7 +113,7 @@ func (l *Lock) lead(holder string, free time.Time) {
 // await waits until this replica may take the Lease. It returns since when the Lease was free if that is without the launcher, and an error if
 // the context ends before.
 func (l *Lock) await(ctx context.Context) (free time.Time, err error) {
-	if l.seen.holder == l.Identity() {
+	if l.seen.holder == l.Identity() || l.alone() {
 		return time.Time{}, nil
 	}
 	left := l.seen.left(time.Now())

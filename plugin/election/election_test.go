@@ -35,8 +35,8 @@ type replica struct {
 	// starts is when it starts, and connects when its launcher is connected; never for not at all. stops is when it ends, as on SIGTERM, zero
 	// for not before the end.
 	starts, connects, stops time.Duration
-	// dies means that it does not release the Lease.
-	dies bool
+	// dies means that it does not release the Lease, alone that it knows of no other replica.
+	dies, alone bool
 }
 
 // run takes part in the election until ctx ends, and calls led when it leads.
@@ -63,7 +63,7 @@ func (r replica) run(ctx context.Context, t *testing.T, client *fake.Clientset, 
 		case <-ctx.Done():
 			return false
 		}
-	})
+	}, func() bool { return r.alone })
 	if err != nil {
 		t.Error(err)
 		return
@@ -97,6 +97,7 @@ func TestReplicasWithALauncherLead(t *testing.T) {
 	}{
 		"a launcher":                      {replicas: []replica{healthy("a", 0)}, want: []string{"a"}, at: []time.Duration{0}},
 		"a launcher that still loads":     {replicas: []replica{{name: "a", connects: 7 * time.Second}}, want: []string{"a"}, at: []time.Duration{7 * time.Second}},
+		"no launcher, alone":              {replicas: []replica{{name: "a", connects: never, alone: true}}, want: []string{"a"}, at: []time.Duration{0}},
 		"no launcher":                     {replicas: []replica{broken("a", 0)}, want: []string{"a"}, at: []time.Duration{election.Patience}},
 		"no launcher, its own Lease":      {replicas: []replica{broken("a", 0)}, held: "a", want: []string{"a"}, at: []time.Duration{0}},
 		"no launcher, a dead one's Lease": {replicas: []replica{broken("a", 0)}, held: "dead", want: []string{"a"}, at: []time.Duration{lease + election.Patience}},

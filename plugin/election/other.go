@@ -48,16 +48,24 @@ func (l *Lock) AwaitOther(ctx context.Context, ready func(since time.Time) bool)
 	}
 }
 
-// OtherReady reports whether the pods have another replica of the Pod own that has become ready since, and is: both of its containers work. It
-// reports false where own is not among them, such as with host networking, where a container's host name is its node's.
-func OtherReady(pods []*corev1.Pod, own types.NamespacedName, since time.Time) bool {
+// Others returns the other replicas of the Pod own that are not being deleted. It returns none where own is not among the pods, such as with host
+// networking, where a container's host name is its node's.
+func Others(pods []*corev1.Pod, own types.NamespacedName) (out []*corev1.Pod) {
 	i := slices.IndexFunc(pods, func(p *corev1.Pod) bool { return p.Namespace == own.Namespace && p.Name == own.Name })
 	if i < 0 {
-		return false
+		return nil
 	}
-	return slices.ContainsFunc(pods, func(p *corev1.Pod) bool {
-		return p != pods[i] && p.DeletionTimestamp == nil && replicas(p, pods[i]) && ready(p, since)
-	})
+	for _, p := range pods {
+		if p != pods[i] && p.DeletionTimestamp == nil && replicas(p, pods[i]) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// Ready reports whether one of the replicas has become Ready since, and is: both of its containers work.
+func Ready(replicas []*corev1.Pod, since time.Time) bool {
+	return slices.ContainsFunc(replicas, func(p *corev1.Pod) bool { return ready(p, since) })
 }
 
 // replicas reports whether two Pods are of the same installation: they have these labels in common.

@@ -37,7 +37,7 @@ func TestAwaitOther(t *testing.T) {
 				start := time.Now()
 				lock, err := election.New(held{by: "me", standby: c.standby}, func(context.Context) bool {
 					return time.Since(start) < c.lost || time.Since(start) >= c.back
-				})
+				}, func() bool { return false })
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -63,7 +63,7 @@ func TestAwaitOtherAfterAFreeLease(t *testing.T) {
 		lock, err := election.New(held{by: "me"}, func(ctx context.Context) bool {
 			<-ctx.Done()
 			return false
-		})
+		}, func() bool { return false })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -113,7 +113,7 @@ func (h held) Get(context.Context) (*resourcelock.LeaderElectionRecord, []byte, 
 }
 
 // Another replica is a Pod of the same installation that is Ready and stays.
-func TestOtherReady(t *testing.T) {
+func TestOthers(t *testing.T) {
 	now := time.Now()
 	pod := func(name, instance string, ready corev1.ConditionStatus) *corev1.Pod {
 		return &corev1.Pod{
@@ -140,11 +140,11 @@ func TestOtherReady(t *testing.T) {
 		"another program":      {other: bare},
 		"another namespace":    {other: elsewhere},
 	} {
-		if got := election.OtherReady([]*corev1.Pod{own, c.other}, name, c.since); got != c.want {
+		if got := election.Ready(election.Others([]*corev1.Pod{own, c.other}, name), c.since); got != c.want {
 			t.Errorf("%s: %t, want %t", what, got, c.want)
 		}
 	}
-	if election.OtherReady([]*corev1.Pod{other}, name, time.Time{}) {
-		t.Error("a replica that does not find its own Pod has another one")
+	if got := election.Others([]*corev1.Pod{other}, name); got != nil {
+		t.Errorf("a replica that does not find its own Pod has others: %v", got)
 	}
 }

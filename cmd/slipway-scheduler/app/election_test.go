@@ -3,9 +3,11 @@ package app
 import (
 	"context"
 	"errors"
+	"os"
 	"testing"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
@@ -14,28 +16,41 @@ import (
 	schedulerconfig "k8s.io/kubernetes/cmd/kube-scheduler/app/config"
 )
 
-// The election is under the inherited identity, and waits for the launcher before it takes a Lease that is another's. Without leader election
-// there is nothing to take.
+// The election is under the inherited identity, and waits for the launcher before it takes a Lease that is another's, where there is another replica.
+// Without leader election there is nothing to take.
 func TestPreferLaunchers(t *testing.T) {
-	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "l"}}
-	lock := &resourcelock.LeaseLock{
-		LeaseMeta: lease.ObjectMeta, Client: fake.NewClientset(lease).CoordinationV1(), LockConfig: resourcelock.ResourceLockConfig{Identity: "me"},
-	}
-	cfg := schedulerconfig.Config{
-		LeaderElection: &leaderelection.LeaderElectionConfig{Lock: lock}, InformerFactory: informers.NewSharedInformerFactory(fake.NewClientset(), 0),
-	}
-	cc := cfg.Complete()
-	waited := 0
-	if _, err := preferLaunchers(&cc, func(context.Context) bool { waited++; return true }); err != nil {
+	host, err := os.Hostname()
+	if err != nil {
 		t.Fatal(err)
 	}
-	around := cc.LeaderElection.Lock
-	_, _, err := around.Get(t.Context())
-	for range 2 {
-		err = errors.Join(err, around.Update(t.Context(), resourcelock.LeaderElectionRecord{HolderIdentity: around.Identity()}))
-	}
-	if err != nil || waited != 1 || around.Identity() != "me" {
-		t.Errorf("%s waited %d times, want me once; error %v", around.Identity(), waited, err)
+	for want, names := range [][]string{{host}, {host, "other"}} {
+		lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "l"}}
+		lock := &resourcelock.LeaseLock{
+			LeaseMeta: lease.ObjectMeta, Client: fake.NewClientset(lease).CoordinationV1(), LockConfig: resourcelock.ResourceLockConfig{Identity: "me"},
+		}
+		cfg := schedulerconfig.Config{
+			LeaderElection: &leaderelection.LeaderElectionConfig{Lock: lock}, InformerFactory: informers.NewSharedInformerFactory(fake.NewClientset(), 0),
+		}
+		cfg.ComponentConfig.LeaderElection.ResourceNamespace = "n"
+		for _, name := range names {
+			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: name, Labels: map[string]string{"app.kubernetes.io/name": "slipway"}}}
+			if err := cfg.InformerFactory.Core().V1().Pods().Informer().GetIndexer().Add(pod); err != nil {
+				t.Fatal(err)
+			}
+		}
+		cc := cfg.Complete()
+		waited := 0
+		if _, err := preferLaunchers(&cc, func(context.Context) bool { waited++; return true }); err != nil {
+			t.Fatal(err)
+		}
+		around := cc.LeaderElection.Lock
+		_, _, err := around.Get(t.Context())
+		for range 2 {
+			err = errors.Join(err, around.Update(t.Context(), resourcelock.LeaderElectionRecord{HolderIdentity: around.Identity()}))
+		}
+		if err != nil || waited != want || around.Identity() != "me" {
+			t.Errorf("Pods %v: %s waited %d times, want me %d times; error %v", names, around.Identity(), waited, want, err)
+		}
 	}
 	none := (&schedulerconfig.Config{}).Complete()
 	ended, cancel := context.WithCancel(t.Context())
