@@ -44,7 +44,7 @@ type nodeReserve struct {
 
 	mu    sync.Mutex
 	needs map[types.UID]daemonNeeds
-	// rejected are the pods that were kept off, with the moment when the first of the reservations that did it lapses at last.
+	// rejected are the pods that were kept off, with the moment until which the first of the reservations that did it may last.
 	rejected map[types.UID]keptOff
 	// waiting are the pods that were kept off room for replacements, or of capacity buffers.
 	waiting map[types.UID]*corev1.Pod

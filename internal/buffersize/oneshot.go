@@ -7,6 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	autoscalingv1beta1 "sigs.k8s.io/karpenter/pkg/apis/autoscaling/v1beta1"
+
+	"github.com/slipway-k8s/slipway/internal/clip"
 )
 
 // BookedForAnnotation is for how long the room of a one-shot buffer is kept for its pods, once all of it is there. Ten minutes without it.
@@ -80,7 +82,7 @@ func BookingOf(cb *autoscalingv1beta1.CapacityBuffer) (Booking, error) {
 	if text, ok := cb.Annotations[BookedForAnnotation]; ok {
 		var err error
 		if length, err = time.ParseDuration(text); err != nil || length <= 0 || length > bookedAtMost {
-			return Booking{}, fmt.Errorf("metadata.annotations[%s]: %q is no duration of more than 0 and at most %s", BookedForAnnotation, clip(text), bookedAtMost)
+			return Booking{}, fmt.Errorf("metadata.annotations[%s]: %q is no duration of more than 0 and at most %s", BookedForAnnotation, clip.Text(text, mostMessage), bookedAtMost)
 		}
 	}
 	c := meta.FindStatusCondition(cb.Status.Conditions, ConditionProvisioned)
@@ -110,7 +112,7 @@ func SetBooking(cb *autoscalingv1beta1.CapacityBuffer, b Booking, r Resolution, 
 	case p == nil:
 		return
 	case p.NoRoom != "" && p.Reason != "":
-		set(ConditionInfeasible, metav1.ConditionTrue, p.Reason, clip(p.NoRoom))
+		set(ConditionInfeasible, metav1.ConditionTrue, p.Reason, clip.Text(p.NoRoom, mostMessage))
 	case p.NoRoom == "":
 		set(ConditionInfeasible, metav1.ConditionFalse, "Planned", fmt.Sprintf("There is a plan with room for %d of %d pods", r.Replicas, r.Replicas))
 	}
@@ -142,7 +144,7 @@ func setBooked(cb *autoscalingv1beta1.CapacityBuffer, b Booking, r Resolution, p
 		set(autoscalingv1beta1.ProvisioningCondition, metav1.ConditionFalse, podsCame, fmt.Sprintf("%d of %d pods came", r.Replicas, r.Replicas))
 	case p != nil && p.Existing < int(left):
 		set(autoscalingv1beta1.ProvisioningCondition, metav1.ConditionFalse, "RoomLost",
-			fmt.Sprintf("%d of %d pods came, %d of the others have room: %s", b.Came, r.Replicas, p.Existing, clip(p.NoRoom)))
+			fmt.Sprintf("%d of %d pods came, %d of the others have room: %s", b.Came, r.Replicas, p.Existing, clip.Text(p.NoRoom, mostMessage)))
 	case p != nil:
 		set(autoscalingv1beta1.ProvisioningCondition, metav1.ConditionTrue, FitsExistingCapacity, fmt.Sprintf("%d of %d pods came, all others have room", b.Came, r.Replicas))
 	}

@@ -2,11 +2,12 @@ package buffersize
 
 import (
 	"fmt"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	autoscalingv1beta1 "sigs.k8s.io/karpenter/pkg/apis/autoscaling/v1beta1"
+
+	"github.com/slipway-k8s/slipway/internal/clip"
 )
 
 // The reasons of the condition ReadyForProvisioning, as in Karpenter.
@@ -114,7 +115,7 @@ func SetPlaces(cb *autoscalingv1beta1.CapacityBuffer, r Resolution, p *Places) {
 	default:
 		message := fmt.Sprintf("%d/%d virtual pods required new capacity, %d failed", p.InFlight, replicas, max(replicas-p.Existing-p.InFlight, 0))
 		if p.NoRoom != "" {
-			message += ": " + clip(p.NoRoom)
+			message += ": " + clip.Text(p.NoRoom, mostMessage)
 		}
 		set(metav1.ConditionFalse, RequiresNewCapacity, message)
 	}
@@ -130,10 +131,3 @@ func empty(r Resolution) string {
 
 // mostMessage is the length of a reason in a condition; the API server takes 32 KiB.
 const mostMessage = 1024
-
-func clip(s string) string {
-	if len(s) <= mostMessage {
-		return s
-	}
-	return strings.ToValidUTF8(s[:mostMessage], "") + " ..."
-}

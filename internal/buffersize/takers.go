@@ -9,6 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	autoscalingv1beta1 "sigs.k8s.io/karpenter/pkg/apis/autoscaling/v1beta1"
+
+	"github.com/slipway-k8s/slipway/internal/clip"
 )
 
 // The annotations of a reserved buffer that say which pods may take its room. Without either they are the pods of the workload, or those with all
@@ -70,7 +72,7 @@ func TakersOf(cb *autoscalingv1beta1.CapacityBuffer, own *metav1.LabelSelector) 
 		n, err := strconv.ParseInt(priority, 10, 32)
 		if err != nil || n < 1 {
 			return out, fmt.Errorf("metadata.annotations[%s]: %q is no priority, want a number from 1: pods have 0 without a PriorityClass",
-				ReservedForPriorityAnnotation, clip(priority))
+				ReservedForPriorityAnnotation, clip.Text(priority, mostMessage))
 		}
 		out.Priority = new(int32(n))
 		if !selects {

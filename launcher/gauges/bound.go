@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/slipway-k8s/slipway/internal/clip"
 )
 
 const (
@@ -23,8 +25,7 @@ const (
 
 // bounded returns a label's value as UTF-8 of at most longestValue bytes.
 func bounded(value string) string {
-	value = value[:min(len(value), longestValue)]
-	return strings.ToValidUTF8(value, "")
+	return clip.Bytes(value, longestValue)
 }
 
 func snake(name string) string { return strings.ReplaceAll(strings.ToLower(name), "-", "_") }

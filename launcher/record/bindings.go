@@ -4,11 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/types"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/internal/clip"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
@@ -34,7 +34,7 @@ const (
 
 // AddBinding adds a pod to the entry of the moment, the rule and its reason.
 func AddBinding(list []Bindings, b Bindings, uid string) []Bindings {
-	b.Why = clipped(b.Why)
+	b.Why = clip.Within(b.Why, reasonBytes)
 	last, reasons := -1, 0
 	for i, have := range list {
 		if have.At != b.At || have.Rule != b.Rule {
@@ -50,18 +50,6 @@ func AddBinding(list []Bindings, b Bindings, uid string) []Bindings {
 	}
 	list[last].UIDs = append(list[last].UIDs, uid)
 	return list
-}
-
-// clipped returns the text cut to reasonBytes, between two characters.
-func clipped(s string) string {
-	if len(s) <= reasonBytes {
-		return s
-	}
-	cut := reasonBytes - len(" ...")
-	for cut > 0 && !utf8.RuneStart(s[cut]) {
-		cut--
-	}
-	return s[:cut] + " ..."
 }
 
 // FormatBindings returns the value of catalog.BindingsAnnotation.

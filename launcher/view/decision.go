@@ -3,11 +3,11 @@ package view
 import (
 	"cmp"
 	"fmt"
-	"strings"
 	"time"
 
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/internal/clip"
 	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/record"
@@ -65,11 +65,8 @@ const mostNames, mostWhy = 5, 400
 func NewDecision(what What, at time.Time, why string, claims ...*karpv1.NodeClaim) Decision {
 	row := newRow(claims[0], nil)
 	out := Decision{
-		At: at.UTC().Truncate(time.Second), What: what, NodePool: row.NodePool, Why: why, InstanceType: row.InstanceType, Zone: row.Zone, CapacityType: row.CapacityType,
+		At: at.UTC().Truncate(time.Second), What: what, NodePool: row.NodePool, Why: clip.Text(why, mostWhy), InstanceType: row.InstanceType, Zone: row.Zone, CapacityType: row.CapacityType,
 		Price: row.Price, More: max(0, len(claims)-mostNames),
-	}
-	if len(why) > mostWhy {
-		out.Why = strings.ToValidUTF8(why[:mostWhy], "") + " ..." // The last character may be cut in two.
 	}
 	for _, c := range claims[:min(len(claims), mostNames)] {
 		out.NodeClaims = append(out.NodeClaims, c.Name)

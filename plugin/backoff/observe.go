@@ -6,6 +6,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/slipway-k8s/slipway/internal/clip"
 )
 
 // maxReason limits the length of a pod's own message, in bytes.
@@ -97,9 +99,5 @@ func rejection(pod *corev1.Pod) string {
 }
 
 func short(s string) string {
-	s = strings.TrimRight(strings.Join(strings.Fields(s), " "), ".: ")
-	if len(s) > maxReason {
-		s = strings.ToValidUTF8(s[:maxReason], "") + " ..."
-	}
-	return s
+	return clip.Text(strings.TrimRight(strings.Join(strings.Fields(s), " "), ".: "), maxReason)
 }

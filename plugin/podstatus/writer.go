@@ -9,7 +9,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-	"unicode/utf8"
 
 	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
@@ -21,6 +20,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/slipway-k8s/slipway/internal/announce"
+	"github.com/slipway-k8s/slipway/internal/clip"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/explain"
 )
@@ -372,13 +372,4 @@ func (w *Writer) again(n Note) {
 }
 
 // clipped returns the text cut to noteLimit bytes, between two characters.
-func clipped(s string) string {
-	if len(s) <= noteLimit {
-		return s
-	}
-	cut := noteLimit - 4
-	for cut > 0 && !utf8.RuneStart(s[cut]) {
-		cut--
-	}
-	return s[:cut] + " ..."
-}
+func clipped(s string) string { return clip.Within(s, noteLimit) }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/slipway-k8s/slipway/internal/clip"
 )
 
 // Refusal is what EC2 answered about an offering. The zero value means that EC2 refused nothing.
@@ -158,5 +160,5 @@ func Clip(text string) string {
 	if len(text) <= mostMessage {
 		return text
 	}
-	return strings.ToValidUTF8(text[:mostMessage], "") + "..."
+	return clip.Bytes(text, mostMessage) + "..."
 }
