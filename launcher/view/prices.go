@@ -25,9 +25,9 @@ type Prices struct {
 	Standby bool `json:"standby,omitempty"`
 }
 
-// PricesOf returns the prices of the instance types by EC2NodeClass and of what nodes use besides, nil for the built-in ones, and what EC2 refuses at a time. A class whose operating system has a license is
-// planned with that in addition. Of classes that pay differently it has the lowest price. What is paid for already, such as a capacity reservation, has
-// none.
+// PricesOf returns the prices of the instance types by EC2NodeClass and of what nodes use besides, nil for the built-in ones, and what EC2 refuses at a
+// time. A class whose operating system has a license is planned with that in addition. Of classes that pay differently it has the lowest price. What is
+// paid for already, such as a capacity reservation, has none.
 func PricesOf(byClass map[string][]catalog.InstanceType, rates *catalog.Rates, now time.Time) Prices {
 	out := Prices{
 		OnDemand: map[string]float64{}, Dedicated: map[string]float64{}, Spot: map[string]map[string]float64{}, Usage: rates.ByUsageType(), Refused: refused(byClass, now),
