@@ -19,7 +19,7 @@ import (
 func (h *hooked) failureHandler() scheduler.FailureHandlerFn {
 	return func(ctx context.Context, fw framework.Framework, podInfo *framework.QueuedPodInfo, status *fwk.Status, nominating *fwk.NominatingInfo, start time.Time) {
 		done := false
-		h.failGuard.do(klog.FromContext(ctx), func() {
+		h.ofFailure.Do(klog.FromContext(ctx), func() {
 			// If this panics half way, the stock handler repeats it: a pod is rather put back twice than lost.
 			if h.handled(ctx, podInfo, status, nominating) {
 				done = true

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,6 +14,8 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/slipway-k8s/slipway/plugin/breaker"
 )
 
 // The names of the hooks, for metrics and Events.
@@ -26,9 +27,6 @@ const (
 
 // few is a number of pods in the queue that are cheap to look at each time.
 const few = 16
-
-// pause is how long a tripped hook only delegates.
-const pause = 10 * time.Minute
 
 // Plugin receives the hooks' calls. Its methods are called in scheduling cycles: all but the first take short locks and do no
 // I/O.
@@ -82,7 +80,7 @@ type hooked struct {
 	schedule func(context.Context, framework.Framework, fwk.CycleState, *framework.QueuedPodInfo) (scheduler.ScheduleResult, error)
 	fail     scheduler.FailureHandlerFn
 
-	nextGuard, scheduleGuard, failGuard guard
+	ofNext, ofSchedule, ofFailure breaker.Breaker
 	// skip is how many pods can be popped before it is worth looking at the queue again: that copies the queue. Only the
 	// scheduling goroutine uses it.
 	skip int
@@ -99,9 +97,9 @@ func Install(cfg Config) error {
 	}
 	s := cfg.Scheduler
 	h := &hooked{Config: cfg, next: s.NextPod, schedule: s.SchedulePod, fail: s.FailureHandler, failing: true}
-	h.nextGuard = guard{name: NextPod, tripped: cfg.Plugin.Tripped}
-	h.scheduleGuard = guard{name: SchedulePod, tripped: cfg.Plugin.Tripped}
-	h.failGuard = guard{name: FailureHandler, tripped: cfg.Plugin.Tripped}
+	h.ofNext = breaker.Breaker{Name: NextPod, Tripped: cfg.Plugin.Tripped}
+	h.ofSchedule = breaker.Breaker{Name: SchedulePod, Tripped: cfg.Plugin.Tripped}
+	h.ofFailure = breaker.Breaker{Name: FailureHandler, Tripped: cfg.Plugin.Tripped}
 	s.NextPod, s.SchedulePod, s.FailureHandler = h.nextPod, h.schedulePod, h.failureHandler()
 	return nil
 }
@@ -109,7 +107,7 @@ func Install(cfg Config) error {
 // nextPod runs after the previous pod's failure was handled and before the loop blocks. If no pod is left to try, the batch is as
 // complete as the queue can show.
 func (h *hooked) nextPod(logger klog.Logger) (*framework.QueuedPodInfo, error) {
-	h.nextGuard.do(logger, func() {
+	h.ofNext.Do(logger, func() {
 		h.Plugin.Begin()
 		if h.skip > 0 {
 			h.skip--
@@ -142,7 +140,7 @@ func (h *hooked) schedulePod(ctx context.Context, fw framework.Framework, state 
 	var rejected error
 	var try attempt
 	logger := klog.FromContext(ctx)
-	h.scheduleGuard.do(logger, func() {
+	h.ofSchedule.Do(logger, func() {
 		if message, ok := h.Plugin.Promised(pod); ok {
 			rejected = h.rejection(pod, message)
 		} else {
@@ -160,7 +158,7 @@ func (h *hooked) schedulePod(ctx context.Context, fw framework.Framework, state 
 	result, err := h.schedule(ctx, fw, state, podInfo)
 	h.failing = err != nil
 	if err != nil {
-		h.scheduleGuard.do(logger, func() {
+		h.ofSchedule.Do(logger, func() {
 			if errors.Is(err, scheduler.ErrNoNodesAvailable) {
 				h.Plugin.NoNodes(pod)
 			} else if fit, ok := speaks(err, pod); ok && try.class != "" && !h.nominated(try.nodes) {
@@ -221,41 +219,4 @@ func (h *hooked) rejection(pod *corev1.Pod, message string) error {
 		UnschedulablePlugins: sets.New(h.Rejector),
 		PreFilterMsg:         message,
 	}}
-}
-
-// guard runs slipway's part of a hook, and switches it off for a while when it panics.
-type guard struct {
-	name    string
-	tripped func(hook string, cause any)
-	// until is when the part is run again, in nanoseconds since the epoch.
-	until atomic.Int64
-}
-
-// do runs f unless the guard is tripped, and reports whether it ran to its end.
-func (g *guard) do(logger klog.Logger, f func()) (ran bool) {
-	if until := g.until.Load(); until != 0 {
-		if time.Now().UnixNano() < until {
-			return false
-		}
-		g.until.Store(0)
-	}
-	defer func() {
-		if cause := recover(); cause != nil {
-			g.until.Store(time.Now().Add(pause).UnixNano())
-			logger.Error(nil, "A hook panicked and only delegates for a while", "hook", g.name, "panic", cause, "pause", pause)
-			g.report(logger, cause)
-		}
-	}()
-	f()
-	return true
-}
-
-// report must not panic itself: it runs while a panic is being recovered.
-func (g *guard) report(logger klog.Logger, cause any) {
-	defer func() {
-		if again := recover(); again != nil {
-			logger.Error(nil, "Reporting a tripped hook panicked", "hook", g.name, "panic", again)
-		}
-	}()
-	g.tripped(g.name, cause)
 }

@@ -1,4 +1,4 @@
-package hooks
+package breaker_test
 
 import (
 	"testing"
@@ -6,19 +6,21 @@ import (
 	"time"
 
 	"k8s.io/klog/v2"
+
+	"github.com/slipway-k8s/slipway/plugin/breaker"
 )
 
-// A tripped guard is tried again after ten minutes, and trips again if it must.
-func TestGuard(t *testing.T) {
+// A part that is off is tried again after ten minutes, and is switched off again if it must be.
+func TestBreaker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var tripped []any
-		g := guard{name: "x", tripped: func(_ string, cause any) {
+		g := breaker.Breaker{Name: "x", Tripped: func(_ string, cause any) {
 			tripped = append(tripped, cause)
 			panic("reporting fails too")
 		}}
 		runs := 0
 		try := func() bool {
-			return g.do(klog.Background(), func() {
+			return g.Do(klog.Background(), func() {
 				runs++
 				panic(runs)
 			})
@@ -27,7 +29,7 @@ func TestGuard(t *testing.T) {
 		if second := try(); first || second || runs != 1 {
 			t.Errorf("ran %d times", runs)
 		}
-		time.Sleep(pause - time.Second)
+		time.Sleep(breaker.Pause - time.Second)
 		if try() || runs != 1 {
 			t.Error("tried again too early")
 		}
@@ -35,8 +37,8 @@ func TestGuard(t *testing.T) {
 		if try() || runs != 2 || len(tripped) != 2 {
 			t.Errorf("ran %d times, tripped %v", runs, tripped)
 		}
-		time.Sleep(pause + time.Second)
-		if !g.do(klog.Background(), func() {}) {
+		time.Sleep(breaker.Pause + time.Second)
+		if !g.Do(klog.Background(), func() {}) {
 			t.Error("does not run again")
 		}
 	})
