@@ -158,9 +158,9 @@ PERF_CASES := ^(SchedulingBasic|SchedulingPodAntiAffinity|SchedulingPodAffinity|
 PERF_WORKLOADS := ^(5000Nodes_(2000|5000|10000)Pods|5kNodes/100Init/10kPods|1000Nodes)_QueueingHintsEnabled$$
 
 .PHONY: scheduler-perf
-scheduler-perf: ## Run kube-scheduler's own benchmarks with its default profile and with slipway's, one after the other, as a table of pods bound per second (half an hour a round); CASES=regexp WORKLOADS=regexp ROUNDS=3 BATCHING=true (the gate OpportunisticBatching on both sides) INCREMENTAL=true (slipway's profile with IncrementalPodAffinity and IncrementalTopologySpread) OUT=folder PROFILE=true (CPU profiles in it)
+scheduler-perf: ## Run kube-scheduler's own benchmarks with its default profile and with slipway's, one after the other, as a table of pods bound per second (half an hour a round); CASES=regexp WORKLOADS=regexp ROUNDS=3 BATCHING=true (the gate OpportunisticBatching on both sides) OUT=folder PROFILE=true (CPU profiles in it)
 	go test -count 1 -timeout 0 -v -run '^TestBeside$$' $(SCHEDULERPERF) -schedulerperf.cases='$(or $(CASES),$(PERF_CASES))' -schedulerperf.workloads='$(or $(WORKLOADS),$(PERF_WORKLOADS))' \
-		-schedulerperf.rounds=$(or $(ROUNDS),1) -schedulerperf.batching=$(or $(BATCHING),false) -schedulerperf.incremental=$(or $(INCREMENTAL),false) -schedulerperf.profile=$(or $(PROFILE),false) -schedulerperf.out='$(if $(OUT),$(abspath $(OUT)))'
+		-schedulerperf.rounds=$(or $(ROUNDS),1) -schedulerperf.batching=$(or $(BATCHING),false) -schedulerperf.profile=$(or $(PROFILE),false) -schedulerperf.out='$(if $(OUT),$(abspath $(OUT)))'
 
 .PHONY: scheduler-perf-smoke
 scheduler-perf-smoke: ## Run two of them with 500 nodes: what every change passes (a minute, and a link)

@@ -10,6 +10,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/slipway-k8s/slipway/plugin/hooks"
+	"github.com/slipway-k8s/slipway/plugin/incremental/affinity"
+	"github.com/slipway-k8s/slipway/plugin/incremental/spread"
 )
 
 // Hooks that trip and entry points that panic have their series from the start: an alert on their increase sees the first one.
@@ -22,7 +24,7 @@ func TestFailuresHaveSeriesFromTheStart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := map[string][]string{"slipway_hook_trips_total": {hooks.FailureHandler, hooks.NextPod, hooks.SchedulePod}}
+	want := map[string][]string{"slipway_hook_trips_total": {hooks.FailureHandler, affinity.Name, spread.Name, hooks.NextPod, hooks.SchedulePod}}
 	for _, point := range regexp.MustCompile(`point\w+ += "(\w+)"`).FindAllStringSubmatch(string(source), -1) {
 		want["slipway_plugin_panics_total"] = append(want["slipway_plugin_panics_total"], point[1])
 	}

@@ -30,7 +30,6 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/profile"
 
 	"github.com/slipway-k8s/slipway/plugin"
-	"github.com/slipway-k8s/slipway/plugin/incremental"
 )
 
 func TestMain(m *testing.M) {
@@ -109,13 +108,11 @@ func start(tb testing.TB, o harnessOptions) *harness {
 	if h.plugin, err = plugin.New(plugin.Options{Registerer: h.registry, Fault: o.fault}); err != nil {
 		tb.Fatal(err)
 	}
-	registry := incremental.Plugins()
-	registry[plugin.NodeLaunchName], registry[plugin.NodeReserveName] = h.plugin.NodeLaunch, h.plugin.NodeReserve
 	recorder := events.NewFakeRecorder(10000)
 	recorders := profile.RecorderFactory(func(string) events.EventRecorderLogger { return recorder })
 	h.sched, err = scheduler.New(ctx, h.client, h.informer, nil, recorders,
 		scheduler.WithProfiles(profiles...), scheduler.WithPodInitialBackoffSeconds(1), scheduler.WithPodMaxBackoffSeconds(1),
-		scheduler.WithFrameworkOutOfTreeRegistry(registry))
+		scheduler.WithFrameworkOutOfTreeRegistry(h.plugin.Registry()))
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -7,7 +7,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/slipway-k8s/slipway/internal/announce"
 	"github.com/slipway-k8s/slipway/plugin/hooks"
 	"github.com/slipway-k8s/slipway/plugin/intake"
 	"github.com/slipway-k8s/slipway/plugin/promise"
@@ -23,9 +22,7 @@ type hookSide struct {
 	profiles  *profiles
 	sleep     *sleepers
 	classes   classes
-	recorder  announce.EventRecorder
-	// lease is what Events about the hooks are on.
-	lease *corev1.ObjectReference
+	*trips
 }
 
 var _ hooks.Plugin = &hookSide{}
@@ -102,10 +99,3 @@ func (h *hookSide) Place(uid types.UID) string {
 
 // Serves reports whether the profile is ours.
 func (h *hookSide) Serves(profile string) bool { return h.profiles.serves(profile) }
-
-// Tripped counts and reports a hook that is switched off.
-func (h *hookSide) Tripped(hook string, cause any) {
-	h.guard.metrics.trips.WithLabelValues(hook).Inc()
-	h.recorder.Eventf(h.lease, corev1.EventTypeWarning, "HookTripped",
-		"slipway's hook on %s panicked (%v) and is off for ten minutes; scheduling goes on", hook, cause)
-}

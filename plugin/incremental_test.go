@@ -2,35 +2,22 @@ package plugin_test
 
 import (
 	"fmt"
-	"os"
-	"regexp"
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
-	"k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
+
+	"github.com/slipway-k8s/slipway/plugin/incremental/affinity"
+	"github.com/slipway-k8s/slipway/plugin/incremental/spread"
 )
 
-// The profile that docs/scheduler.md shows, read as a scheduler reads it, starts: pods with affinity to each other are bound on one node, and the
-// one for which it has no room is bound on no other; pods that spread are bound on both.
+// With the sample's profile pods with affinity to each other are bound on one node, and the one for which it has no room is bound on no other; pods that spread
+// are bound on both.
 func TestIncrementalPlugins(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../docs/scheduler.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	shown := regexp.MustCompile("(?s)```yaml\n(plugins:\n  multiPoint:.*?)```").FindSubmatch(page)
-	if shown == nil {
-		t.Fatal("the page shows no profile")
-	}
-	text := "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles:\n- " + regexp.MustCompile("\n(.)").ReplaceAllString(string(shown[1]), "\n  $1")
-	obj, _, err := scheme.Codecs.UniversalDecoder().Decode([]byte(text), nil, nil)
-	if err != nil {
-		t.Fatalf("%v:\n%s", err, text)
-	}
-	read := obj.(*config.KubeSchedulerConfiguration).Profiles[0]
 	together := func(p *corev1.Pod) {
 		ownedBy("web")(p)
 		p.Spec.Affinity = &corev1.Affinity{PodAffinity: &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
@@ -57,12 +44,9 @@ func TestIncrementalPlugins(t *testing.T) {
 		objects = append(objects, pod)
 	}
 	h := start(t, harnessOptions{objects: objects, profile: func(p *config.KubeSchedulerProfile) {
-		p.Plugins.MultiPoint = read.Plugins.MultiPoint
-		launch := p.PluginConfig
-		p.PluginConfig = read.PluginConfig
-		for _, c := range launch {
-			if c.Name == "NodeLaunch" {
-				p.PluginConfig = append(p.PluginConfig, c)
+		for _, name := range []string{affinity.Name, spread.Name} {
+			if !slices.ContainsFunc(p.Plugins.MultiPoint.Enabled, func(e config.Plugin) bool { return e.Name == name }) {
+				t.Errorf("the sample has no %s", name)
 			}
 		}
 	}})

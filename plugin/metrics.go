@@ -8,6 +8,8 @@ import (
 
 	"github.com/slipway-k8s/slipway/launcher/api"
 	"github.com/slipway-k8s/slipway/plugin/hooks"
+	"github.com/slipway-k8s/slipway/plugin/incremental/affinity"
+	"github.com/slipway-k8s/slipway/plugin/incremental/spread"
 	"github.com/slipway-k8s/slipway/plugin/link"
 	"github.com/slipway-k8s/slipway/plugin/promise"
 )
@@ -84,7 +86,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 			Help: "1 for the versions of the contract that the launcher and the scheduler speak. With skew major nothing is launched or moved.",
 		}, []string{"launcher", "scheduler", "skew"}),
 		trips: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "slipway_hook_trips_total", Help: "Times a hook on the scheduler was switched off for ten minutes.",
+			Name: "slipway_hook_trips_total", Help: "Times a hook on the scheduler, or what a plugin remembers, was switched off for ten minutes, as it failed.",
 		}, []string{"hook"}),
 		panics: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "slipway_plugin_panics_total", Help: "Panics that were recovered, by entry point.",
@@ -133,7 +135,7 @@ func (m *metrics) preset() {
 	for _, controller := range []string{controllerProvisioner, controllerDisruption} {
 		m.cutShort.WithLabelValues(controller)
 	}
-	for _, hook := range []string{hooks.NextPod, hooks.SchedulePod, hooks.FailureHandler} {
+	for _, hook := range []string{hooks.NextPod, hooks.SchedulePod, hooks.FailureHandler, affinity.Name, spread.Name} {
 		m.trips.WithLabelValues(hook)
 	}
 	for _, point := range points() {

@@ -19,7 +19,6 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
-	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	"k8s.io/kubernetes/pkg/scheduler/profile"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
@@ -127,9 +126,7 @@ func benchPlannerOf(tb testing.TB, objects []runtime.Object) *planner {
 	profiles := obj.(*config.KubeSchedulerConfiguration).Profiles
 	recorder := events.NewFakeRecorder(10)
 	sched, err := scheduler.New(ctx, client, factory, nil, profile.RecorderFactory(func(string) events.EventRecorderLogger { return recorder }),
-		scheduler.WithProfiles(profiles...), scheduler.WithFrameworkOutOfTreeRegistry(frameworkruntime.Registry{
-			NodeLaunchName: p.NodeLaunch, NodeReserveName: p.NodeReserve,
-		}))
+		scheduler.WithProfiles(profiles...), scheduler.WithFrameworkOutOfTreeRegistry(p.Registry()))
 	if err != nil {
 		tb.Fatal(err)
 	}

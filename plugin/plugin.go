@@ -17,11 +17,13 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	"k8s.io/kubernetes/pkg/scheduler/profile"
 
 	"github.com/slipway-k8s/slipway/internal/intern"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/hooks"
+	"github.com/slipway-k8s/slipway/plugin/incremental"
 	"github.com/slipway-k8s/slipway/plugin/intake"
 	"github.com/slipway-k8s/slipway/plugin/promise"
 	"github.com/slipway-k8s/slipway/plugin/reservations"
@@ -42,7 +44,8 @@ type Plugin struct {
 	observed *observed
 
 	// core is made by Install, before anything runs.
-	core atomic.Pointer[core]
+	core  atomic.Pointer[core]
+	trips *trips
 }
 
 // New returns a Plugin whose factories can be registered.
@@ -55,7 +58,7 @@ func New(o Options) (*Plugin, error) {
 	p := &Plugin{shared: shared{
 		guard: &guard{metrics: m, fault: o.Fault}, metrics: m, collected: collected, inbox: newInbox(collected.Notify),
 		connection: &connection{metrics: m, changed: collected.Notify, since: time.Now()}, begins: newBeginning(), delays: newDelays(m),
-	}}
+	}, trips: &trips{metrics: m}}
 	p.promises, err = promise.New(p.activate)
 	return p, err
 }
@@ -122,6 +125,13 @@ func (p *Plugin) NodeReserve(_ context.Context, obj runtime.Object, h fwk.Handle
 	return r, nil
 }
 
+// Registry returns all plugin factories by name: NodeLaunch, NodeReserve, and those of Kubernetes' plugins that have a memory here.
+func (p *Plugin) Registry() frameworkruntime.Registry {
+	all := incremental.Plugins(p.trips.Tripped)
+	all[NodeLaunchName], all[NodeReserveName] = p.NodeLaunch, p.NodeReserve
+	return all
+}
+
 // assumedOn returns the node that the scheduler has chosen for a pod and the API server does not show yet; empty for none.
 func (p *Plugin) assumedOn(pod *corev1.Pod) string {
 	if c := p.core.Load(); c != nil {
@@ -169,6 +179,9 @@ func (p *Plugin) Install(ctx context.Context, s Scheduler) error {
 			return fmt.Errorf("%s: args.adopt: %s is a profile of this scheduler: name another's", NodeLaunchName, name)
 		}
 	}
+	if err := incremental.Validate(s.Profiles); err != nil {
+		return err
+	}
 	if err := p.launchesFirst(s.Scheduler.Profiles); err != nil {
 		return err
 	}
@@ -182,6 +195,9 @@ func (p *Plugin) Install(ctx context.Context, s Scheduler) error {
 		return err
 	}
 	p.core.Store(c)
+	p.trips.events.Store(&tripEvents{recorder: s.Recorder, lease: &corev1.ObjectReference{
+		Kind: "Lease", APIVersion: "coordination.k8s.io/v1", Namespace: s.LeaseNamespace, Name: s.LeaseName,
+	}})
 	if !*p.args.Hooks {
 		return nil
 	}
@@ -189,9 +205,7 @@ func (p *Plugin) Install(ctx context.Context, s Scheduler) error {
 		Scheduler: s.Scheduler, Pods: s.Informers.Core().V1().Pods().Lister(), Rejector: NodeLaunchName, Waker: NodeReserveName,
 		Plugin: &hookSide{
 			guard: p.guard, begins: p.begins, collected: p.collected, promises: p.promises, objects: c.queue.objects, sleep: p.observed.sleep,
-			profiles: c.queue.profiles, recorder: s.Recorder, lease: &corev1.ObjectReference{
-				Kind: "Lease", APIVersion: "coordination.k8s.io/v1", Namespace: s.LeaseNamespace, Name: s.LeaseName,
-			},
+			profiles: c.queue.profiles, trips: p.trips,
 		},
 	})
 }

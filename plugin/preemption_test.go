@@ -13,7 +13,6 @@ import (
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/kubernetes/pkg/scheduler"
-	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
 	"github.com/slipway-k8s/slipway/plugin"
 )
@@ -141,9 +140,7 @@ func TestPreferLaunchNeedsItsOrder(t *testing.T) {
 	profiles := sample(t, "../manifests/scheduler/beside.yaml", "preferLaunch: 100")
 	recorder := events.NewFakeRecorder(1)
 	sched, err := scheduler.New(t.Context(), client, factory, nil, func(string) events.EventRecorderLogger { return recorder },
-		scheduler.WithProfiles(profiles...), scheduler.WithFrameworkOutOfTreeRegistry(frameworkruntime.Registry{
-			plugin.NodeLaunchName: p.NodeLaunch, plugin.NodeReserveName: p.NodeReserve,
-		}))
+		scheduler.WithProfiles(profiles...), scheduler.WithFrameworkOutOfTreeRegistry(p.Registry()))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,13 +6,13 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 )
 
 // Kubernetes' opportunistic batching tries a pod on the node that was the second best for one that is alike, where every plugin of the profile
-// signs pods. One that cannot turns it off for the whole profile. The profile that slipway ships keeps it. As in Kubernetes' own profile,
-// pods with default constraints of topology spread have no signature, so the test has none.
+// signs pods. One that cannot turns it off for the whole profile. The profile that slipway ships keeps it. Pods
+// that a Service or a ReplicaSet selects have no signature, as they are spread by default.
 func TestBatchingOfAlikePodsStaysOn(t *testing.T) {
 	t.Parallel()
 	const pods = 12
@@ -25,13 +25,10 @@ func TestBatchingOfAlikePodsStaysOn(t *testing.T) {
 		ownedBy("web")(pod)
 		objects = append(objects, pod)
 	}
-	h := start(t, harnessOptions{objects: objects, profile: func(p *config.KubeSchedulerProfile) {
-		for _, c := range p.PluginConfig {
-			if spread, ok := c.Args.(*config.PodTopologySpreadArgs); ok {
-				spread.DefaultingType, spread.DefaultConstraints = config.ListDefaulting, nil
-			}
-		}
-	}})
+	objects = append(objects, &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "spread"}, Spec: corev1.ServiceSpec{Selector: map[string]string{"app": "spread"}},
+	})
+	h := start(t, harnessOptions{objects: objects})
 	h.eventually("all pods to be bound", func() bool { return h.bound() == pods })
 	for name, fw := range h.sched.Profiles {
 		sign := func(tweak func(*corev1.Pod)) []byte {
@@ -45,6 +42,9 @@ func TestBatchingOfAlikePodsStaysOn(t *testing.T) {
 		}
 		if bytes.Equal(plain, high) {
 			t.Errorf("profile %s: pods of two priorities have one signature: room may be kept for the higher", name)
+		}
+		if sign(func(p *corev1.Pod) { p.Labels = map[string]string{"app": "spread"} }) != nil {
+			t.Errorf("profile %s: a pod of a Service has a signature: it is spread over zones, which changes with each pod", name)
 		}
 		counts, ok := fw.(interface{ TotalBatchedPods() int64 })
 		if !ok {

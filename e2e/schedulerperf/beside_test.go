@@ -150,7 +150,6 @@ func (r *runner) run(c cases.Case, side string, round int) cases.Figures {
 	args := []string{
 		"-test.run=^$", "-test.bench=^BenchmarkPerfScheduling$", "-test.benchtime=1x", "-test.timeout=30m", "-data-items-dir=" + folder,
 		"-perf-scheduling-label-filter=" + cases.Label, "-schedulerperf.config=" + path, "-schedulerperf.side=" + side,
-		fmt.Sprintf("-schedulerperf.incremental=%v", argument[bool]("incremental")),
 		"-schedulerperf.report=" + filepath.Join(folder, "report"),
 	}
 	if argument[bool]("profile") {

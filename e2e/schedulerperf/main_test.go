@@ -23,7 +23,6 @@ func TestMain(m *testing.M) {
 	flag.String("schedulerperf.workloads", "", "regular expression of the names of workloads")
 	flag.Int("schedulerperf.rounds", 1, "how often both sides run each workload")
 	flag.Bool("schedulerperf.batching", false, "switch the gate OpportunisticBatching on, on both sides")
-	flag.Bool("schedulerperf.incremental", false, "give slipway's profile IncrementalPodAffinity and IncrementalTopologySpread in place of Kubernetes' plugins")
 	flag.String("schedulerperf.out", "", "the folder for logs, figures and profiles; empty for a temporary one")
 	flag.Bool("schedulerperf.profile", false, "write a CPU profile of each run into the folder")
 	// What the comparison gives the process of one run.

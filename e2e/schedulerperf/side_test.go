@@ -1,7 +1,6 @@
 package schedulerperf_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -31,7 +30,6 @@ import (
 	"github.com/slipway-k8s/slipway/internal/announce"
 	"github.com/slipway-k8s/slipway/manifests"
 	"github.com/slipway-k8s/slipway/plugin"
-	"github.com/slipway-k8s/slipway/plugin/incremental"
 )
 
 // BenchmarkPerfScheduling runs one workload on one side, in a process of its own. Kubernetes' files of pods and nodes are found from the
@@ -78,20 +76,6 @@ func (s *side) profile(b *testing.B, path string) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	if argument[bool]("incremental") {
-		// As docs/scheduler.md has it.
-		text = bytes.Replace(text, []byte("  plugins:\n"), []byte(`  plugins:
-    multiPoint:
-      disabled:
-      - name: InterPodAffinity
-      - name: PodTopologySpread
-      enabled:
-      - name: IncrementalPodAffinity
-        weight: 2
-      - name: IncrementalTopologySpread
-        weight: 2
-`), 1)
-	}
 	if err := os.WriteFile(path+".profile", text, 0o600); err != nil {
 		b.Fatal(err)
 	}
@@ -110,8 +94,7 @@ func (s *side) register(b *testing.B) frameworkruntime.Registry {
 	if s.slipway, err = plugin.New(plugin.Options{Registerer: s.metrics}); err != nil {
 		b.Fatal(err)
 	}
-	registry := incremental.Plugins()
-	registry[plugin.NodeReserveName] = s.slipway.NodeReserve
+	registry := s.slipway.Registry()
 	registry[plugin.NodeLaunchName] = func(ctx context.Context, args runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
 		s.handle = h
 		return s.slipway.NodeLaunch(ctx, args, h)

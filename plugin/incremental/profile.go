@@ -3,6 +3,8 @@
 package incremental
 
 import (
+	"fmt"
+	"reflect"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -14,9 +16,9 @@ import (
 	"github.com/slipway-k8s/slipway/plugin/incremental/spread"
 )
 
-// Plugins returns the factories of the plugins by name.
-func Plugins() frameworkruntime.Registry {
-	return frameworkruntime.Registry{affinity.Name: affinity.New, spread.Name: spread.New}
+// Plugins returns the factories of the plugins by name. tripped is called when one of them stops to remember for a while, with its name and the cause.
+func Plugins(tripped func(name string, cause any)) frameworkruntime.Registry {
+	return frameworkruntime.Registry{affinity.Name: affinity.New(tripped), spread.Name: spread.New(tripped)}
 }
 
 // stock is the plugin of Kubernetes that gives the same answers as one of this package.
@@ -32,6 +34,27 @@ func stocks() map[string]stock {
 		affinity.Name: {names.InterPodAffinity, &config.InterPodAffinityArgs{HardPodAffinityWeight: affinity.HardWeight}},
 		spread.Name:   {names.PodTopologySpread, &config.PodTopologySpreadArgs{DefaultingType: config.SystemDefaulting}},
 	}
+}
+
+// Validate returns an error for a profile that has args of a plugin of Kubernetes and, in its place, one of this package, on which they would have no effect.
+func Validate(profiles []config.KubeSchedulerProfile) error {
+	for i := range profiles {
+		p := &profiles[i]
+		if p.Plugins == nil {
+			continue
+		}
+		for ours, theirs := range stocks() {
+			if !slices.ContainsFunc(p.Plugins.MultiPoint.Enabled, func(e config.Plugin) bool { return e.Name == ours }) {
+				continue
+			}
+			at := slices.IndexFunc(p.PluginConfig, func(c config.PluginConfig) bool { return c.Name == theirs.name })
+			if at >= 0 && !reflect.DeepEqual(p.PluginConfig[at].Args, theirs.args) {
+				return fmt.Errorf("profile %s: the args of %s have no effect beside %s: expected none, or %s disabled and %s enabled",
+					p.SchedulerName, theirs.name, ours, ours, theirs.name)
+			}
+		}
+	}
+	return nil
 }
 
 // Stock returns the profiles with Kubernetes' plugins where they have those of this package: what asks about nodes that do not exist yet counts pods by class

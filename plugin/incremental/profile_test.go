@@ -59,3 +59,25 @@ profiles:
 		}
 	}
 }
+
+// Args that would have no effect are refused with the names of both plugins; those that change nothing are not.
+func TestArgsWithoutEffectAreRefused(t *testing.T) {
+	read := func(plugins, args string) error {
+		obj, _, err := scheme.Codecs.UniversalDecoder().Decode([]byte("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles:\n- schedulerName: own\n"+plugins+args), nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return incremental.Validate(obj.(*config.KubeSchedulerConfiguration).Profiles)
+	}
+	const ours = "  plugins: {multiPoint: {disabled: [{name: InterPodAffinity}, {name: PodTopologySpread}], enabled: [{name: IncrementalPodAffinity}, {name: IncrementalTopologySpread}]}}\n"
+	const list, system = "  pluginConfig: [{name: PodTopologySpread, args: {defaultingType: List}}]", "  pluginConfig: [{name: PodTopologySpread, args: {defaultingType: System}}]"
+	for _, ok := range []error{read("", ""), read(ours, ""), read("", list), read(ours, system)} {
+		if ok != nil {
+			t.Error(ok)
+		}
+	}
+	err := read(ours, list)
+	if want := "profile own: the args of PodTopologySpread have no effect beside IncrementalTopologySpread: expected none, or IncrementalTopologySpread disabled and PodTopologySpread enabled"; err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}

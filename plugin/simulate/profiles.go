@@ -12,6 +12,7 @@ import (
 	frameworkplugins "k8s.io/kubernetes/pkg/scheduler/framework/plugins"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/plugin/incremental"
 	"github.com/slipway-k8s/slipway/plugin/simulate/input"
 )
 
@@ -40,8 +41,11 @@ func ReadScheduler(text []byte) (*Scheduler, error) {
 	if n := len(cfg.Extenders); n > 0 {
 		s.Notes = append(s.Notes, "scheduler configuration: not asked: "+catalog.CountText(n, "extender"))
 	}
-	for i := range cfg.Profiles {
-		s.add(&cfg.Profiles[i])
+	if err := incremental.Validate(cfg.Profiles); err != nil {
+		return nil, fmt.Errorf("scheduler configuration: %w", err)
+	}
+	for _, p := range incremental.Stock(cfg.Profiles) {
+		s.add(&p)
 	}
 	return s, nil
 }

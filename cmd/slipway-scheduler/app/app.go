@@ -33,7 +33,6 @@ import (
 	"github.com/slipway-k8s/slipway/internal/announce"
 	"github.com/slipway-k8s/slipway/internal/garbage"
 	"github.com/slipway-k8s/slipway/plugin"
-	"github.com/slipway-k8s/slipway/plugin/incremental"
 )
 
 // resignWithin is how long the launcher may take to stop acting before the Lease is released.
@@ -104,10 +103,8 @@ func run(opts *options.Options, others frameworkruntime.Registry) error {
 	if err != nil {
 		return err
 	}
-	plugins := []app.Option{
-		app.WithPlugin(plugin.NodeLaunchName, slipway.NodeLaunch), app.WithPlugin(plugin.NodeReserveName, slipway.NodeReserve),
-	}
-	for name, factory := range incremental.Plugins() {
+	var plugins []app.Option
+	for name, factory := range slipway.Registry() {
 		plugins = append(plugins, app.WithPlugin(name, factory))
 	}
 	for name, factory := range others {

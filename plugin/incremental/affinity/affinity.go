@@ -21,7 +21,10 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/feature"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/interpodaffinity"
+	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
+	"github.com/slipway-k8s/slipway/plugin/breaker"
+	"github.com/slipway-k8s/slipway/plugin/incremental/check"
 	"github.com/slipway-k8s/slipway/plugin/incremental/ledger"
 )
 
@@ -32,10 +35,14 @@ const (
 	counts fwk.StateKey = "PreFilter" + interpodaffinity.Name
 	// scored is where this plugin keeps in a cycle what it scores by.
 	scored fwk.StateKey = "PreScore" + Name
+	// updated is where it keeps in a cycle the state of the cluster to which the ledger was brought up to date in it.
+	updated fwk.StateKey = "Ledger" + Name
 	// HardWeight is what a required term of another pod adds to a score: InterPodAffinity's default.
 	HardWeight = 1
 	// maxClasses bounds the memory. When there are more, all are forgotten.
 	maxClasses = 64
+	// few nodes that have pods with affinity are looked at as quickly as what has changed on thousands.
+	few = 64
 )
 
 // Plugin is InterPodAffinity for pods that it has no memory of. All other extension points are InterPodAffinity's.
@@ -43,6 +50,9 @@ type Plugin struct {
 	*interpodaffinity.InterPodAffinity
 	lister     fwk.SharedLister
 	namespaces corelisters.NamespaceLister
+
+	breaker breaker.Breaker
+	check   check.Check
 
 	mu      sync.Mutex
 	ledger  ledger.Ledger
@@ -70,24 +80,29 @@ var (
 	_ fwk.SignPlugin      = &Plugin{}
 )
 
-// New is the factory of the plugin. It takes no args: those of InterPodAffinity have their defaults.
-func New(ctx context.Context, obj runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
-	if obj != nil {
-		return nil, fmt.Errorf("profile %s: %s takes no args", h.ProfileName(), Name)
+// New returns the factory of the plugin. It takes no args: those of InterPodAffinity have their defaults. tripped is called when the plugin stops to remember
+// for a while.
+func New(tripped func(name string, cause any)) frameworkruntime.PluginFactory {
+	return func(ctx context.Context, obj runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
+		if obj != nil {
+			return nil, fmt.Errorf("profile %s: %s takes no args", h.ProfileName(), Name)
+		}
+		args := &config.InterPodAffinityArgs{HardPodAffinityWeight: HardWeight}
+		made, err := interpodaffinity.New(ctx, args, h, feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate))
+		if err != nil {
+			return nil, err
+		}
+		stock, ok := made.(*interpodaffinity.InterPodAffinity)
+		if !ok {
+			return nil, fmt.Errorf("profile %s: %s is a %T", h.ProfileName(), interpodaffinity.Name, made)
+		}
+		p := &Plugin{
+			InterPodAffinity: stock, lister: h.SnapshotSharedLister(), namespaces: h.SharedInformerFactory().Core().V1().Namespaces().Lister(),
+			classes: map[[sha256.Size]byte]*class{}, breaker: breaker.Breaker{Name: Name, Tripped: tripped},
+		}
+		p.check = check.Check{Ours: p, Kubernetes: stock, Breaker: &p.breaker}
+		return p, nil
 	}
-	args := &config.InterPodAffinityArgs{HardPodAffinityWeight: HardWeight}
-	made, err := interpodaffinity.New(ctx, args, h, feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate))
-	if err != nil {
-		return nil, err
-	}
-	stock, ok := made.(*interpodaffinity.InterPodAffinity)
-	if !ok {
-		return nil, fmt.Errorf("profile %s: %s is a %T", h.ProfileName(), interpodaffinity.Name, made)
-	}
-	return &Plugin{
-		InterPodAffinity: stock, lister: h.SnapshotSharedLister(), classes: map[[sha256.Size]byte]*class{},
-		namespaces: h.SharedInformerFactory().Core().V1().Namespaces().Lister(),
-	}, nil
 }
 
 // Name of the plugin.
@@ -102,38 +117,88 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev
 		// Within the cycle of a pod group the snapshot has pods that nothing counts as a change.
 		return p.InterPodAffinity.PreFilter(ctx, state, pod, nodes)
 	}
+	remembered := false
+	if ran := p.breaker.Do(klog.FromContext(ctx), func() { remembered = p.recall(ctx, state, pod, nodes) }); !ran {
+		p.forget()
+	}
+	if remembered {
+		if p.check.Filters(ctx, state, pod, nodes) {
+			return nil, nil
+		}
+		p.forget()
+	}
+	result, status := p.InterPodAffinity.PreFilter(ctx, state, pod, nodes)
+	if status.IsSuccess() && result == nil {
+		p.remember(ctx, state, pod)
+	}
+	return result, status
+}
+
+// recall writes what is remembered for the pod's class to the state of the cycle, brought up to date. It reports whether there was something.
+func (p *Plugin) recall(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	of, err := p.class(ctx, pod)
 	if of == nil || err != nil {
-		return p.InterPodAffinity.PreFilter(ctx, state, pod, nodes)
+		return false
 	}
 	p.ledger.Update(nodes)
+	state.Write(updated, p.ledger.Now())
 	changes, ok := p.ledger.Since(of.filterAt)
 	if !ok || of.filter == nil {
-		of.filter = nil
-		result, status := p.InterPodAffinity.PreFilter(ctx, state, pod, nodes)
-		if data, err := state.Read(counts); err == nil && status.IsSuccess() && result == nil {
-			of.filter, of.filterAt = data.Clone(), p.ledger.Now()
-		}
-		return result, status
+		return false
 	}
 	remembered := framework.NewCycleState()
 	remembered.Write(counts, of.filter)
 	for _, c := range changes {
+		if c.Pod == nil {
+			continue // A node without pods counts for nothing.
+		}
 		apply := p.AddPod
 		if c.Left {
 			apply = p.RemovePod
 		}
-		if status := apply(ctx, remembered, pod, c.Pod, c.Node); !status.IsSuccess() {
+		if status := apply(ctx, remembered, pod, c.Pod, on{node: c.Node}); !status.IsSuccess() {
 			of.filter = nil
-			return nil, status
+			return false
 		}
 	}
 	of.filterAt = p.ledger.Now()
 	state.Write(counts, of.filter.Clone())
-	return nil, nil
+	return true
 }
+
+// remember keeps what InterPodAffinity has written to the state of a cycle in which recall had nothing.
+func (p *Plugin) remember(ctx context.Context, state fwk.CycleState, pod *corev1.Pod) {
+	data, err := state.Read(counts)
+	if err != nil {
+		return
+	}
+	p.breaker.Do(klog.FromContext(ctx), func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if of, err := p.class(ctx, pod); of != nil && err == nil {
+			of.filter, of.filterAt = data.Clone(), p.ledger.Now()
+		}
+	})
+}
+
+// forget gives up all memory.
+func (p *Plugin) forget() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ledger = ledger.Ledger{}
+	clear(p.classes)
+}
+
+// on is a node as it was when a pod came to it or left it. Nothing but the node is asked of it.
+type on struct {
+	fwk.NodeInfo
+	node *corev1.Node
+}
+
+// Node returns the node.
+func (o on) Node() *corev1.Node { return o.node }
 
 // class returns what is remembered for the pod's class; nil for a pod of which nothing can be.
 func (p *Plugin) class(ctx context.Context, pod *corev1.Pod) (*class, error) {
@@ -180,6 +245,13 @@ func required(pod *corev1.Pod) bool {
 	a := affinityOf(pod)
 	return a.PodAffinity != nil && len(a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0 ||
 		a.PodAntiAffinity != nil && len(a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0
+}
+
+// prefers reports whether the pod has terms that only score nodes.
+func prefers(pod *corev1.Pod) bool {
+	a := affinityOf(pod)
+	return a.PodAffinity != nil && len(a.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution) > 0 ||
+		a.PodAntiAffinity != nil && len(a.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution) > 0
 }
 
 // selectsNamespaces reports whether a term of the pod selects namespaces by their labels.

@@ -3,9 +3,13 @@ package affinity
 import (
 	"context"
 	"math"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/slipway-k8s/slipway/plugin/incremental/ledger"
 )
 
 // scores are the sums of weights by topology key and value.
@@ -16,52 +20,83 @@ func (s scores) Clone() fwk.StateData { return s }
 
 // PreScore sums the weights of the preferred terms of the pod that other pods match, and of the terms of other pods that the pod matches.
 func (p *Plugin) PreScore(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) *fwk.Status {
+	var status *fwk.Status
+	remembered := false
+	if ran := p.breaker.Do(klog.FromContext(ctx), func() { status, remembered = p.recallScores(ctx, state, pod, nodes) }); !ran {
+		p.forget()
+	}
+	if remembered {
+		if p.check.Scores(ctx, state, pod, nodes, status) {
+			return status
+		}
+		p.forget()
+	}
+	state.Delete(scored)
+	return p.InterPodAffinity.PreScore(ctx, state, pod, nodes)
+}
+
+// recallScores writes what is remembered for the pod's class to the state of the cycle, brought up to date. remembered is false for a pod that is
+// left to InterPodAffinity.
+func (p *Plugin) recallScores(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) (status *fwk.Status, remembered bool) {
 	if state.IsPodGroupSchedulingCycle() {
-		return p.InterPodAffinity.PreScore(ctx, state, pod, nodes)
+		return nil, false
+	}
+	others, err := p.lister.NodeInfos().HavePodsWithAffinityList()
+	if err != nil || len(others) < few && !prefers(pod) {
+		return nil, false
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	of, err := p.class(ctx, pod)
 	if of == nil || err != nil {
-		return p.InterPodAffinity.PreScore(ctx, state, pod, nodes)
+		return nil, false
 	}
 	all, err := p.lister.NodeInfos().List()
 	if err != nil {
-		return fwk.AsStatus(err)
+		return nil, false
 	}
-	p.ledger.Update(all)
-	changes, ok := p.ledger.Since(of.scoreAt)
-	if !ok || of.score == nil {
-		of.score, changes = scores{}, nil
+	if at, err := state.Read(updated); err != nil || at != fwk.StateData(p.ledger.Now()) {
+		p.ledger.Update(all)
+	}
+	of.sum(&p.ledger, all)
+	if of.score.alike(nodes) {
+		return fwk.NewStatus(fwk.Skip), true
+	}
+	state.Write(scored, of.score)
+	return nil, true
+}
+
+// sum brings the scores up to date.
+func (c *class) sum(l *ledger.Ledger, all []fwk.NodeInfo) {
+	changes, ok := l.Since(c.scoreAt)
+	if !ok || c.score == nil {
+		c.score, changes = scores{}, nil
 		for _, node := range all {
 			others := node.GetPodsWithAffinity()
-			if len(of.pod.GetPreferredAffinityTerms())+len(of.pod.GetPreferredAntiAffinityTerms()) > 0 {
+			if len(c.pod.GetPreferredAffinityTerms())+len(c.pod.GetPreferredAntiAffinityTerms()) > 0 {
 				others = node.GetPods()
 			}
 			for _, other := range others {
-				of.weigh(other, node, 1)
+				c.weigh(other, node.Node(), 1)
 			}
 		}
 	}
-	for _, c := range changes {
+	for _, change := range changes {
 		sign := int64(1)
-		if c.Left {
+		if change.Left {
 			sign = -1
 		}
-		of.weigh(c.Pod, c.Node, sign)
+		if change.Pod != nil {
+			c.weigh(change.Pod, change.Node, sign)
+		}
 	}
-	of.scoreAt = p.ledger.Now()
-	if len(of.score) == 0 {
-		return fwk.NewStatus(fwk.Skip)
-	}
-	state.Write(scored, of.score)
-	return nil
+	c.scoreAt = l.Now()
 }
 
 // weigh adds what another pod on a node is worth to pods of the class. A term of another pod is held against the labels of the namespace, one of
 // the class is not, as it names its namespaces.
-func (c *class) weigh(other fwk.PodInfo, on fwk.NodeInfo, sign int64) {
-	node, pod := on.Node(), c.pod.GetPod()
+func (c *class) weigh(other fwk.PodInfo, node *corev1.Node, sign int64) {
+	pod := c.pod.GetPod()
 	own := func(terms []fwk.WeightedAffinityTerm, sign int64) {
 		for i := range terms {
 			if terms[i].Matches(other.GetPod(), nil) {
@@ -105,6 +140,25 @@ func (s scores) add(node *corev1.Node, key string, weight int64) {
 	}
 }
 
+// of sums over the node's topologies.
+func (s scores) of(node *corev1.Node) (sum int64) {
+	for key, values := range s {
+		if value, ok := node.Labels[key]; ok {
+			sum += values[value]
+		}
+	}
+	return sum
+}
+
+// alike reports whether all nodes have the same score, so that none is better for the pod.
+func (s scores) alike(nodes []fwk.NodeInfo) bool {
+	if len(s) == 0 || len(nodes) == 0 {
+		return true
+	}
+	first := s.of(nodes[0].Node())
+	return !slices.ContainsFunc(nodes[1:], func(node fwk.NodeInfo) bool { return s.of(node.Node()) != first })
+}
+
 // Score sums over the node's topologies.
 func (p *Plugin) Score(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, info fwk.NodeInfo) (int64, *fwk.Status) {
 	data, err := state.Read(scored)
@@ -112,13 +166,7 @@ func (p *Plugin) Score(ctx context.Context, state fwk.CycleState, pod *corev1.Po
 		return p.InterPodAffinity.Score(ctx, state, pod, info)
 	}
 	by, _ := data.(scores)
-	var sum int64
-	for key, values := range by {
-		if value, ok := info.Node().Labels[key]; ok {
-			sum += values[value]
-		}
-	}
-	return sum, nil
+	return by.of(info.Node()), nil
 }
 
 // NormalizeScore spreads the scores over the range that plugins share, the worst node at zero.

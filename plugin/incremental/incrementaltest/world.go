@@ -78,6 +78,12 @@ func New(t T, seed uint64) *World {
 	return w
 }
 
+// Tripped ends the test: a plugin has found that it remembers what is wrong, or has panicked.
+func (w *World) Tripped(name string, cause any) {
+	w.t.Helper()
+	w.t.Fatal(name, cause)
+}
+
 func (w *World) check(err error) {
 	w.t.Helper()
 	if err != nil {
@@ -120,13 +126,28 @@ func (w *World) AddPod(pod *corev1.Pod, node string) {
 	w.pods = append(w.pods, pod)
 }
 
+// removeNode removes a node, and then its pods.
+func (w *World) removeNode(i int) {
+	w.t.Helper()
+	node := w.nodes[i]
+	w.check(w.cache.RemoveNode(klog.Background(), node))
+	w.nodes = slices.Delete(w.nodes, i, i+1)
+	w.pods = slices.DeleteFunc(w.pods, func(pod *corev1.Pod) bool {
+		if pod.Spec.NodeName != node.Name {
+			return false
+		}
+		w.check(w.cache.RemovePod(klog.Background(), pod))
+		return true
+	})
+}
+
 func (w *World) zone() string { return []string{"1", "2", "3", "4", ""}[w.Random.IntN(5)] }
 
 // Step changes one thing: a node, a pod on one, or a namespace.
 func (w *World) Step() {
 	w.t.Helper()
 	log := klog.Background()
-	switch n := w.Random.IntN(24); {
+	switch n := w.Random.IntN(25); {
 	case len(w.nodes) < 3 || n == 0:
 		w.AddNode(w.zone(), fmt.Sprint(w.Random.IntN(2)))
 	case n == 1:
@@ -143,11 +164,13 @@ func (w *World) Step() {
 		changed.Spec.Taints = []corev1.Taint{{Key: "t", Effect: []corev1.TaintEffect{corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule}[w.Random.IntN(2)]}}
 		w.cache.UpdateNode(log, w.nodes[i], changed)
 		w.nodes[i] = changed
-	case n < 8 && len(w.pods) > 0:
+	case n == 4 && len(w.nodes) > 5:
+		w.removeNode(w.Random.IntN(len(w.nodes)))
+	case n < 9 && len(w.pods) > 0:
 		i := w.Random.IntN(len(w.pods))
 		w.check(w.cache.RemovePod(log, w.pods[i]))
 		w.pods = slices.Delete(w.pods, i, i+1)
-	case n < 11 && len(w.pods) > 0:
+	case n < 12 && len(w.pods) > 0:
 		i := w.Random.IntN(len(w.pods))
 		changed := w.pods[i].DeepCopy()
 		changed.Labels["app"] = []string{"x", "y"}[w.Random.IntN(2)]
@@ -162,8 +185,8 @@ func (w *World) Step() {
 }
 
 // Times returns how many times as fast a plugin is as another one for pods that are alike: with 1,000 nodes of three zones that have five of them each, and one more
-// before each cycle. Medians of 50 cycles.
-func (w *World) Times(slow, fast Plugin, like func() *corev1.Pod, cycle func(p Plugin, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) *fwk.Status) float64 {
+// before each cycle. Where nodes come, a node comes before each cycle too. Medians of 50 cycles.
+func (w *World) Times(slow, fast Plugin, like func() *corev1.Pod, nodesCome bool, cycle func(p Plugin, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) *fwk.Status) float64 {
 	w.t.Helper()
 	var names []string
 	for i := range 1000 {
@@ -175,6 +198,9 @@ func (w *World) Times(slow, fast Plugin, like func() *corev1.Pod, cycle func(p P
 	took := map[Plugin][]time.Duration{}
 	for i := range 50 {
 		w.AddPod(like(), names[i])
+		if nodesCome {
+			w.AddNode(fmt.Sprint(i%3), "0")
+		}
 		nodes := w.Nodes()
 		for _, p := range []Plugin{slow, fast} {
 			state, asks, start := framework.NewCycleState(), like(), time.Now()

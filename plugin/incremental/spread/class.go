@@ -29,18 +29,23 @@ func newClass(pod *corev1.Pod, of needs) *class {
 // update brings the counts up to date.
 func (c *class) update(l *ledger.Ledger, nodes []fwk.NodeInfo) {
 	changes, ok := l.Since(c.at)
-	if ok && c.counts != nil {
-		for _, change := range changes {
-			times := 1
-			if change.Left {
-				times = -1
-			}
-			if node := change.Node.Node(); c.considers(node) {
-				c.count(change.Pod, node, times)
-			}
-		}
-	} else {
+	if !ok || c.counts == nil {
 		c.recount(nodes)
+		c.at = l.Now()
+		return
+	}
+	for _, change := range changes {
+		times := 1
+		if change.Left {
+			times = -1
+		}
+		switch node := change.Node; {
+		case !c.considers(node):
+		case change.Pod == nil:
+			c.countNode(node, times)
+		default:
+			c.count(change.Pod, node, times)
+		}
 	}
 	c.at = l.Now()
 }
@@ -49,20 +54,25 @@ func (c *class) update(l *ledger.Ledger, nodes []fwk.NodeInfo) {
 func (c *class) recount(nodes []fwk.NodeInfo) {
 	c.counts = make([]*counts, len(c.constraints))
 	for i := range c.counts {
-		c.counts[i] = &counts{of: map[string]int{}, with: map[int]int{}}
+		c.counts[i] = &counts{of: map[string]int{}, with: map[int]int{}, nodes: map[string]int{}}
 	}
 	for _, info := range nodes {
 		node := info.Node()
 		if !c.considers(node) {
 			continue
 		}
-		for i := range c.constraints {
-			if of := &c.constraints[i]; c.includes(of, node) {
-				c.counts[i].add(node.Labels[of.key], 0) // A topology without pods is the least one.
-			}
-		}
+		c.countNode(node, 1)
 		for _, pod := range info.GetPods() {
 			c.count(pod, node, 1)
+		}
+	}
+}
+
+// countNode counts a node so many times more: a topology without pods is the least one, and one without nodes is none.
+func (c *class) countNode(node *corev1.Node, times int) {
+	for i := range c.constraints {
+		if of := &c.constraints[i]; c.includes(of, node) {
+			c.counts[i].addNodes(node.Labels[of.key], times)
 		}
 	}
 }
@@ -110,6 +120,31 @@ type counts struct {
 	// with is how many topologies have so many pods, and least the fewest that one has.
 	with  map[int]int
 	least int
+	// nodes are those of each topology. A cycle changes none of them.
+	nodes map[string]int
+}
+
+// addNodes counts so many more nodes of a topology. Those that leave have no pods any more.
+func (c *counts) addNodes(topology string, nodes int) {
+	if c.nodes[topology] += nodes; c.nodes[topology] > 0 {
+		c.add(topology, 0)
+		return
+	}
+	delete(c.nodes, topology)
+	pods, known := c.of[topology]
+	if !known {
+		return
+	}
+	delete(c.of, topology)
+	if c.with[pods]--; c.with[pods] == 0 {
+		delete(c.with, pods)
+	}
+	if len(c.of) == 0 {
+		c.least = 0
+	}
+	for len(c.of) > 0 && c.with[c.least] == 0 {
+		c.least++
+	}
 }
 
 // add counts so many more pods of a topology.
@@ -145,7 +180,7 @@ func (c *counts) leastOf(topologies int) int {
 func clone(all []*counts) []*counts {
 	out := make([]*counts, len(all))
 	for i, c := range all {
-		out[i] = &counts{of: maps.Clone(c.of), with: maps.Clone(c.with), least: c.least}
+		out[i] = &counts{of: maps.Clone(c.of), with: maps.Clone(c.with), least: c.least, nodes: c.nodes}
 	}
 	return out
 }

@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
@@ -23,25 +24,43 @@ func (s *score) Clone() fwk.StateData { return s }
 
 // PreScore counts the pods of each topology of the constraints by which the pod scores.
 func (p *Plugin) PreScore(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) *fwk.Status {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	var status *fwk.Status
+	remembered := false
+	if ran := p.breaker.Do(klog.FromContext(ctx), func() { status, remembered = p.recallScores(state, pod, nodes) }); !ran {
+		p.forget()
+	}
+	if remembered {
+		if !status.IsSuccess() || p.check.Scores(ctx, state, pod, nodes, status) {
+			return status
+		}
+		p.forget()
+	}
+	state.Delete(scored)
+	return p.PodTopologySpread.PreScore(ctx, state, pod, nodes)
+}
+
+// recallScores writes what is remembered for the constraints by which the pod scores to the state of the cycle, brought up to date. remembered is false for a pod
+// that is left to PodTopologySpread.
+func (p *Plugin) recallScores(state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) (status *fwk.Status, remembered bool) {
 	of, ok := p.soft(pod)
 	if !ok || state.IsPodGroupSchedulingCycle() {
-		return p.PodTopologySpread.PreScore(ctx, state, pod, nodes)
+		return nil, false
 	}
 	all, err := p.lister.NodeInfos().List()
 	if err != nil {
-		return fwk.AsStatus(err)
+		return nil, false
 	}
 	if len(all) == 0 || len(of.constraints) == 0 {
-		return fwk.NewStatus(fwk.Skip)
+		return fwk.NewStatus(fwk.Skip), true
 	}
-	c, err := p.class(pod, of, all)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c, err := p.class(state, pod, of, all)
 	if err != nil {
-		return fwk.AsStatus(err)
+		return nil, false
 	}
 	state.Write(scored, newScore(c, nodes))
-	return nil
+	return nil, true
 }
 
 // soft returns the pod's constraints that score; ok is false for a pod of which nothing is remembered.

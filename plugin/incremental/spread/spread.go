@@ -13,11 +13,15 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/feature"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/podtopologyspread"
+	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
+	"github.com/slipway-k8s/slipway/plugin/breaker"
+	"github.com/slipway-k8s/slipway/plugin/incremental/check"
 	"github.com/slipway-k8s/slipway/plugin/incremental/ledger"
 )
 
@@ -27,6 +31,8 @@ const (
 	// filtered and scored are where it keeps in a cycle what it filters and scores by.
 	filtered fwk.StateKey = "PreFilter" + Name
 	scored   fwk.StateKey = "PreScore" + Name
+	// updated is where it keeps in a cycle the state of the cluster to which the ledger was brought up to date in it.
+	updated fwk.StateKey = "Ledger" + Name
 	// maxClasses bounds the memory. When there are more, all are forgotten.
 	maxClasses = 64
 )
@@ -38,6 +44,9 @@ type Plugin struct {
 	defaults defaults
 	// remembers is false where a feature of Kubernetes is off that says which nodes count, or which pods.
 	remembers bool
+
+	breaker breaker.Breaker
+	check   check.Check
 
 	mu      sync.Mutex
 	ledger  ledger.Ledger
@@ -53,24 +62,30 @@ var (
 	_ fwk.SignPlugin          = &Plugin{}
 )
 
-// New is the factory of the plugin. It takes no args: those of PodTopologySpread have their defaults.
-func New(ctx context.Context, obj runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
-	if obj != nil {
-		return nil, fmt.Errorf("profile %s: %s takes no args", h.ProfileName(), Name)
+// New returns the factory of the plugin. It takes no args: those of PodTopologySpread have their defaults. tripped is called when the plugin stops to remember
+// for a while.
+func New(tripped func(name string, cause any)) frameworkruntime.PluginFactory {
+	return func(ctx context.Context, obj runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
+		if obj != nil {
+			return nil, fmt.Errorf("profile %s: %s takes no args", h.ProfileName(), Name)
+		}
+		features := feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate)
+		made, err := podtopologyspread.New(ctx, &config.PodTopologySpreadArgs{DefaultingType: config.SystemDefaulting}, h, features)
+		if err != nil {
+			return nil, err
+		}
+		stock, ok := made.(*podtopologyspread.PodTopologySpread)
+		if !ok {
+			return nil, fmt.Errorf("profile %s: %s is a %T", h.ProfileName(), podtopologyspread.Name, made)
+		}
+		p := &Plugin{
+			PodTopologySpread: stock, lister: h.SnapshotSharedLister(), defaults: newDefaults(h.SharedInformerFactory()), classes: map[string]*class{},
+			remembers: features.EnableNodeInclusionPolicyInPodTopologySpread && features.EnableMatchLabelKeysInPodTopologySpread,
+			breaker:   breaker.Breaker{Name: Name, Tripped: tripped},
+		}
+		p.check = check.Check{Ours: p, Kubernetes: stock, Breaker: &p.breaker}
+		return p, nil
 	}
-	features := feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate)
-	made, err := podtopologyspread.New(ctx, &config.PodTopologySpreadArgs{DefaultingType: config.SystemDefaulting}, h, features)
-	if err != nil {
-		return nil, err
-	}
-	stock, ok := made.(*podtopologyspread.PodTopologySpread)
-	if !ok {
-		return nil, fmt.Errorf("profile %s: %s is a %T", h.ProfileName(), podtopologyspread.Name, made)
-	}
-	return &Plugin{
-		PodTopologySpread: stock, lister: h.SnapshotSharedLister(), defaults: newDefaults(h.SharedInformerFactory()), classes: map[string]*class{},
-		remembers: features.EnableNodeInclusionPolicyInPodTopologySpread && features.EnableMatchLabelKeysInPodTopologySpread,
-	}, nil
 }
 
 // Name of the plugin.
@@ -82,8 +97,17 @@ func (p *Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return p }
 // ScoreExtensions normalizes what this plugin scores.
 func (p *Plugin) ScoreExtensions() fwk.ScoreExtensions { return p }
 
+// SignPod signs pods without constraints: one is placed like any other. PodTopologySpread signs none in a profile with constraints by default, which this one has;
+// but they apply only to pods that a Service, a ReplicaSet or another such owner selects.
+func (p *Plugin) SignPod(ctx context.Context, pod *corev1.Pod) ([]fwk.SignFragment, *fwk.Status) {
+	if len(pod.Spec.TopologySpreadConstraints) == 0 && len(p.defaults.of(pod).constraints) == 0 {
+		return nil, nil
+	}
+	return p.PodTopologySpread.SignPod(ctx, pod)
+}
+
 // class returns what is remembered for the pod's constraints, as of now; the caller holds mu.
-func (p *Plugin) class(pod *corev1.Pod, of needs, nodes []fwk.NodeInfo) (*class, error) {
+func (p *Plugin) class(state fwk.CycleState, pod *corev1.Pod, of needs, nodes []fwk.NodeInfo) (*class, error) {
 	key, err := of.key(pod)
 	if err != nil {
 		return nil, err
@@ -96,29 +120,58 @@ func (p *Plugin) class(pod *corev1.Pod, of needs, nodes []fwk.NodeInfo) (*class,
 		known = newClass(pod, of)
 		p.classes[key] = known
 	}
-	p.ledger.Update(nodes)
+	if at, err := state.Read(updated); err != nil || at != fwk.StateData(p.ledger.Now()) {
+		p.ledger.Update(nodes)
+		state.Write(updated, p.ledger.Now())
+	}
 	known.update(&p.ledger, nodes)
 	return known, nil
 }
 
-// PreFilter counts the pods of each topology of the pod's hard constraints.
-func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+// forget gives up all memory.
+func (p *Plugin) forget() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.ledger = ledger.Ledger{}
+	clear(p.classes)
+}
+
+// PreFilter counts the pods of each topology of the pod's hard constraints.
+func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+	var status *fwk.Status
+	remembered := false
+	if ran := p.breaker.Do(klog.FromContext(ctx), func() { status, remembered = p.recall(state, pod, nodes) }); !ran {
+		p.forget()
+	}
+	if remembered {
+		if !status.IsSuccess() || p.check.Filters(ctx, state, pod, nodes) {
+			return nil, status
+		}
+		p.forget()
+	}
+	state.Delete(filtered)
+	return p.PodTopologySpread.PreFilter(ctx, state, pod, nodes)
+}
+
+// recall writes what is remembered for the pod's hard constraints to the state of the cycle, brought up to date. remembered is false for a pod that is left to
+// PodTopologySpread.
+func (p *Plugin) recall(state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) (status *fwk.Status, remembered bool) {
 	of, ok := p.hard(pod)
 	if !ok || state.IsPodGroupSchedulingCycle() {
 		// Within the cycle of a pod group the snapshot has pods that nothing counts as a change.
-		return p.PodTopologySpread.PreFilter(ctx, state, pod, nodes)
+		return nil, false
 	}
 	if len(of.constraints) == 0 {
-		return nil, fwk.NewStatus(fwk.Skip)
+		return fwk.NewStatus(fwk.Skip), true
 	}
-	c, err := p.class(pod, of, nodes)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c, err := p.class(state, pod, of, nodes)
 	if err != nil {
-		return nil, fwk.AsStatus(err)
+		return nil, false
 	}
 	state.Write(filtered, newFilter(c, pod))
-	return nil, nil
+	return nil, true
 }
 
 // hard returns the pod's constraints that filter; ok is false for a pod of which nothing is remembered.
