@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -22,7 +24,7 @@ func TestBatchingOfAlikePodsStaysOn(t *testing.T) {
 	}
 	for i := range pods {
 		pod := newPod(fmt.Sprintf("web-%d", i), "600m", "128Mi")
-		ownedBy("web")(pod)
+		pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(pod, batchv1.SchemeGroupVersion.WithKind("Job"))}
 		objects = append(objects, pod)
 	}
 	objects = append(objects, &corev1.Service{
@@ -45,6 +47,11 @@ func TestBatchingOfAlikePodsStaysOn(t *testing.T) {
 		}
 		if sign(func(p *corev1.Pod) { p.Labels = map[string]string{"app": "spread"} }) != nil {
 			t.Errorf("profile %s: a pod of a Service has a signature: it is spread over zones, which changes with each pod", name)
+		}
+		if sign(func(p *corev1.Pod) {
+			p.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(p, appsv1.SchemeGroupVersion.WithKind("ReplicaSet"))}
+		}) != nil {
+			t.Errorf("profile %s: a pod of a ReplicaSet that is not known yet has a signature", name)
 		}
 		counts, ok := fw.(interface{ TotalBatchedPods() int64 })
 		if !ok {

@@ -44,7 +44,8 @@ func Validate(profiles []config.KubeSchedulerProfile) error {
 			continue
 		}
 		for ours, theirs := range stocks() {
-			if !slices.ContainsFunc(p.Plugins.MultiPoint.Enabled, func(e config.Plugin) bool { return e.Name == ours }) {
+			named := func(e config.Plugin) bool { return e.Name == ours }
+			if !slices.ContainsFunc(sets(p.Plugins), func(set *config.PluginSet) bool { return slices.ContainsFunc(set.Enabled, named) }) {
 				continue
 			}
 			at := slices.IndexFunc(p.PluginConfig, func(c config.PluginConfig) bool { return c.Name == theirs.name })
@@ -69,7 +70,7 @@ func Stock(profiles []config.KubeSchedulerProfile) []config.KubeSchedulerProfile
 		}
 		for ours, theirs := range stocks() {
 			replaced := false
-			for _, set := range []*config.PluginSet{&p.MultiPoint, &p.PreFilter, &p.Filter, &p.PreScore, &p.Score} {
+			for _, set := range sets(p) {
 				replaced = replace(set, ours, theirs.name) || replaced
 			}
 			if has := func(c config.PluginConfig) bool { return c.Name == theirs.name }; replaced && !slices.ContainsFunc(out[i].PluginConfig, has) {
@@ -78,6 +79,11 @@ func Stock(profiles []config.KubeSchedulerProfile) []config.KubeSchedulerProfile
 		}
 	}
 	return out
+}
+
+// sets returns those of the extension points that the plugins have.
+func sets(p *config.Plugins) []*config.PluginSet {
+	return []*config.PluginSet{&p.MultiPoint, &p.PreFilter, &p.Filter, &p.PreScore, &p.Score}
 }
 
 // replace puts one plugin where the other is, and reports whether that was there.

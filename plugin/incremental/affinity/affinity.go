@@ -5,10 +5,7 @@ package affinity
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/json"
 	"fmt"
-	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -26,6 +23,7 @@ import (
 	"github.com/slipway-k8s/slipway/plugin/breaker"
 	"github.com/slipway-k8s/slipway/plugin/incremental/check"
 	"github.com/slipway-k8s/slipway/plugin/incremental/ledger"
+	"github.com/slipway-k8s/slipway/plugin/incremental/memory"
 )
 
 const (
@@ -35,12 +33,8 @@ const (
 	counts fwk.StateKey = "PreFilter" + interpodaffinity.Name
 	// scored is where this plugin keeps in a cycle what it scores by.
 	scored fwk.StateKey = "PreScore" + Name
-	// updated is where it keeps in a cycle the state of the cluster to which the ledger was brought up to date in it.
-	updated fwk.StateKey = "Ledger" + Name
 	// HardWeight is what a required term of another pod adds to a score: InterPodAffinity's default.
 	HardWeight = 1
-	// maxClasses bounds the memory. When there are more, all are forgotten.
-	maxClasses = 64
 	// few nodes that have pods with affinity are looked at as quickly as what has changed on thousands.
 	few = 64
 )
@@ -51,12 +45,9 @@ type Plugin struct {
 	lister     fwk.SharedLister
 	namespaces corelisters.NamespaceLister
 
+	memory  *memory.Memory[class]
 	breaker breaker.Breaker
 	check   check.Check
-
-	mu      sync.Mutex
-	ledger  ledger.Ledger
-	classes map[[sha256.Size]byte]*class
 }
 
 // class is what is remembered for pods with equal labels and affinity in one namespace.
@@ -98,7 +89,7 @@ func New(tripped func(name string, cause any)) frameworkruntime.PluginFactory {
 		}
 		p := &Plugin{
 			InterPodAffinity: stock, lister: h.SnapshotSharedLister(), namespaces: h.SharedInformerFactory().Core().V1().Namespaces().Lister(),
-			classes: map[[sha256.Size]byte]*class{}, breaker: breaker.Breaker{Name: Name, Tripped: tripped},
+			memory: memory.New[class](Name), breaker: breaker.Breaker{Name: Name, Tripped: tripped},
 		}
 		p.check = check.Check{Ours: p, Kubernetes: stock, Breaker: &p.breaker}
 		return p, nil
@@ -113,43 +104,48 @@ func (p *Plugin) ScoreExtensions() fwk.ScoreExtensions { return p }
 
 // PreFilter counts the pods that the pod's terms match, and the pods whose terms match it.
 func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+	p.memory.Rest()
 	if !required(pod) || state.IsPodGroupSchedulingCycle() {
 		// Within the cycle of a pod group the snapshot has pods that nothing counts as a change.
 		return p.InterPodAffinity.PreFilter(ctx, state, pod, nodes)
 	}
+	var of *class
 	remembered := false
-	if ran := p.breaker.Do(klog.FromContext(ctx), func() { remembered = p.recall(ctx, state, pod, nodes) }); !ran {
-		p.forget()
+	if ran := p.breaker.Do(klog.FromContext(ctx), func() { of, remembered = p.recall(ctx, state, pod, nodes) }); !ran {
+		p.memory.Forget()
 	}
 	if remembered {
 		if p.check.Filters(ctx, state, pod, nodes) {
 			return nil, nil
 		}
-		p.forget()
+		p.memory.Forget()
 	}
 	result, status := p.InterPodAffinity.PreFilter(ctx, state, pod, nodes)
-	if status.IsSuccess() && result == nil {
-		p.remember(ctx, state, pod)
+	if of == nil || remembered || !status.IsSuccess() || result != nil {
+		return result, status
+	}
+	if ran := p.breaker.Do(klog.FromContext(ctx), func() { p.remember(state, pod, of) }); !ran {
+		p.memory.Forget()
 	}
 	return result, status
 }
 
-// recall writes what is remembered for the pod's class to the state of the cycle, brought up to date. It reports whether there was something.
-func (p *Plugin) recall(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	of, err := p.class(ctx, pod)
+// recall writes what is remembered for the pod's class to the state of the cycle, brought up to date. It returns the class, nil for none, and whether there was
+// something.
+func (p *Plugin) recall(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) (of *class, remembered bool) {
+	p.memory.Lock()
+	defer p.memory.Unlock()
+	of, err := p.class(pod)
 	if of == nil || err != nil {
-		return false
+		return nil, false
 	}
-	p.ledger.Update(nodes)
-	state.Write(updated, p.ledger.Now())
-	changes, ok := p.ledger.Since(of.filterAt)
+	p.memory.Update(state, nodes)
+	changes, ok := p.memory.Ledger.Since(of.filterAt)
 	if !ok || of.filter == nil {
-		return false
+		return of, false
 	}
-	remembered := framework.NewCycleState()
-	remembered.Write(counts, of.filter)
+	counted := framework.NewCycleState()
+	counted.Write(counts, of.filter)
 	for _, c := range changes {
 		if c.Pod == nil {
 			continue // A node without pods counts for nothing.
@@ -158,37 +154,26 @@ func (p *Plugin) recall(ctx context.Context, state fwk.CycleState, pod *corev1.P
 		if c.Left {
 			apply = p.RemovePod
 		}
-		if status := apply(ctx, remembered, pod, c.Pod, on{node: c.Node}); !status.IsSuccess() {
+		if status := apply(ctx, counted, pod, c.Pod, on{node: c.Node}); !status.IsSuccess() {
 			of.filter = nil
-			return false
+			return of, false
 		}
 	}
-	of.filterAt = p.ledger.Now()
+	of.filterAt = p.memory.Ledger.Now()
 	state.Write(counts, of.filter.Clone())
-	return true
+	return of, true
 }
 
-// remember keeps what InterPodAffinity has written to the state of a cycle in which recall had nothing.
-func (p *Plugin) remember(ctx context.Context, state fwk.CycleState, pod *corev1.Pod) {
+// remember keeps what InterPodAffinity has written to the state of a cycle in which recall found the class, and nothing remembered of it. What it counted is not of
+// that class if the labels of the namespace have changed meanwhile.
+func (p *Plugin) remember(state fwk.CycleState, pod *corev1.Pod, of *class) {
+	p.memory.Lock()
+	defer p.memory.Unlock()
 	data, err := state.Read(counts)
-	if err != nil {
+	if now, _ := p.class(pod); err != nil || now != of || !p.memory.Current(state) {
 		return
 	}
-	p.breaker.Do(klog.FromContext(ctx), func() {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		if of, err := p.class(ctx, pod); of != nil && err == nil {
-			of.filter, of.filterAt = data.Clone(), p.ledger.Now()
-		}
-	})
-}
-
-// forget gives up all memory.
-func (p *Plugin) forget() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.ledger = ledger.Ledger{}
-	clear(p.classes)
+	of.filter, of.filterAt = data.Clone(), p.memory.Ledger.Now()
 }
 
 // on is a node as it was when a pod came to it or left it. Nothing but the node is asked of it.
@@ -200,14 +185,14 @@ type on struct {
 // Node returns the node.
 func (o on) Node() *corev1.Node { return o.node }
 
-// class returns what is remembered for the pod's class; nil for a pod of which nothing can be.
-func (p *Plugin) class(ctx context.Context, pod *corev1.Pod) (*class, error) {
+// class returns what is remembered for the pod's class; nil for a pod of which nothing is.
+func (p *Plugin) class(pod *corev1.Pod) (*class, error) {
 	namespace, err := p.namespaces.Get(pod.Namespace)
 	if err != nil || selectsNamespaces(pod) {
 		// Which namespaces a selector selects may change at any time.
 		return nil, err
 	}
-	needs, err := json.Marshal(struct {
+	key, err := memory.KeyOf(struct {
 		Namespace, Version string
 		Labels             map[string]string
 		Affinity           *corev1.PodAffinity
@@ -216,20 +201,10 @@ func (p *Plugin) class(ctx context.Context, pod *corev1.Pod) (*class, error) {
 	if err != nil {
 		return nil, err
 	}
-	key := sha256.Sum256(needs)
-	if known := p.classes[key]; known != nil {
-		return known, nil
-	}
-	info, err := framework.NewPodInfo(pod)
-	if err != nil {
-		return nil, err
-	}
-	if len(p.classes) >= maxClasses {
-		clear(p.classes)
-	}
-	made := &class{pod: info, labels: interpodaffinity.GetNamespaceLabelsSnapshot(klog.FromContext(ctx), pod.Namespace, p.namespaces)}
-	p.classes[key] = made
-	return made, nil
+	return p.memory.Class(key, func() (*class, error) {
+		info, err := framework.NewPodInfo(pod)
+		return &class{pod: info, labels: namespace.Labels}, err
+	})
 }
 
 // affinityOf returns the pod's affinity, empty for none.

@@ -22,14 +22,14 @@ func (s scores) Clone() fwk.StateData { return s }
 func (p *Plugin) PreScore(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) *fwk.Status {
 	var status *fwk.Status
 	remembered := false
-	if ran := p.breaker.Do(klog.FromContext(ctx), func() { status, remembered = p.recallScores(ctx, state, pod, nodes) }); !ran {
-		p.forget()
+	if ran := p.breaker.Do(klog.FromContext(ctx), func() { status, remembered = p.recallScores(state, pod, nodes) }); !ran {
+		p.memory.Forget()
 	}
 	if remembered {
 		if p.check.Scores(ctx, state, pod, nodes, status) {
 			return status
 		}
-		p.forget()
+		p.memory.Forget()
 	}
 	state.Delete(scored)
 	return p.InterPodAffinity.PreScore(ctx, state, pod, nodes)
@@ -37,7 +37,7 @@ func (p *Plugin) PreScore(ctx context.Context, state fwk.CycleState, pod *corev1
 
 // recallScores writes what is remembered for the pod's class to the state of the cycle, brought up to date. remembered is false for a pod that is
 // left to InterPodAffinity.
-func (p *Plugin) recallScores(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) (status *fwk.Status, remembered bool) {
+func (p *Plugin) recallScores(state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) (status *fwk.Status, remembered bool) {
 	if state.IsPodGroupSchedulingCycle() {
 		return nil, false
 	}
@@ -45,9 +45,9 @@ func (p *Plugin) recallScores(ctx context.Context, state fwk.CycleState, pod *co
 	if err != nil || len(others) < few && !prefers(pod) {
 		return nil, false
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	of, err := p.class(ctx, pod)
+	p.memory.Lock()
+	defer p.memory.Unlock()
+	of, err := p.class(pod)
 	if of == nil || err != nil {
 		return nil, false
 	}
@@ -55,10 +55,8 @@ func (p *Plugin) recallScores(ctx context.Context, state fwk.CycleState, pod *co
 	if err != nil {
 		return nil, false
 	}
-	if at, err := state.Read(updated); err != nil || at != fwk.StateData(p.ledger.Now()) {
-		p.ledger.Update(all)
-	}
-	of.sum(&p.ledger, all)
+	p.memory.Update(state, all)
+	of.sum(&p.memory.Ledger, all)
 	if of.score.alike(nodes) {
 		return fwk.NewStatus(fwk.Skip), true
 	}

@@ -5,6 +5,7 @@ package check
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,8 +16,10 @@ import (
 	"github.com/slipway-k8s/slipway/plugin/breaker"
 )
 
-// every is how many answers there are to one that is checked: that adds less than a hundredth of what is saved.
-const every = 256
+const (
+	// first answers are all checked, also after one that differs, and then one of every at random: that adds less than a hundredth of what is saved.
+	first, every = 16, 256
+)
 
 // Plugin is what is compared.
 type Plugin interface {
@@ -26,19 +29,23 @@ type Plugin interface {
 	fwk.ScorePlugin
 }
 
-// Check compares two plugins. After an answer that differs, and after a panic, Ours remembers nothing for ten minutes. It is safe for concurrent use.
+// Check compares two plugins. An answer that differs may come of an object that changed between the two computations; after a second one within a few answers Ours
+// remembers nothing for ten minutes. It is safe for concurrent use.
 type Check struct {
 	// Ours has a memory, and Kubernetes none. Required.
 	Ours, Kubernetes Plugin
-	// Breaker is tripped by an answer that differs. Required.
+	// Breaker is tripped by answers that differ. Required.
 	Breaker *breaker.Breaker
 
-	filters, scores atomic.Uint64
+	// answers were given since the start, or since one that differed.
+	answers atomic.Int64
+	// doubtful means that one of them differed.
+	doubtful atomic.Bool
 }
 
-// Filters reports whether what Ours has written to the state of the cycle may be used. It asks both plugins about all nodes in the first cycle, and in one of 256.
+// Filters reports whether what Ours has written to the state of the cycle may be used. Where the answer is checked, both plugins are asked about all nodes.
 func (c *Check) Filters(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) bool {
-	return !due(&c.filters) || c.hold(ctx, pod, func() error {
+	return !c.due() || c.hold(ctx, pod, func() error {
 		theirs := framework.NewCycleState()
 		_, status := c.Kubernetes.PreFilter(ctx, theirs, pod, nodes)
 		if !status.IsSuccess() && !status.IsSkip() {
@@ -59,7 +66,7 @@ func (c *Check) Filters(ctx context.Context, state fwk.CycleState, pod *corev1.P
 
 // Scores is Filters for what Ours has written to score the nodes by, and returned from PreScore.
 func (c *Check) Scores(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo, returned *fwk.Status) bool {
-	return !due(&c.scores) || c.hold(ctx, pod, func() error {
+	return !c.due() || c.hold(ctx, pod, func() error {
 		theirs := framework.NewCycleState()
 		want, err := scored{c.Kubernetes, theirs, c.Kubernetes.PreScore(ctx, theirs, pod, nodes)}.of(ctx, pod, nodes)
 		if err != nil {
@@ -79,16 +86,33 @@ func (c *Check) Scores(ctx context.Context, state fwk.CycleState, pod *corev1.Po
 }
 
 // due reports whether this answer is one that is checked.
-func due(answers *atomic.Uint64) bool { return (answers.Add(1)-1)%every == 0 }
+func (c *Check) due() bool {
+	answers := c.answers.Add(1)
+	if answers == first+1 {
+		c.doubtful.Store(false)
+	}
+	return answers <= first || rand.IntN(every) == 0
+}
 
-// hold reports whether the answers are equal, and trips the breaker where they are not.
+// hold reports whether the answers are equal.
 func (c *Check) hold(ctx context.Context, pod *corev1.Pod, compare func() error) bool {
 	var differs error
-	ran := c.Breaker.Do(klog.FromContext(ctx), func() { differs = compare() })
-	if differs != nil {
-		c.Breaker.Trip(klog.LoggerWithValues(klog.FromContext(ctx), "pod", klog.KObj(pod)), fmt.Errorf("what it remembers differs from %s: %w", c.Kubernetes.Name(), differs))
+	if ran := c.Breaker.Do(klog.FromContext(ctx), func() { differs = compare() }); !ran || ctx.Err() != nil {
+		return false // What was stopped half way proves nothing.
 	}
-	return ran && differs == nil
+	if differs == nil {
+		return true
+	}
+	logger := klog.LoggerWithValues(klog.FromContext(ctx), "pod", klog.KObj(pod))
+	differs = fmt.Errorf("what it remembers differs from %s: %w", c.Kubernetes.Name(), differs)
+	c.answers.Store(0)
+	if c.doubtful.Swap(true) {
+		c.doubtful.Store(false)
+		c.Breaker.Trip(logger, differs)
+	} else {
+		logger.Info("A plugin forgets all and begins again", "plugin", c.Ours.Name(), "reason", differs)
+	}
+	return false
 }
 
 // scored is a plugin that has prepared the state of a cycle, and what it returned.

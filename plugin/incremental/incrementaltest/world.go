@@ -69,7 +69,7 @@ func New(t T, seed uint64) *World {
 		Random: rand.New(rand.NewPCG(seed, 1)), Informers: informers.NewSharedInformerFactory(fake.NewClientset(), 0),
 	}
 	for _, name := range []string{"a", "b"} {
-		w.label(name, "1")
+		w.Label(name, "1")
 	}
 	var err error
 	w.Handle, err = frameworkruntime.NewFramework(t.Context(), nil, nil, frameworkruntime.WithInformerFactory(w.Informers),
@@ -97,8 +97,8 @@ func (w *World) Name(of string) string {
 	return fmt.Sprint(of, w.made)
 }
 
-// label gives the namespace another label, and a version of its own.
-func (w *World) label(name, team string) {
+// Label gives the namespace another label, and a version of its own.
+func (w *World) Label(name, team string) {
 	w.t.Helper()
 	w.made++
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, ResourceVersion: fmt.Sprint(w.made), Labels: map[string]string{"team": team}}}
@@ -157,7 +157,7 @@ func (w *World) Step() {
 		w.cache.UpdateNode(log, w.nodes[i], changed)
 		w.nodes[i] = changed
 	case n == 2:
-		w.label([]string{"a", "b"}[w.Random.IntN(2)], fmt.Sprint(w.Random.IntN(2)))
+		w.Label([]string{"a", "b"}[w.Random.IntN(2)], fmt.Sprint(w.Random.IntN(2)))
 	case n == 3 && len(w.nodes) > 5:
 		i := w.Random.IntN(len(w.nodes))
 		changed := w.nodes[i].DeepCopy()

@@ -35,7 +35,8 @@ func see(info fwk.NodeInfo) seen {
 	return seen{info: info, generation: info.GetGeneration(), node: info.Node(), pods: info.GetPods()}
 }
 
-// Ledger compares the pods of a node with those of before: a snapshot replaces what it has of a node and changes none of it. Its zero value is ready. It is
+// Ledger compares the pods of a node with those of before: a snapshot replaces what it has of a node and changes none of it, but within the cycle of a pod group, in which the
+// ledger must not be updated. Its zero value is ready. It is
 // not safe for concurrent use.
 type Ledger struct {
 	nodes []seen

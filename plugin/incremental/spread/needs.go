@@ -1,16 +1,17 @@
 package spread
 
 import (
-	"encoding/json"
-
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/informers"
 	appslisters "k8s.io/client-go/listers/apps/v1"
 	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/helper"
 	"k8s.io/utils/ptr"
+
+	"github.com/slipway-k8s/slipway/plugin/incremental/memory"
 )
 
 // constraint is one that filters, or one that scores.
@@ -75,7 +76,7 @@ func selectorOf(c *corev1.TopologySpreadConstraint, of map[string]string) (label
 }
 
 // key is equal for pods for which the same pods and nodes count.
-func (n needs) key(pod *corev1.Pod) (string, error) {
+func (n needs) key(pod *corev1.Pod) (memory.Key, error) {
 	type part struct {
 		Skew, Domains        int32
 		Key, Selector        string
@@ -90,14 +91,13 @@ func (n needs) key(pod *corev1.Pod) (string, error) {
 	if a := pod.Spec.Affinity; a != nil && a.NodeAffinity != nil {
 		required = a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
 	}
-	text, err := json.Marshal(struct {
+	return memory.KeyOf(struct {
 		Namespace string
 		Partly    bool
 		Parts     []part
 		Nodes     map[string]string
 		Required  *corev1.NodeSelector
 	}{pod.Namespace, n.partly, parts, pod.Spec.NodeSelector, required})
-	return string(text), err
 }
 
 // defaults are Kubernetes' constraints for pods that have none, but a Service, a ReplicaSet or another such owner that selects them.
@@ -106,12 +106,23 @@ type defaults struct {
 	controllers  corelisters.ReplicationControllerLister
 	replicaSets  appslisters.ReplicaSetLister
 	statefulSets appslisters.StatefulSetLister
+	// synced reports whether all Services are known.
+	synced cache.InformerSynced
 }
 
 func newDefaults(f informers.SharedInformerFactory) defaults {
 	return defaults{
 		f.Core().V1().Services().Lister(), f.Core().V1().ReplicationControllers().Lister(), f.Apps().V1().ReplicaSets().Lister(), f.Apps().V1().StatefulSets().Lister(),
+		f.Core().V1().Services().Informer().HasSynced,
 	}
+}
+
+// leave reports whether the pod has no constraints by default, for sure: its owner may be one that is not known yet.
+func (d defaults) leave(pod *corev1.Pod) bool {
+	if owner := metav1.GetControllerOf(pod); owner != nil && (owner.Kind == "ReplicaSet" || owner.Kind == "StatefulSet" || owner.Kind == "ReplicationController") {
+		return false
+	}
+	return d.synced() && len(d.of(pod).constraints) == 0
 }
 
 // of returns what Kubernetes scores the pod by (systemDefaultConstraints in its podtopologyspread/plugin.go).

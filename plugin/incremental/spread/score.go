@@ -27,13 +27,13 @@ func (p *Plugin) PreScore(ctx context.Context, state fwk.CycleState, pod *corev1
 	var status *fwk.Status
 	remembered := false
 	if ran := p.breaker.Do(klog.FromContext(ctx), func() { status, remembered = p.recallScores(state, pod, nodes) }); !ran {
-		p.forget()
+		p.memory.Forget()
 	}
 	if remembered {
 		if !status.IsSuccess() || p.check.Scores(ctx, state, pod, nodes, status) {
 			return status
 		}
-		p.forget()
+		p.memory.Forget()
 	}
 	state.Delete(scored)
 	return p.PodTopologySpread.PreScore(ctx, state, pod, nodes)
@@ -53,10 +53,10 @@ func (p *Plugin) recallScores(state fwk.CycleState, pod *corev1.Pod, nodes []fwk
 	if len(all) == 0 || len(of.constraints) == 0 {
 		return fwk.NewStatus(fwk.Skip), true
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.memory.Lock()
+	defer p.memory.Unlock()
 	c, err := p.class(state, pod, of, all)
-	if err != nil {
+	if c == nil || err != nil {
 		return nil, false
 	}
 	state.Write(scored, newScore(c, nodes))

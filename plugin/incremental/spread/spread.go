@@ -7,7 +7,6 @@ package spread
 import (
 	"context"
 	"fmt"
-	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -22,7 +21,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/plugin/breaker"
 	"github.com/slipway-k8s/slipway/plugin/incremental/check"
-	"github.com/slipway-k8s/slipway/plugin/incremental/ledger"
+	"github.com/slipway-k8s/slipway/plugin/incremental/memory"
 )
 
 const (
@@ -31,10 +30,6 @@ const (
 	// filtered and scored are where it keeps in a cycle what it filters and scores by.
 	filtered fwk.StateKey = "PreFilter" + Name
 	scored   fwk.StateKey = "PreScore" + Name
-	// updated is where it keeps in a cycle the state of the cluster to which the ledger was brought up to date in it.
-	updated fwk.StateKey = "Ledger" + Name
-	// maxClasses bounds the memory. When there are more, all are forgotten.
-	maxClasses = 64
 )
 
 // Plugin is PodTopologySpread for pods that it has no memory of. All other extension points are PodTopologySpread's.
@@ -45,12 +40,9 @@ type Plugin struct {
 	// remembers is false where a feature of Kubernetes is off that says which nodes count, or which pods.
 	remembers bool
 
+	memory  *memory.Memory[class]
 	breaker breaker.Breaker
 	check   check.Check
-
-	mu      sync.Mutex
-	ledger  ledger.Ledger
-	classes map[string]*class
 }
 
 var (
@@ -79,7 +71,7 @@ func New(tripped func(name string, cause any)) frameworkruntime.PluginFactory {
 			return nil, fmt.Errorf("profile %s: %s is a %T", h.ProfileName(), podtopologyspread.Name, made)
 		}
 		p := &Plugin{
-			PodTopologySpread: stock, lister: h.SnapshotSharedLister(), defaults: newDefaults(h.SharedInformerFactory()), classes: map[string]*class{},
+			PodTopologySpread: stock, lister: h.SnapshotSharedLister(), defaults: newDefaults(h.SharedInformerFactory()), memory: memory.New[class](Name),
 			remembers: features.EnableNodeInclusionPolicyInPodTopologySpread && features.EnableMatchLabelKeysInPodTopologySpread,
 			breaker:   breaker.Breaker{Name: Name, Tripped: tripped},
 		}
@@ -100,54 +92,40 @@ func (p *Plugin) ScoreExtensions() fwk.ScoreExtensions { return p }
 // SignPod signs pods without constraints: one is placed like any other. PodTopologySpread signs none in a profile with constraints by default, which this one has;
 // but they apply only to pods that a Service, a ReplicaSet or another such owner selects.
 func (p *Plugin) SignPod(ctx context.Context, pod *corev1.Pod) ([]fwk.SignFragment, *fwk.Status) {
-	if len(pod.Spec.TopologySpreadConstraints) == 0 && len(p.defaults.of(pod).constraints) == 0 {
+	if len(pod.Spec.TopologySpreadConstraints) == 0 && p.defaults.leave(pod) {
 		return nil, nil
 	}
 	return p.PodTopologySpread.SignPod(ctx, pod)
 }
 
-// class returns what is remembered for the pod's constraints, as of now; the caller holds mu.
+// class returns what is remembered for the pod's constraints, as of now, nil for nothing. The caller holds the memory's lock.
 func (p *Plugin) class(state fwk.CycleState, pod *corev1.Pod, of needs, nodes []fwk.NodeInfo) (*class, error) {
 	key, err := of.key(pod)
 	if err != nil {
 		return nil, err
 	}
-	known := p.classes[key]
-	if known == nil {
-		if len(p.classes) >= maxClasses {
-			clear(p.classes)
-		}
-		known = newClass(pod, of)
-		p.classes[key] = known
+	known, err := p.memory.Class(key, func() (*class, error) { return newClass(pod, of), nil })
+	if known == nil || err != nil {
+		return nil, err
 	}
-	if at, err := state.Read(updated); err != nil || at != fwk.StateData(p.ledger.Now()) {
-		p.ledger.Update(nodes)
-		state.Write(updated, p.ledger.Now())
-	}
-	known.update(&p.ledger, nodes)
+	p.memory.Update(state, nodes)
+	known.update(&p.memory.Ledger, nodes)
 	return known, nil
-}
-
-// forget gives up all memory.
-func (p *Plugin) forget() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.ledger = ledger.Ledger{}
-	clear(p.classes)
 }
 
 // PreFilter counts the pods of each topology of the pod's hard constraints.
 func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+	p.memory.Rest()
 	var status *fwk.Status
 	remembered := false
 	if ran := p.breaker.Do(klog.FromContext(ctx), func() { status, remembered = p.recall(state, pod, nodes) }); !ran {
-		p.forget()
+		p.memory.Forget()
 	}
 	if remembered {
 		if !status.IsSuccess() || p.check.Filters(ctx, state, pod, nodes) {
 			return nil, status
 		}
-		p.forget()
+		p.memory.Forget()
 	}
 	state.Delete(filtered)
 	return p.PodTopologySpread.PreFilter(ctx, state, pod, nodes)
@@ -164,10 +142,10 @@ func (p *Plugin) recall(state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeI
 	if len(of.constraints) == 0 {
 		return fwk.NewStatus(fwk.Skip), true
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.memory.Lock()
+	defer p.memory.Unlock()
 	c, err := p.class(state, pod, of, nodes)
-	if err != nil {
+	if c == nil || err != nil {
 		return nil, false
 	}
 	state.Write(filtered, newFilter(c, pod))

@@ -1,0 +1,71 @@
+package memory_test
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/slipway-k8s/slipway/plugin/incremental/memory"
+)
+
+// Pods that have no equal, however many, displace no class that is remembered, and none is kept of them. Of classes that come again the oldest goes.
+func TestClassesOfOnePodDisplaceNone(t *testing.T) {
+	m := memory.New[int]("Test")
+	m.Lock()
+	defer m.Unlock()
+	get := func(of string) *int {
+		key, err := memory.KeyOf(of)
+		if err != nil {
+			t.Fatal(err)
+		}
+		class, err := m.Class(key, func() (*int, error) { return new(int), nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		return class
+	}
+	if get("web") != nil {
+		t.Error("a class is remembered that came once")
+	}
+	web := get("web")
+	for i := range 10000 {
+		if get(fmt.Sprint("index ", i)) != nil {
+			t.Fatal("a class is remembered that came once")
+		}
+	}
+	if again := get("web"); web == nil || again != web || m.Len() != 1 {
+		t.Errorf("got %p, want %p: one of %d classes", again, web, m.Len())
+	}
+	for i := range 64 {
+		for range 2 {
+			get(fmt.Sprint("twice ", i))
+		}
+	}
+	if get("web") == web || m.Len() != 64 {
+		t.Errorf("of 65 classes %d are remembered, and the oldest is", m.Len())
+	}
+}
+
+// What no pod has needed for five minutes is given up, and with it the pods that the ledger holds on to.
+func TestUnusedMemoryIsGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := memory.New[int]("Test")
+		cycle := framework.NewCycleState()
+		m.Lock()
+		if m.Update(cycle, nil); !m.Current(cycle) {
+			t.Error("the ledger is not up to date after an update")
+		}
+		m.Unlock()
+		time.Sleep(4 * time.Minute)
+		if m.Rest(); !m.Current(cycle) {
+			t.Error("given up after four minutes")
+		}
+		time.Sleep(2 * time.Minute)
+		if m.Rest(); m.Current(cycle) {
+			t.Error("kept for six minutes")
+		}
+	})
+}
