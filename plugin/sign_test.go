@@ -22,15 +22,17 @@ func TestBatchingOfAlikePodsStaysOn(t *testing.T) {
 	for i := range pods + 4 {
 		objects = append(objects, newNode(fmt.Sprintf("one-%d", i), "1", nil))
 	}
-	for i := range pods {
-		pod := newPod(fmt.Sprintf("web-%d", i), "600m", "128Mi")
-		pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(pod, batchv1.SchemeGroupVersion.WithKind("Job"))}
-		objects = append(objects, pod)
-	}
 	objects = append(objects, &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "spread"}, Spec: corev1.ServiceSpec{Selector: map[string]string{"app": "spread"}},
 	})
 	h := start(t, harnessOptions{objects: objects})
+	// Pods that come before the Services are known have no signature.
+	for i := range pods {
+		h.pod(fmt.Sprintf("job-%d", i), func(p *corev1.Pod) {
+			p.Spec.Containers = newPod("x", "600m", "128Mi").Spec.Containers
+			p.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(p, batchv1.SchemeGroupVersion.WithKind("Job"))}
+		})
+	}
 	h.eventually("all pods to be bound", func() bool { return h.bound() == pods })
 	for name, fw := range h.sched.Profiles {
 		sign := func(tweak func(*corev1.Pod)) []byte {

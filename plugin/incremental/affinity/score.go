@@ -3,7 +3,6 @@ package affinity
 import (
 	"context"
 	"math"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
@@ -22,7 +21,7 @@ func (s scores) Clone() fwk.StateData { return s }
 func (p *Plugin) PreScore(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) *fwk.Status {
 	var status *fwk.Status
 	remembered := false
-	if ran := p.breaker.Do(klog.FromContext(ctx), func() { status, remembered = p.recallScores(state, pod, nodes) }); !ran {
+	if ran := p.breaker.Do(klog.FromContext(ctx), func() { status, remembered = p.recallScores(state, pod) }); !ran {
 		p.memory.Forget()
 	}
 	if remembered {
@@ -37,7 +36,7 @@ func (p *Plugin) PreScore(ctx context.Context, state fwk.CycleState, pod *corev1
 
 // recallScores writes what is remembered for the pod's class to the state of the cycle, brought up to date. remembered is false for a pod that is
 // left to InterPodAffinity.
-func (p *Plugin) recallScores(state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) (status *fwk.Status, remembered bool) {
+func (p *Plugin) recallScores(state fwk.CycleState, pod *corev1.Pod) (status *fwk.Status, remembered bool) {
 	if state.IsPodGroupSchedulingCycle() {
 		return nil, false
 	}
@@ -57,7 +56,7 @@ func (p *Plugin) recallScores(state fwk.CycleState, pod *corev1.Pod, nodes []fwk
 	}
 	p.memory.Update(state, all)
 	of.sum(&p.memory.Ledger, all)
-	if of.score.alike(nodes) {
+	if len(of.score) == 0 {
 		return fwk.NewStatus(fwk.Skip), true
 	}
 	state.Write(scored, of.score)
@@ -146,15 +145,6 @@ func (s scores) of(node *corev1.Node) (sum int64) {
 		}
 	}
 	return sum
-}
-
-// alike reports whether all nodes have the same score, so that none is better for the pod.
-func (s scores) alike(nodes []fwk.NodeInfo) bool {
-	if len(s) == 0 || len(nodes) == 0 {
-		return true
-	}
-	first := s.of(nodes[0].Node())
-	return !slices.ContainsFunc(nodes[1:], func(node fwk.NodeInfo) bool { return s.of(node.Node()) != first })
 }
 
 // Score sums over the node's topologies.
