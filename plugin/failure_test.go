@@ -11,6 +11,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/slipway-k8s/slipway/launcher/api"
@@ -195,10 +196,12 @@ func TestPanicsLeaveSchedulingGoing(t *testing.T) {
 	for _, point := range []string{"PreEnqueue", "PreFilter", "PostFilter", "Filter", "Plan", "NextPod", "SchedulePod", "FailureHandler"} {
 		t.Run(point, func(t *testing.T) {
 			t.Parallel()
+			young := newNode("room", "1100m", map[string]string{"karpenter.sh/nodepool": "x"}) // Nodes are filtered while one is young.
+			young.Status.Conditions[0].LastTransitionTime = metav1.Now()
 			h := start(t, harnessOptions{
 				// Only planning needs the launcher; elsewhere the third pod would be promised a node of its own.
 				absent:  point != "Plan",
-				objects: []runtime.Object{newNode("room", "1100m", map[string]string{"karpenter.sh/nodepool": "x"})},
+				objects: []runtime.Object{young},
 				fault: func(p string, _ *corev1.Pod) {
 					if p == point {
 						panic("injected")

@@ -63,6 +63,7 @@ type daemonNeeds struct {
 }
 
 var (
+	_ fwk.PreFilterPlugin   = &nodeReserve{}
 	_ fwk.FilterPlugin      = &nodeReserve{}
 	_ fwk.PreScorePlugin    = &nodeReserve{}
 	_ fwk.ScorePlugin       = &nodeReserve{}
@@ -123,6 +124,20 @@ func (n *nodeReserve) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.SignFra
 	}
 	return out, nil
 }
+
+// PreFilter skips all nodes for a pod against which nothing is reserved on any: filtering costs a tenth of a cycle, and most of the time no node is new and none goes.
+func (n *nodeReserve) PreFilter(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) (result *fwk.PreFilterResult, status *fwk.Status) {
+	defer n.guard.recovered(pointPreFilter, &status)
+	now, board := time.Now(), n.reserved.Board()
+	if ownedByDaemonSet(pod) ||
+		!n.shares.current().Governs(pod) && board.Empty() && !board.Stands() && n.promises.Quiet(now) && !n.objects.young.any(now) {
+		return nil, fwk.NewStatus(fwk.Skip)
+	}
+	return nil, nil
+}
+
+// PreFilterExtensions returns nil: pods that come or go change nothing of what is reserved.
+func (n *nodeReserve) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 
 // Filter rejects the node if, with the pod on it, a daemon pod that should come would not fit any more.
 //

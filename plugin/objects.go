@@ -27,6 +27,7 @@ type objects struct {
 	owners     *intake.Owners
 	rules      *admissionRules
 	daemonSets *daemonSets
+	young      *youngNodes
 }
 
 // newObjects returns the objects of informers that do not run yet.
@@ -44,9 +45,13 @@ func newObjects(f informers.SharedInformerFactory) (*objects, error) {
 		return nil, err
 	}
 	pods, nodes := f.Core().V1().Pods(), f.Core().V1().Nodes()
+	young := &youngNodes{}
+	if err := young.watch(nodes.Informer()); err != nil {
+		return nil, err
+	}
 	return &objects{
 		pods: pods.Lister(), nodes: nodes.Lister(), namespaces: f.Core().V1().Namespaces().Lister(),
-		podsSynced: pods.Informer().HasSynced, nodesSynced: nodes.Informer().HasSynced, owners: owners, rules: rules, daemonSets: daemonSets,
+		podsSynced: pods.Informer().HasSynced, nodesSynced: nodes.Informer().HasSynced, owners: owners, rules: rules, daemonSets: daemonSets, young: young,
 	}, nil
 }
 

@@ -73,8 +73,14 @@ func (c *crowd) pod(namespace, app string, cpu, priority int) *corev1.Pod {
 
 // fits reports whether the pod passes both filters on the node.
 func (c *crowd) fits(pod *corev1.Pod, node *framework.NodeInfo) bool {
-	return len(noderesources.Fits(pod, node, nil, noderesources.ResourceRequestsOptions{})) == 0 &&
-		c.reserve.Filter(c.t.Context(), framework.NewCycleState(), pod, node).IsSuccess()
+	if len(noderesources.Fits(pod, node, nil, noderesources.ResourceRequestsOptions{})) > 0 {
+		return false
+	}
+	state := framework.NewCycleState()
+	if _, status := c.reserve.PreFilter(c.t.Context(), state, pod, nil); status.IsSkip() {
+		return true
+	}
+	return c.reserve.Filter(c.t.Context(), state, pod, node).IsSuccess()
 }
 
 // short reports whether the live room on the node is more than what is free.

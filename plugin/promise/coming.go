@@ -26,8 +26,16 @@ func (t *Table) Bound(uid types.UID, now time.Time) []Promise {
 	}
 	t.forget(now)
 	t.lately[p.NodeClaim] = append(t.lately[p.NodeClaim], fulfilled{promise: p, at: now})
+	t.boundAt = now
 	t.mu.Unlock()
 	return t.activated([]Promise{p})
+}
+
+// Quiet reports whether Coming has nothing for any NodeClaim.
+func (t *Table) Quiet(now time.Time) bool {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return len(t.byUID) == 0 && now.Sub(t.boundAt) >= rememberFor
 }
 
 // Coming returns the promises on the NodeClaim, in the order of their pods' names, with those whose pods were bound lately: the

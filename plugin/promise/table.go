@@ -43,6 +43,8 @@ type Table struct {
 	byClaim map[string]map[types.UID]struct{}
 	// lately are promises that ended because their pod was bound, by NodeClaim, for a while.
 	lately map[string][]fulfilled
+	// boundAt is when the last of them ended.
+	boundAt time.Time
 }
 
 // New returns an empty table. activate is called after pods were added or removed, without a lock held, and must have the scheduling

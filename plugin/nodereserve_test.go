@@ -1,0 +1,74 @@
+package plugin
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/plugin/ondemand"
+	"github.com/slipway-k8s/slipway/plugin/promise"
+)
+
+// Nodes are filtered only while something may be reserved on one: for a young node's DaemonSet pods, for promised pods and for a moment after they are bound, for
+// the pods of a buffer, or by a minimum on-demand share. A DaemonSet's own pods are never kept off.
+func TestNothingReservedIsSkipped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		young := func(ready time.Duration) *corev1.Node {
+			return &corev1.Node{
+				ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{nodePoolLabel: "default"}, CreationTimestamp: metav1.NewTime(time.Now().Add(-time.Hour))},
+				Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{
+					Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(time.Now().Add(-ready)),
+				}}},
+			}
+		}
+		for name, test := range map[string]struct {
+			prepare func(c *crowd)
+			after   time.Duration
+			skipped bool
+		}{
+			"nothing":               {func(*crowd) {}, 0, true},
+			"a young node":          {func(c *crowd) { c.reserve.objects.young.see(young(time.Minute)) }, 0, false},
+			"a node that was young": {func(c *crowd) { c.reserve.objects.young.see(young(time.Minute)) }, time.Minute, true},
+			"an older node after a young one": {func(c *crowd) {
+				c.reserve.objects.young.see(young(time.Minute))
+				c.reserve.objects.young.see(young(time.Hour))
+			}, 0, false},
+			"a node of no NodePool": {func(c *crowd) { node := young(0); node.Labels = nil; c.reserve.objects.young.see(node) }, 0, true},
+			"a promise":             {func(c *crowd) { c.reserve.promises.Hold(promised()) }, time.Hour, false},
+			"a promise that was kept": {func(c *crowd) {
+				c.reserve.promises.Hold(promised())
+				c.reserve.promises.Bound("uid", time.Now())
+			}, 9 * time.Second, false},
+			"one that was kept long ago": {func(c *crowd) {
+				c.reserve.promises.Hold(promised())
+				c.reserve.promises.Bound("uid", time.Now())
+			}, 10 * time.Second, true},
+			"a buffer": {func(c *crowd) { c.fill(2) }, 0, false},
+			"a share":  {func(c *crowd) { c.reserve.shares.set(ondemand.Shares{"default": 0.5}) }, 0, false},
+		} {
+			c := newCrowd(t, 1)
+			test.prepare(c)
+			time.Sleep(test.after)
+			for _, pod := range []*corev1.Pod{c.pod("default", "web", 100, 0), daemonPod(c)} {
+				_, status := c.reserve.PreFilter(t.Context(), nil, pod, nil)
+				if want := test.skipped || ownedByDaemonSet(pod); status.IsSkip() != want {
+					t.Errorf("%s, pod %s: skipped %t, want %t", name, pod.Name, status.IsSkip(), want)
+				}
+			}
+		}
+	})
+}
+
+func promised() promise.Promise {
+	return promise.Promise{Pod: catalog.PodRef{Namespace: "default", Name: "web", UID: "uid"}, NodeClaim: "claim"}
+}
+
+func daemonPod(c *crowd) *corev1.Pod {
+	pod := c.pod("kube-system", "agent", 100, 0)
+	pod.OwnerReferences = []metav1.OwnerReference{{Kind: "DaemonSet", Name: "agent", Controller: new(true)}}
+	return pod
+}
