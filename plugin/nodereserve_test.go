@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/ondemand"
@@ -17,28 +18,44 @@ import (
 // the pods of a buffer, or by a minimum on-demand share. A DaemonSet's own pods are never kept off.
 func TestNothingReservedIsSkipped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		young := func(ready time.Duration) *corev1.Node {
+		node := func(ready corev1.ConditionStatus, since time.Duration) *corev1.Node {
 			return &corev1.Node{
-				ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{nodePoolLabel: "default"}, CreationTimestamp: metav1.NewTime(time.Now().Add(-time.Hour))},
+				ObjectMeta: metav1.ObjectMeta{UID: "one", Labels: map[string]string{nodePoolLabel: "default"}, CreationTimestamp: metav1.NewTime(time.Now().Add(-since))},
 				Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{
-					Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(time.Now().Add(-ready)),
+					Type: corev1.NodeReady, Status: ready, LastTransitionTime: metav1.NewTime(time.Now().Add(-since)),
 				}}},
 			}
 		}
+		ready := func(since time.Duration) *corev1.Node { return node(corev1.ConditionTrue, since) }
 		for name, test := range map[string]struct {
 			prepare func(c *crowd)
 			after   time.Duration
 			skipped bool
 		}{
 			"nothing":               {func(*crowd) {}, 0, true},
-			"a young node":          {func(c *crowd) { c.reserve.objects.young.see(young(time.Minute)) }, 0, false},
-			"a node that was young": {func(c *crowd) { c.reserve.objects.young.see(young(time.Minute)) }, time.Minute, true},
-			"an older node after a young one": {func(c *crowd) {
-				c.reserve.objects.young.see(young(time.Minute))
-				c.reserve.objects.young.see(young(time.Hour))
+			"a young node":          {func(c *crowd) { c.reserve.objects.young.see(ready(time.Minute)) }, 0, false},
+			"a node that was young": {func(c *crowd) { c.reserve.objects.young.see(ready(time.Minute)) }, time.Minute, true},
+			"a node that boots":     {func(c *crowd) { c.reserve.objects.young.see(node(corev1.ConditionFalse, time.Minute)) }, 18 * time.Minute, false},
+			"a node that has booted": {func(c *crowd) {
+				c.reserve.objects.young.see(node(corev1.ConditionFalse, time.Minute))
+				c.reserve.objects.young.see(ready(0))
+			}, 2 * time.Minute, true},
+			"a young node that is gone": {func(c *crowd) {
+				c.reserve.objects.young.see(ready(0))
+				c.reserve.objects.young.forget(cache.DeletedFinalStateUnknown{Obj: ready(0)})
+			}, 0, true},
+			"a young node beside an old one": {func(c *crowd) {
+				old := ready(time.Hour)
+				old.UID = "two"
+				c.reserve.objects.young.see(ready(time.Minute))
+				c.reserve.objects.young.see(old)
 			}, 0, false},
-			"a node of no NodePool": {func(c *crowd) { node := young(0); node.Labels = nil; c.reserve.objects.young.see(node) }, 0, true},
-			"a promise":             {func(c *crowd) { c.reserve.promises.Hold(promised()) }, time.Hour, false},
+			"a node of no NodePool": {func(c *crowd) {
+				other := ready(0)
+				other.Labels = nil
+				c.reserve.objects.young.see(other)
+			}, 0, true},
+			"a promise": {func(c *crowd) { c.reserve.promises.Hold(promised()) }, time.Hour, false},
 			"a promise that was kept": {func(c *crowd) {
 				c.reserve.promises.Hold(promised())
 				c.reserve.promises.Bound("uid", time.Now())

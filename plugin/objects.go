@@ -45,7 +45,7 @@ func newObjects(f informers.SharedInformerFactory) (*objects, error) {
 		return nil, err
 	}
 	pods, nodes := f.Core().V1().Pods(), f.Core().V1().Nodes()
-	young := &youngNodes{}
+	young := newYoungNodes()
 	if err := young.watch(nodes.Informer()); err != nil {
 		return nil, err
 	}

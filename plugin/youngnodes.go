@@ -1,40 +1,67 @@
 package plugin
 
 import (
-	"sync/atomic"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 )
 
-// youngNodes knows until when there may be a node on which room is kept for DaemonSet pods that have not arrived. It is safe for concurrent use.
+// youngNodes are the nodes on which room is kept for DaemonSet pods that have not arrived. It is safe for concurrent use.
 type youngNodes struct {
-	// until is the latest that any node has had, in nanoseconds since the epoch.
-	until atomic.Int64
+	mu sync.Mutex
+	// until is how long each of them is young.
+	until map[types.UID]time.Time
 }
+
+func newYoungNodes() *youngNodes { return &youngNodes{until: map[types.UID]time.Time{}} }
 
 // watch follows the nodes.
 func (y *youngNodes) watch(nodes cache.SharedInformer) error {
 	_, err := nodes.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: y.see, UpdateFunc: func(_, now any) { y.see(now) },
+		AddFunc: y.see, UpdateFunc: func(_, now any) { y.see(now) }, DeleteFunc: y.forget,
 	})
 	return err
 }
 
+// see notes whether the node is young, and until when.
 func (y *youngNodes) see(obj any) {
 	node, ok := obj.(*corev1.Node)
-	if !ok || node.Labels[nodePoolLabel] == "" {
+	if !ok {
 		return
 	}
-	until, _ := reservedUntil(node, time.Now())
-	for of := until.UnixNano(); ; {
-		latest := y.until.Load()
-		if of <= latest || y.until.CompareAndSwap(latest, of) {
-			return
-		}
+	until, young := reservedUntil(node, time.Now())
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	if young && node.Labels[nodePoolLabel] != "" {
+		y.until[node.UID] = until
+	} else {
+		delete(y.until, node.UID)
 	}
 }
 
-// any reports whether there may be one.
-func (y *youngNodes) any(now time.Time) bool { return now.UnixNano() < y.until.Load() }
+func (y *youngNodes) forget(obj any) {
+	if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		obj = gone.Obj
+	}
+	if node, ok := obj.(*corev1.Node); ok {
+		y.mu.Lock()
+		defer y.mu.Unlock()
+		delete(y.until, node.UID)
+	}
+}
+
+// any reports whether there is one.
+func (y *youngNodes) any(now time.Time) bool {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	for uid, until := range y.until {
+		if now.Before(until) {
+			return true
+		}
+		delete(y.until, uid)
+	}
+	return false
+}
