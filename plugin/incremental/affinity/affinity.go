@@ -35,6 +35,8 @@ const (
 	scored fwk.StateKey = "PreScore" + Name
 	// HardWeight is what a required term of another pod adds to a score: InterPodAffinity's default.
 	HardWeight = 1
+	// classes bounds the memory: each may have the counts of every node.
+	classes = 64
 	// few nodes that have pods with affinity are looked at as quickly as what has changed on thousands.
 	few = 64
 )
@@ -89,7 +91,7 @@ func New(tripped func(name string, cause any)) frameworkruntime.PluginFactory {
 		}
 		p := &Plugin{
 			InterPodAffinity: stock, lister: h.SnapshotSharedLister(), namespaces: h.SharedInformerFactory().Core().V1().Namespaces().Lister(),
-			memory: memory.New[class](Name), breaker: breaker.Breaker{Name: Name, Tripped: tripped},
+			memory: memory.New[class](Name, classes), breaker: breaker.Breaker{Name: Name, Tripped: tripped},
 		}
 		p.check = check.Check{Ours: p, Kubernetes: stock, Breaker: &p.breaker}
 		return p, nil
@@ -201,7 +203,7 @@ func (p *Plugin) class(pod *corev1.Pod) (*class, error) {
 	if err != nil {
 		return nil, err
 	}
-	return p.memory.Class(key, func() (*class, error) {
+	return p.memory.Class(key, pod.UID, func() (*class, error) {
 		info, err := framework.NewPodInfo(pod)
 		return &class{pod: info, labels: namespace.Labels}, err
 	})

@@ -120,8 +120,10 @@ func TestNamespaceThatChangesMeanwhile(t *testing.T) {
 		"none":   func(fwk.CycleState) {},
 	} {
 		state := framework.NewCycleState()
-		if first, err := p.class(pod); first != nil || err != nil {
-			t.Fatalf("%s: class %v is remembered before it came twice, error %v", name, first, err)
+		other := pod.DeepCopy()
+		other.UID = "other"
+		if first, err := p.class(other); first != nil || err != nil {
+			t.Fatalf("%s: class %v is remembered before a second pod of it came, error %v", name, first, err)
 		}
 		of, remembered := p.recall(t.Context(), state, pod, w.Nodes())
 		if of == nil || remembered {

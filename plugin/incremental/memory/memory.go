@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/lru"
 
@@ -14,8 +15,8 @@ import (
 )
 
 const (
-	// most bounds the classes that are remembered, and sightings those that are known to have come once.
-	most, sightings = 64, 1024
+	// sightings bounds the classes that are known to have come once.
+	sightings = 1024
 	// unused is for how long memory is kept that no pod needs: it holds on to all pods of its time.
 	unused = 5 * time.Minute
 )
@@ -43,20 +44,20 @@ type Memory[T any] struct {
 	used          time.Time
 }
 
-// New returns an empty memory for the plugin of this name.
-func New[T any](plugin string) *Memory[T] {
+// New returns an empty memory of so many classes at most for the plugin of this name.
+func New[T any](plugin string, most int) *Memory[T] {
 	return &Memory[T]{updated: fwk.StateKey("Ledger" + plugin), seen: lru.New(sightings), classes: lru.New(most)}
 }
 
-// Class returns the class with the key. A class that is seen for the first time is none yet, and nil: pods that have no equal are left to Kubernetes' plugin, which
-// counts with several goroutines, and displace nothing. A class that comes again is made.
-func (m *Memory[T]) Class(key Key, make func() (*T, error)) (*T, error) {
+// Class returns the class with the key of the pod. A class of which no other pod was seen is none yet, and nil: pods that have no equal are left to Kubernetes' plugin,
+// which counts with several goroutines, and displace nothing. A class of which another pod comes is made.
+func (m *Memory[T]) Class(key Key, of types.UID, make func() (*T, error)) (*T, error) {
 	if value, ok := m.classes.Get(key); ok {
 		known, _ := value.(*T)
 		return known, nil
 	}
-	if _, again := m.seen.Get(key); !again {
-		m.seen.Add(key, nil)
+	if by, seen := m.seen.Get(key); !seen || by == of {
+		m.seen.Add(key, of)
 		return nil, nil
 	}
 	made, err := make()

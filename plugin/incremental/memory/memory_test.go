@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/slipway-k8s/slipway/plugin/incremental/memory"
@@ -13,31 +14,36 @@ import (
 
 // Pods that have no equal, however many, displace no class that is remembered, and none is kept of them. Of classes that come again the oldest goes.
 func TestClassesOfOnePodDisplaceNone(t *testing.T) {
-	m := memory.New[int]("Test")
+	m := memory.New[int]("Test", 64)
 	m.Lock()
 	defer m.Unlock()
-	get := func(of string) *int {
+	pods := 0
+	again := func(of string) *int {
 		key, err := memory.KeyOf(of)
 		if err != nil {
 			t.Fatal(err)
 		}
-		class, err := m.Class(key, func() (*int, error) { return new(int), nil })
+		class, err := m.Class(key, types.UID(fmt.Sprint(pods)), func() (*int, error) { return new(int), nil })
 		if err != nil {
 			t.Fatal(err)
 		}
 		return class
 	}
-	if get("web") != nil {
-		t.Error("a class is remembered that came once")
+	get := func(of string) *int {
+		pods++
+		return again(of)
+	}
+	if get("web") != nil || again("web") != nil {
+		t.Error("a class is remembered of which one pod came")
 	}
 	web := get("web")
 	for i := range 10000 {
-		if get(fmt.Sprint("index ", i)) != nil {
-			t.Fatal("a class is remembered that came once")
+		if get(fmt.Sprint("index ", i)) != nil || again(fmt.Sprint("index ", i)) != nil {
+			t.Fatal("a class is remembered of which one pod came")
 		}
 	}
-	if again := get("web"); web == nil || again != web || m.Len() != 1 {
-		t.Errorf("got %p, want %p: one of %d classes", again, web, m.Len())
+	if later := get("web"); web == nil || later != web || m.Len() != 1 {
+		t.Errorf("got %p, want %p: one of %d classes", later, web, m.Len())
 	}
 	for i := range 64 {
 		for range 2 {
@@ -52,7 +58,7 @@ func TestClassesOfOnePodDisplaceNone(t *testing.T) {
 // What no pod has needed for five minutes is given up, and with it the pods that the ledger holds on to.
 func TestUnusedMemoryIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := memory.New[int]("Test")
+		m := memory.New[int]("Test", 64)
 		cycle := framework.NewCycleState()
 		m.Lock()
 		if m.Update(cycle, nil); !m.Current(cycle) {

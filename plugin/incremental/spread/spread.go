@@ -30,6 +30,8 @@ const (
 	// filtered and scored are where it keeps in a cycle what it filters and scores by.
 	filtered fwk.StateKey = "PreFilter" + Name
 	scored   fwk.StateKey = "PreScore" + Name
+	// classes bounds the memory. By default each ReplicaSet and each Service is a class, of a few zones.
+	classes = 128
 )
 
 // Plugin is PodTopologySpread for pods that it has no memory of. All other extension points are PodTopologySpread's.
@@ -71,7 +73,7 @@ func New(tripped func(name string, cause any)) frameworkruntime.PluginFactory {
 			return nil, fmt.Errorf("profile %s: %s is a %T", h.ProfileName(), podtopologyspread.Name, made)
 		}
 		p := &Plugin{
-			PodTopologySpread: stock, lister: h.SnapshotSharedLister(), defaults: newDefaults(h.SharedInformerFactory()), memory: memory.New[class](Name),
+			PodTopologySpread: stock, lister: h.SnapshotSharedLister(), defaults: newDefaults(h.SharedInformerFactory()), memory: memory.New[class](Name, classes),
 			remembers: features.EnableNodeInclusionPolicyInPodTopologySpread && features.EnableMatchLabelKeysInPodTopologySpread,
 			breaker:   breaker.Breaker{Name: Name, Tripped: tripped},
 		}
@@ -104,7 +106,7 @@ func (p *Plugin) class(state fwk.CycleState, pod *corev1.Pod, of needs, nodes []
 	if err != nil {
 		return nil, err
 	}
-	known, err := p.memory.Class(key, func() (*class, error) { return newClass(pod, of), nil })
+	known, err := p.memory.Class(key, pod.UID, func() (*class, error) { return newClass(pod, of), nil })
 	if known == nil || err != nil {
 		return nil, err
 	}
