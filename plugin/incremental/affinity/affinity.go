@@ -20,7 +20,6 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/interpodaffinity"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
-	"github.com/slipway-k8s/slipway/plugin/breaker"
 	"github.com/slipway-k8s/slipway/plugin/incremental/check"
 	"github.com/slipway-k8s/slipway/plugin/incremental/ledger"
 	"github.com/slipway-k8s/slipway/plugin/incremental/memory"
@@ -47,9 +46,8 @@ type Plugin struct {
 	lister     fwk.SharedLister
 	namespaces corelisters.NamespaceLister
 
-	memory  *memory.Memory[class]
-	breaker breaker.Breaker
-	check   check.Check
+	memory *memory.Memory[class]
+	check  check.Check
 }
 
 // class is what is remembered for pods with equal labels and affinity in one namespace.
@@ -91,9 +89,9 @@ func New(tripped func(name string, cause any)) frameworkruntime.PluginFactory {
 		}
 		p := &Plugin{
 			InterPodAffinity: stock, lister: h.SnapshotSharedLister(), namespaces: h.SharedInformerFactory().Core().V1().Namespaces().Lister(),
-			memory: memory.New[class](Name, classes), breaker: breaker.Breaker{Name: Name, Tripped: tripped},
+			memory: memory.New[class](Name, classes, tripped),
 		}
-		p.check = check.Check{Ours: p, Kubernetes: stock, Breaker: &p.breaker}
+		p.check = check.Check{Ours: p, Kubernetes: stock, Breaker: &p.memory.Breaker, Forget: p.memory.Forget}
 		return p, nil
 	}
 }
@@ -113,21 +111,13 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev
 	}
 	var of *class
 	remembered := false
-	if ran := p.breaker.Do(klog.FromContext(ctx), func() { of, remembered = p.recall(ctx, state, pod, nodes) }); !ran {
-		p.memory.Forget()
-	}
-	if remembered {
-		if p.check.Filters(ctx, state, pod, nodes) {
-			return nil, nil
-		}
-		p.memory.Forget()
+	p.memory.Do(klog.FromContext(ctx), func() { of, remembered = p.recall(ctx, state, pod, nodes) })
+	if remembered && p.check.Filters(ctx, state, pod, nodes) {
+		return nil, nil
 	}
 	result, status := p.InterPodAffinity.PreFilter(ctx, state, pod, nodes)
-	if of == nil || remembered || !status.IsSuccess() || result != nil {
-		return result, status
-	}
-	if ran := p.breaker.Do(klog.FromContext(ctx), func() { p.remember(state, pod, of) }); !ran {
-		p.memory.Forget()
+	if of != nil && !remembered && status.IsSuccess() && result == nil {
+		p.memory.Do(klog.FromContext(ctx), func() { p.remember(state, pod, of) })
 	}
 	return result, status
 }
@@ -135,8 +125,6 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev
 // recall writes what is remembered for the pod's class to the state of the cycle, brought up to date. It returns the class, nil for none, and whether there was
 // something.
 func (p *Plugin) recall(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) (of *class, remembered bool) {
-	p.memory.Lock()
-	defer p.memory.Unlock()
 	of, err := p.class(pod)
 	if of == nil || err != nil {
 		return nil, false
@@ -169,8 +157,6 @@ func (p *Plugin) recall(ctx context.Context, state fwk.CycleState, pod *corev1.P
 // remember keeps what InterPodAffinity has written to the state of a cycle in which recall found the class, and nothing remembered of it. What it counted is not of
 // that class if the labels of the namespace have changed meanwhile.
 func (p *Plugin) remember(state fwk.CycleState, pod *corev1.Pod, of *class) {
-	p.memory.Lock()
-	defer p.memory.Unlock()
 	data, err := state.Read(counts)
 	if now, _ := p.class(pod); err != nil || now != of || !p.memory.Current(state) {
 		return

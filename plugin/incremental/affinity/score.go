@@ -21,14 +21,9 @@ func (s scores) Clone() fwk.StateData { return s }
 func (p *Plugin) PreScore(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) *fwk.Status {
 	var status *fwk.Status
 	remembered := false
-	if ran := p.breaker.Do(klog.FromContext(ctx), func() { status, remembered = p.recallScores(state, pod) }); !ran {
-		p.memory.Forget()
-	}
-	if remembered {
-		if p.check.Scores(ctx, state, pod, nodes, status) {
-			return status
-		}
-		p.memory.Forget()
+	p.memory.Do(klog.FromContext(ctx), func() { status, remembered = p.recallScores(state, pod) })
+	if remembered && p.check.Scores(ctx, state, pod, nodes, status) {
+		return status
 	}
 	state.Delete(scored)
 	return p.InterPodAffinity.PreScore(ctx, state, pod, nodes)
@@ -44,8 +39,6 @@ func (p *Plugin) recallScores(state fwk.CycleState, pod *corev1.Pod) (status *fw
 	if err != nil || len(others) < few && !prefers(pod) {
 		return nil, false
 	}
-	p.memory.Lock()
-	defer p.memory.Unlock()
 	of, err := p.class(pod)
 	if of == nil || err != nil {
 		return nil, false

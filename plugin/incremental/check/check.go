@@ -36,6 +36,8 @@ type Check struct {
 	Ours, Kubernetes Plugin
 	// Breaker is tripped by answers that differ. Required.
 	Breaker *breaker.Breaker
+	// Forget has Ours forget all after an answer that may not be used. Required.
+	Forget func()
 
 	// answers were given since the start, or since one that differed.
 	answers atomic.Int64
@@ -94,14 +96,16 @@ func (c *Check) due() bool {
 	return answers <= first || rand.IntN(every) == 0
 }
 
-// hold reports whether the answers are equal.
+// hold reports whether the answers are equal, and has Ours forget where that is not known.
 func (c *Check) hold(ctx context.Context, pod *corev1.Pod, compare func() error) bool {
 	var differs error
-	if ran := c.Breaker.Do(klog.FromContext(ctx), func() { differs = compare() }); !ran || ctx.Err() != nil {
-		return false // What was stopped half way proves nothing.
-	}
-	if differs == nil {
+	ran := c.Breaker.Do(klog.FromContext(ctx), func() { differs = compare() })
+	if ran && ctx.Err() == nil && differs == nil {
 		return true
+	}
+	c.Forget()
+	if differs == nil || ctx.Err() != nil {
+		return false // What was stopped half way proves nothing.
 	}
 	logger := klog.LoggerWithValues(klog.FromContext(ctx), "pod", klog.KObj(pod))
 	differs = fmt.Errorf("what it remembers differs from %s: %w", c.Kubernetes.Name(), differs)

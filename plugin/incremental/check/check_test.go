@@ -52,6 +52,7 @@ type bench struct {
 	check.Check
 	ours, stock *judge
 	tripped     int
+	forgotten   int
 	nodes       []fwk.NodeInfo
 }
 
@@ -59,7 +60,7 @@ func newBench() *bench {
 	node := framework.NewNodeInfo()
 	node.SetNode(st.MakeNode().Name("one").Obj())
 	b := &bench{ours: &judge{}, stock: &judge{}, nodes: []fwk.NodeInfo{node}}
-	b.Check = check.Check{Ours: b.ours, Kubernetes: b.stock, Breaker: &breaker.Breaker{Name: "Judge", Tripped: func(string, any) { b.tripped++ }}}
+	b.Check = check.Check{Ours: b.ours, Kubernetes: b.stock, Breaker: &breaker.Breaker{Name: "Judge", Tripped: func(string, any) { b.tripped++ }}, Forget: func() { b.forgotten++ }}
 	return b
 }
 
@@ -107,11 +108,11 @@ func TestTwoDifferencesTrip(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench()
-			if differ(b) || b.tripped != 0 {
-				t.Errorf("an answer that differs was used, or tripped: %d", b.tripped)
+			if differ(b) || b.tripped != 0 || b.forgotten != 1 {
+				t.Errorf("an answer that differs was used, tripped (%d), or was not forgotten (%d)", b.tripped, b.forgotten)
 			}
-			if differ(b) || b.tripped != 1 {
-				t.Errorf("a second one was used, or did not trip: %d", b.tripped)
+			if differ(b) || b.tripped != 1 || b.forgotten != 2 {
+				t.Errorf("a second one was used, did not trip (%d), or was not forgotten (%d)", b.tripped, b.forgotten)
 			}
 		})
 	}

@@ -8,9 +8,11 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/lru"
 
+	"github.com/slipway-k8s/slipway/plugin/breaker"
 	"github.com/slipway-k8s/slipway/plugin/incremental/ledger"
 )
 
@@ -33,20 +35,37 @@ func KeyOf(parts any) (Key, error) {
 	return sha256.Sum256(text), nil
 }
 
-// Memory has the classes of one plugin of one profile, and the ledger that brings them up to date. The caller of its methods holds its lock, where they do not say that they take it.
+// Memory has the classes of one plugin of one profile, and the ledger that brings them up to date. Class, Update, Current and the ledger are for functions that Do runs.
 type Memory[T any] struct {
-	sync.Mutex
+	// Breaker is off while nothing is remembered because that has failed.
+	Breaker breaker.Breaker
 	// Ledger has the changes of the cluster.
 	Ledger ledger.Ledger
+
+	mu sync.Mutex
 
 	updated       fwk.StateKey
 	seen, classes *lru.Cache
 	used          time.Time
 }
 
-// New returns an empty memory of so many classes at most for the plugin of this name.
-func New[T any](plugin string, most int) *Memory[T] {
-	return &Memory[T]{updated: fwk.StateKey("Ledger" + plugin), seen: lru.New(sightings), classes: lru.New(most)}
+// New returns an empty memory of so many classes at most for the plugin of this name. tripped is called when the breaker is tripped.
+func New[T any](plugin string, most int, tripped func(name string, cause any)) *Memory[T] {
+	return &Memory[T]{
+		Breaker: breaker.Breaker{Name: plugin, Tripped: tripped}, updated: fwk.StateKey("Ledger" + plugin), seen: lru.New(sightings), classes: lru.New(most),
+	}
+}
+
+// Do runs f with the lock unless the breaker is off. What f did not bring to its end is forgotten.
+func (m *Memory[T]) Do(logger klog.Logger, f func()) {
+	ran := m.Breaker.Do(logger, func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		f()
+	})
+	if !ran {
+		m.Forget()
+	}
 }
 
 // Class returns the class with the key of the pod. A class of which no other pod was seen is none yet, and nil: pods that have no equal are left to Kubernetes' plugin,
@@ -87,17 +106,17 @@ func (m *Memory[T]) Current(cycle fwk.CycleState) bool {
 	return err == nil && at == fwk.StateData(m.Ledger.Now())
 }
 
-// Forget gives up all of it. It takes the lock.
+// Forget gives up all of it.
 func (m *Memory[T]) Forget() {
-	m.Lock()
-	defer m.Unlock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	m.forget()
 }
 
-// Rest gives up what was not used for five minutes. It is called in each cycle, and takes the lock.
+// Rest gives up what was not used for five minutes. It is called in each cycle.
 func (m *Memory[T]) Rest() {
-	m.Lock()
-	defer m.Unlock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	if !m.used.IsZero() && time.Since(m.used) > unused {
 		m.forget()
 	}

@@ -14,9 +14,7 @@ import (
 
 // Pods that have no equal, however many, displace no class that is remembered, and none is kept of them. Of classes that come again the oldest goes.
 func TestClassesOfOnePodDisplaceNone(t *testing.T) {
-	m := memory.New[int]("Test", 64)
-	m.Lock()
-	defer m.Unlock()
+	m := memory.New[int]("Test", 64, func(string, any) {})
 	pods := 0
 	again := func(of string) *int {
 		key, err := memory.KeyOf(of)
@@ -58,13 +56,11 @@ func TestClassesOfOnePodDisplaceNone(t *testing.T) {
 // What no pod has needed for five minutes is given up, and with it the pods that the ledger holds on to.
 func TestUnusedMemoryIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := memory.New[int]("Test", 64)
+		m := memory.New[int]("Test", 64, func(string, any) {})
 		cycle := framework.NewCycleState()
-		m.Lock()
 		if m.Update(cycle, nil); !m.Current(cycle) {
 			t.Error("the ledger is not up to date after an update")
 		}
-		m.Unlock()
 		time.Sleep(4 * time.Minute)
 		if m.Rest(); !m.Current(cycle) {
 			t.Error("given up after four minutes")

@@ -26,14 +26,9 @@ func (s *score) Clone() fwk.StateData { return s }
 func (p *Plugin) PreScore(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) *fwk.Status {
 	var status *fwk.Status
 	remembered := false
-	if ran := p.breaker.Do(klog.FromContext(ctx), func() { status, remembered = p.recallScores(state, pod, nodes) }); !ran {
-		p.memory.Forget()
-	}
-	if remembered {
-		if !status.IsSuccess() || p.check.Scores(ctx, state, pod, nodes, status) {
-			return status
-		}
-		p.memory.Forget()
+	p.memory.Do(klog.FromContext(ctx), func() { status, remembered = p.recallScores(state, pod, nodes) })
+	if remembered && (!status.IsSuccess() || p.check.Scores(ctx, state, pod, nodes, status)) {
+		return status
 	}
 	state.Delete(scored)
 	return p.PodTopologySpread.PreScore(ctx, state, pod, nodes)
@@ -53,8 +48,6 @@ func (p *Plugin) recallScores(state fwk.CycleState, pod *corev1.Pod, nodes []fwk
 	if len(all) == 0 || len(of.constraints) == 0 {
 		return fwk.NewStatus(fwk.Skip), true
 	}
-	p.memory.Lock()
-	defer p.memory.Unlock()
 	c, err := p.class(state, pod, of, all)
 	if c == nil || err != nil {
 		return nil, false

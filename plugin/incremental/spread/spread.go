@@ -19,7 +19,6 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/podtopologyspread"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
-	"github.com/slipway-k8s/slipway/plugin/breaker"
 	"github.com/slipway-k8s/slipway/plugin/incremental/check"
 	"github.com/slipway-k8s/slipway/plugin/incremental/memory"
 )
@@ -42,9 +41,8 @@ type Plugin struct {
 	// remembers is false where a feature of Kubernetes is off that says which nodes count, or which pods.
 	remembers bool
 
-	memory  *memory.Memory[class]
-	breaker breaker.Breaker
-	check   check.Check
+	memory *memory.Memory[class]
+	check  check.Check
 }
 
 var (
@@ -73,11 +71,10 @@ func New(tripped func(name string, cause any)) frameworkruntime.PluginFactory {
 			return nil, fmt.Errorf("profile %s: %s is a %T", h.ProfileName(), podtopologyspread.Name, made)
 		}
 		p := &Plugin{
-			PodTopologySpread: stock, lister: h.SnapshotSharedLister(), defaults: newDefaults(h.SharedInformerFactory()), memory: memory.New[class](Name, classes),
+			PodTopologySpread: stock, lister: h.SnapshotSharedLister(), defaults: newDefaults(h.SharedInformerFactory()), memory: memory.New[class](Name, classes, tripped),
 			remembers: features.EnableNodeInclusionPolicyInPodTopologySpread && features.EnableMatchLabelKeysInPodTopologySpread,
-			breaker:   breaker.Breaker{Name: Name, Tripped: tripped},
 		}
-		p.check = check.Check{Ours: p, Kubernetes: stock, Breaker: &p.breaker}
+		p.check = check.Check{Ours: p, Kubernetes: stock, Breaker: &p.memory.Breaker, Forget: p.memory.Forget}
 		return p, nil
 	}
 }
@@ -100,7 +97,7 @@ func (p *Plugin) SignPod(ctx context.Context, pod *corev1.Pod) ([]fwk.SignFragme
 	return p.PodTopologySpread.SignPod(ctx, pod)
 }
 
-// class returns what is remembered for the pod's constraints, as of now, nil for nothing. The caller holds the memory's lock.
+// class returns what is remembered for the pod's constraints, as of now, nil for nothing.
 func (p *Plugin) class(state fwk.CycleState, pod *corev1.Pod, of needs, nodes []fwk.NodeInfo) (*class, error) {
 	key, err := of.key(pod)
 	if err != nil {
@@ -120,14 +117,9 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev
 	p.memory.Rest()
 	var status *fwk.Status
 	remembered := false
-	if ran := p.breaker.Do(klog.FromContext(ctx), func() { status, remembered = p.recall(state, pod, nodes) }); !ran {
-		p.memory.Forget()
-	}
-	if remembered {
-		if !status.IsSuccess() || p.check.Filters(ctx, state, pod, nodes) {
-			return nil, status
-		}
-		p.memory.Forget()
+	p.memory.Do(klog.FromContext(ctx), func() { status, remembered = p.recall(state, pod, nodes) })
+	if remembered && (!status.IsSuccess() || p.check.Filters(ctx, state, pod, nodes)) {
+		return nil, status
 	}
 	state.Delete(filtered)
 	return p.PodTopologySpread.PreFilter(ctx, state, pod, nodes)
@@ -144,8 +136,6 @@ func (p *Plugin) recall(state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeI
 	if len(of.constraints) == 0 {
 		return fwk.NewStatus(fwk.Skip), true
 	}
-	p.memory.Lock()
-	defer p.memory.Unlock()
 	c, err := p.class(state, pod, of, nodes)
 	if c == nil || err != nil {
 		return nil, false
