@@ -2,7 +2,6 @@ package affinity
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
@@ -60,15 +59,7 @@ func (w *trial) like() *corev1.Pod {
 }
 
 // ask runs so many cycles, whose answers have to be InterPodAffinity's.
-func (w *trial) ask(t *testing.T, cycles int) {
-	t.Helper()
-	for range cycles {
-		pod := w.like()
-		if want, got := w.Answers(w.plugin.InterPodAffinity, pod), w.Answers(w.plugin, pod); !slices.Equal(want, got) {
-			t.Fatalf("got %q\nwant %q", got, want)
-		}
-	}
-}
+func (w *trial) ask(cycles int) { w.Same(w.plugin.InterPodAffinity, w.plugin, w.like, cycles) }
 
 // What is remembered wrongly is not used: it is forgotten, and a second time the plugin remembers nothing for a while. A panic has the same end at once. The answers are
 // InterPodAffinity's in all cycles.
@@ -84,15 +75,15 @@ func TestMemoryThatIsWrongIsGivenUp(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			w := newTrial(t)
 			for range test.times {
-				w.ask(t, 3)
+				w.ask(3)
 				of, err := w.plugin.class(w.like())
 				if of == nil || err != nil || len(w.causes) > 0 {
 					t.Fatalf("class %v is remembered, error %v, tripped %q", of, err, w.causes)
 				}
 				test.spoil(w.plugin, of, w.Nodes())
-				w.ask(t, 1)
+				w.ask(1)
 			}
-			w.ask(t, 3)
+			w.ask(3)
 			if len(w.causes) != 1 || !strings.Contains(w.causes[0], test.cause) {
 				t.Errorf("causes %q, want one: %s", w.causes, test.cause)
 			}

@@ -285,6 +285,17 @@ func (w *World) Answers(p Plugin, pod *corev1.Pod) (out []string) {
 	return out
 }
 
+// Same runs so many cycles, each for a pod of its own, and ends the test where the plugins have different answers.
+func (w *World) Same(stock, ours Plugin, like func() *corev1.Pod, cycles int) {
+	w.t.Helper()
+	for range cycles {
+		pod := like()
+		if want, got := w.Answers(stock, pod), w.Answers(ours, pod); !slices.Equal(want, got) {
+			w.t.Fatal(fmt.Sprintf("got %q\nwant %q", got, want))
+		}
+	}
+}
+
 // otherwise returns what the plugin says of a node if there were a pod more on it, and if there were none.
 func (w *World) otherwise(p Plugin, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo, i int) []string {
 	ctx, node := context.Background(), nodes[i]

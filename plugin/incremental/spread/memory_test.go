@@ -2,7 +2,6 @@ package spread
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
@@ -60,15 +59,7 @@ func (w *trial) class(t *testing.T) *class {
 }
 
 // ask runs so many cycles, whose answers have to be PodTopologySpread's.
-func (w *trial) ask(t *testing.T, cycles int) {
-	t.Helper()
-	for range cycles {
-		pod := w.like()
-		if want, got := w.Answers(w.plugin.PodTopologySpread, pod), w.Answers(w.plugin, pod); !slices.Equal(want, got) {
-			t.Fatalf("got %q\nwant %q", got, want)
-		}
-	}
-}
+func (w *trial) ask(cycles int) { w.Same(w.plugin.PodTopologySpread, w.plugin, w.like, cycles) }
 
 // What is remembered wrongly is not used, whether pods are filtered or scored by it: it is forgotten, and a second time the plugin remembers nothing for a while. A panic
 // has the same end at once. The answers are PodTopologySpread's in all cycles.
@@ -87,15 +78,15 @@ func TestMemoryThatIsWrongIsGivenUp(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			w := newTrial(t, test.when)
 			for range test.times {
-				w.ask(t, 3)
+				w.ask(3)
 				if len(w.causes) > 0 {
 					t.Fatalf("tripped early: %q", w.causes)
 				}
 				test.spoil(w.class(t))
 				w.AddPod(w.like(), w.Nodes()[1].Node().Name)
-				w.ask(t, 1)
+				w.ask(1)
 			}
-			w.ask(t, 3)
+			w.ask(3)
 			if len(w.causes) != 1 || !strings.Contains(w.causes[0], test.cause) {
 				t.Errorf("causes %q, want one: %s", w.causes, test.cause)
 			}
