@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
+	"github.com/slipway-k8s/slipway/internal/deleted"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
@@ -45,9 +46,7 @@ func (p *podEnds) watch(pods cache.SharedIndexInformer) error {
 	_, err := pods.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: p.delays.observe, UpdateFunc: func(_, obj any) { p.delays.observe(obj) },
 		DeleteFunc: func(obj any) {
-			if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-				obj = gone.Obj
-			}
+			obj = deleted.Object(obj)
 			p.delays.observe(obj)
 			if pod, ok := obj.(*corev1.Pod); ok {
 				p.deleted(pod)

@@ -9,6 +9,7 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/slipway-k8s/slipway/internal/deleted"
 	"github.com/slipway-k8s/slipway/plugin/intake"
 	"github.com/slipway-k8s/slipway/plugin/promise"
 	"github.com/slipway-k8s/slipway/plugin/reservations"
@@ -39,9 +40,7 @@ func (w *watcher) watch(f informers.SharedInformerFactory) error {
 			w.podArrived(old, obj)
 		},
 		DeleteFunc: func(obj any) {
-			if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-				obj = gone.Obj
-			}
+			obj = deleted.Object(obj)
 			if pod, ok := obj.(*corev1.Pod); ok {
 				w.release("deleted", w.promises.Release(pod.UID))
 			}

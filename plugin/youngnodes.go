@@ -7,6 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/slipway-k8s/slipway/internal/deleted"
 )
 
 // youngNodes are the nodes on which room is kept for DaemonSet pods that have not arrived. It is safe for concurrent use.
@@ -43,9 +45,7 @@ func (y *youngNodes) see(obj any) {
 }
 
 func (y *youngNodes) forget(obj any) {
-	if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-		obj = gone.Obj
-	}
+	obj = deleted.Object(obj)
 	if node, ok := obj.(*corev1.Node); ok {
 		y.mu.Lock()
 		defer y.mu.Unlock()

@@ -10,6 +10,8 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/internal/deleted"
 )
 
 // mostGone bounds the NodeClaims that are kept from one observation to the next.
@@ -40,9 +42,7 @@ func (g *gone) follow(ctx context.Context, informers cache.Informers) error {
 
 // add keeps a NodeClaim.
 func (g *gone) add(obj any) {
-	if last, unknown := obj.(toolscache.DeletedFinalStateUnknown); unknown {
-		obj = last.Obj
-	}
+	obj = deleted.Object(obj)
 	claim, ok := obj.(*karpv1.NodeClaim)
 	if !ok || claim.Status.ProviderID == "" {
 		return

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/internal/deleted"
 	"github.com/slipway-k8s/slipway/launcher/view"
 )
 
@@ -95,9 +96,7 @@ func (r *Recorder) follow(informer cache.Informer) (toolscache.ResourceEventHand
 	return informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
 		AddFunc: r.observe, UpdateFunc: func(_, now any) { r.observe(now) },
 		DeleteFunc: func(last any) {
-			if tombstone, ok := last.(toolscache.DeletedFinalStateUnknown); ok {
-				last = tombstone.Obj
-			}
+			last = deleted.Object(last)
 			r.observe(last)
 		},
 	})

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/internal/deleted"
 	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
 	"github.com/slipway-k8s/slipway/launcher/index"
 )
@@ -90,9 +91,7 @@ func watch[T any, P interface {
 			}
 		},
 		DeleteFunc: func(obj any) {
-			if last, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
-				obj = last.Obj
-			}
+			obj = deleted.Object(obj)
 			if was, ok := obj.(P); ok && h.deleted != nil && t.leading() {
 				h.deleted(was)
 			}

@@ -7,6 +7,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	toolscache "k8s.io/client-go/tools/cache"
+
+	"github.com/slipway-k8s/slipway/internal/deleted"
 )
 
 // PerNode keeps what a look at the whole cluster derives from the pods of each node until one of them changes: of tens of thousands of pods few change
@@ -63,9 +65,7 @@ func (c *changeCounts) of(node string) *atomic.Uint64 {
 // handler counts the changes of an informer of pods. The informer calls it after its store has changed.
 func (c *changeCounts) handler() toolscache.ResourceEventHandler {
 	count := func(obj any) {
-		if gone, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
-			obj = gone.Obj
-		}
+		obj = deleted.Object(obj)
 		if pod, ok := obj.(*corev1.Pod); ok && pod.Spec.NodeName != "" {
 			c.of(pod.Spec.NodeName).Add(1)
 		}

@@ -10,6 +10,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 	"sigs.k8s.io/karpenter/pkg/apis/v1alpha1"
+
+	"github.com/slipway-k8s/slipway/internal/deleted"
 )
 
 // hub notifies all streams of a change; they find out themselves what changed.
@@ -90,15 +92,13 @@ func (s *Server) watch(ctx context.Context) error {
 					notify(object(before), object(after))
 				}
 			},
-			DeleteFunc: func(deleted any) {
-				if last, ok := deleted.(toolscache.DeletedFinalStateUnknown); ok {
-					deleted = last.Obj
-				}
-				if node, ok := deleted.(*corev1.Node); ok {
+			DeleteFunc: func(obj any) {
+				obj = deleted.Object(obj)
+				if node, ok := obj.(*corev1.Node); ok {
 					s.hub.gone(node.Name)
 				}
-				s.hub.ends.changed(deleted, nil)
-				notify(nil, object(deleted))
+				s.hub.ends.changed(obj, nil)
+				notify(nil, object(obj))
 			},
 		})
 		if err != nil {
