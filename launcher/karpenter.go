@@ -10,6 +10,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
@@ -25,6 +26,9 @@ const (
 	lookForKarpenter = 10 * time.Second
 	// lookAgain is how often it is read until it is known whether a Karpenter runs: a leader renews its Lease every 2 s by default.
 	lookAgain = 2 * time.Second
+	// succession is how long the Lease of a Karpenter that ended is left to a successor, as in an upgrade: one that waits tries every 2 to 4.4 s by default
+	// (client-go's RetryPeriod and JitterFactor).
+	succession = 10 * time.Second
 )
 
 // neighbour detects a running Karpenter: two programs that launch for the same NodePools would buy everything twice. A Karpenter runs if
@@ -171,21 +175,26 @@ func (n *neighbour) ignore(ctx context.Context, namespaces map[string]bool) {
 // renewed compares a Lease with the last read. A Lease that was not there at the last read has a living holder.
 func (n *neighbour) renewed(lease *coordinationv1.Lease, now time.Time) (renewal, state) {
 	spec := lease.Spec
-	if spec.RenewTime == nil || spec.LeaseDurationSeconds == nil || spec.HolderIdentity == nil || *spec.HolderIdentity == "" {
-		return renewal{at: now}, gone
+	next := renewal{holder: ptr.Deref(spec.HolderIdentity, ""), at: now, moved: n.seen != nil}
+	if spec.RenewTime != nil {
+		next.renewTime = spec.RenewTime.Time
 	}
-	next := renewal{renewTime: spec.RenewTime.Time, holder: *spec.HolderIdentity, at: now, moved: n.seen != nil}
 	before, there := n.seen[lease.Namespace]
 	if there && before.renewTime.Equal(next.renewTime) && before.holder == next.holder {
 		next = before
 	}
-	switch {
-	case now.Sub(next.at) >= time.Duration(*spec.LeaseDurationSeconds)*time.Second:
-		return next, gone
-	case next.moved:
-		return next, live
+	valid := time.Duration(ptr.Deref(spec.LeaseDurationSeconds, 0)) * time.Second
+	if next.holder == "" || next.renewTime.IsZero() {
+		valid = 0
 	}
-	return next, undecided
+	since := now.Sub(next.at)
+	switch {
+	case next.moved && since < valid:
+		return next, live
+	case since < valid, next.moved && since < valid+succession:
+		return next, undecided
+	}
+	return next, gone
 }
 
 // manages reports whether slipway manages a NodePool, and if not, why.

@@ -139,6 +139,47 @@ func TestLiveKarpenter(t *testing.T) {
 	}
 }
 
+// A Karpenter that ends gives its Lease back, as in an upgrade. Its NodePools stay its own until it is clear that it has no successor.
+func TestKarpenterHasASuccessor(t *testing.T) {
+	api := leases(append(installed("karpenter"), karpenter("karpenter", time.Unix(0, 0)))...).Build()
+	hold := func(t *testing.T, holder string) {
+		t.Helper()
+		lease := karpenter("karpenter", time.Now())
+		before := lease.DeepCopy()
+		lease.Spec.HolderIdentity = &holder
+		if holder == "" {
+			lease.Spec.LeaseDurationSeconds = new(int32(1)) // As client-go does.
+		}
+		before.Spec = coordinationv1.LeaseSpec{}
+		if err := api.Patch(t.Context(), lease, client.MergeFrom(before)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	beside(t, api, func(t *testing.T, n *neighbour) {
+		t.Helper()
+		renew(t, api, "karpenter", 0, 15*time.Second)
+		for _, empty := range []time.Duration{4 * time.Second, 9 * time.Second} {
+			hold(t, "")
+			for range empty / time.Second {
+				time.Sleep(time.Second)
+				if ok, _ := n.manages(pool(nil)); ok || n.Alone() {
+					t.Fatal("its NodePools are slipway's while its successor starts")
+				}
+			}
+			hold(t, "karpenter-2")
+			renew(t, api, "karpenter", 0, 15*time.Second)
+			if ok, _ := n.manages(pool(nil)); ok {
+				t.Error("the successor counts as gone")
+			}
+		}
+		hold(t, "")
+		time.Sleep(lookForKarpenter + succession + lookAgain)
+		if ok, why := n.manages(pool(nil)); !ok || !n.Alone() {
+			t.Errorf("it is gone: %q", why)
+		}
+	})
+}
+
 // A Lease that nobody renews is no Karpenter, even if its time is in the future; until that is known, nothing is managed.
 func TestKarpenterThatIsGone(t *testing.T) {
 	noHolder, noTimes := karpenter("karpenter", time.Unix(0, 0)), karpenter("karpenter", time.Unix(0, 0))
