@@ -26,7 +26,7 @@ const (
 	lookForKarpenter = 10 * time.Second
 	// lookAgain is how often it is read until it is known whether a Karpenter runs: a leader renews its Lease every 2 s by default.
 	lookAgain = 2 * time.Second
-	// succession is how long the Lease of a Karpenter that ended is left to a successor, as in an upgrade: one that waits tries every 2 to 4.4 s by default
+	// succession is how long the Lease of a Karpenter that ended is left to the next one, as in an upgrade: one that waits tries every 2 to 4.4 s by default
 	// (client-go's RetryPeriod and JitterFactor).
 	succession = 10 * time.Second
 )

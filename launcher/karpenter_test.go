@@ -139,8 +139,8 @@ func TestLiveKarpenter(t *testing.T) {
 	}
 }
 
-// A Karpenter that ends gives its Lease back, as in an upgrade. Its NodePools stay its own until it is clear that it has no successor.
-func TestKarpenterHasASuccessor(t *testing.T) {
+// A Karpenter that ends gives its Lease back, as in an upgrade. Its NodePools stay its own until it is clear that no other follows.
+func TestKarpenterIsReplaced(t *testing.T) {
 	api := leases(append(installed("karpenter"), karpenter("karpenter", time.Unix(0, 0)))...).Build()
 	hold := func(t *testing.T, holder string) {
 		t.Helper()
@@ -163,13 +163,13 @@ func TestKarpenterHasASuccessor(t *testing.T) {
 			for range empty / time.Second {
 				time.Sleep(time.Second)
 				if ok, _ := n.manages(pool(nil)); ok || n.Alone() {
-					t.Fatal("its NodePools are slipway's while its successor starts")
+					t.Fatal("its NodePools are slipway's while the next one starts")
 				}
 			}
 			hold(t, "karpenter-2")
 			renew(t, api, "karpenter", 0, 15*time.Second)
 			if ok, _ := n.manages(pool(nil)); ok {
-				t.Error("the successor counts as gone")
+				t.Error("the next one counts as gone")
 			}
 		}
 		hold(t, "")

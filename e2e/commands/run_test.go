@@ -93,7 +93,7 @@ func newWorld(t *testing.T) *world {
 	}
 	w.environment = append(os.Environ(), "PATH="+programs+":"+filepath.Join(w.folder, "bin")+":"+os.Getenv("PATH"),
 		// Sandboxes that others run are not found.
-		"TMPDIR="+w.folder, "HOME="+w.folder, "CLUSTER_NAME=slipway", "KUBECACHEDIR="+w.folder)
+		"TMPDIR="+w.folder, "HOME="+w.folder, "CLUSTER_NAME=slipway", "KARPENTER_NAMESPACE=kube-system", "KUBECACHEDIR="+w.folder)
 	if _, err := exec.LookPath("kubectl"); err != nil {
 		w.kubectl(t, programs)
 	}
