@@ -11,10 +11,12 @@ import (
 
 // Limits say how much garbage there may be before it is collected.
 type Limits struct {
-	// Bytes is how much there may be in any case, between the two shares of what lives.
+	// Bytes is how much there may be in any case, but for a process so small that Most is less.
 	Bytes uint64
-	// Least and Most are shares of what lives, in percent: GOGC stays between them.
-	Least, Most int
+	// Share is a share of what lives beyond as many bytes, in percent: a process with large caches may have that much, where it is more than Bytes.
+	Share int
+	// Most is a share of all that lives, in percent.
+	Most int
 }
 
 // Keep keeps the process within the limits for as long as it runs. A user who sets GOGC overrides it.
@@ -30,7 +32,7 @@ func (l Limits) percent(live uint64) int {
 	if live <= l.Bytes*100/uint64(l.Most) {
 		return l.Most
 	}
-	return max(l.Least, int(l.Bytes*100/live))
+	return int(max(l.Bytes*100, (live-min(live, l.Bytes))*uint64(l.Share)) / live)
 }
 
 // collected is garbage itself: each collection finds it, which sets GOGC for the next one.

@@ -91,7 +91,7 @@ func run(opts *options.Options, others frameworkruntime.Registry) error {
 	verflag.PrintAndExitIfRequested()
 	// In a large cluster most of what lives is caches. Collections took 8% of the scheduler's CPU there with kube-scheduler's 100 as GOGC.
 	// In a small one with 15,000 pods that fit nowhere 64 MiB in place of 48 was 26 MiB more of memory, and 48 in place of 40 was 2 to 9.
-	garbage.Keep(garbage.Limits{Bytes: 40 << 20, Least: 50, Most: 100})
+	garbage.Keep(garbage.Limits{Bytes: 40 << 20, Share: 55, Most: 100})
 	gates := opts.ComponentGlobalsRegistry.FeatureGateFor(basecompatibility.DefaultKubeComponent)
 	if err := logsapi.ValidateAndApply(opts.Logs, gates); err != nil {
 		return err
