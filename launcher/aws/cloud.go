@@ -29,10 +29,8 @@ type Cloud struct {
 	cfg     Config
 	metrics *metrics
 
-	// ec2 makes the calls that read, writes those that change something, offer those that list what EC2 offers: the SDK slows down a whole
-	// client when EC2 throttles one of its calls. Callers of the first two repeat a call themselves, and report its error.
+	// ec2 makes the calls whose callers repeat them themselves, and report their errors; offer those that list what EC2 offers.
 	ec2    *ec2.Client
-	writes *ec2.Client
 	offer  *ec2.Client
 	eks    *eks.Client
 	iam    *iam.Client
@@ -87,7 +85,7 @@ func New(cfg Config) (*Cloud, error) {
 	inTurn := func(o *ec2.Options) { o.APIOptions = append(o.APIOptions, limits.install) }
 	c := &Cloud{
 		cfg: cfg, metrics: m, throttle: limits,
-		ec2: ec2.NewFromConfig(cfg.AWS, inTurn, fewAttempts), writes: ec2.NewFromConfig(cfg.AWS, inTurn, fewAttempts),
+		ec2:    ec2.NewFromConfig(cfg.AWS, inTurn, fewAttempts),
 		offer:  ec2.NewFromConfig(cfg.AWS, inTurn),
 		eks:    eks.NewFromConfig(cfg.AWS),
 		iam:    iam.NewFromConfig(cfg.AWS),
@@ -114,7 +112,7 @@ func New(cfg Config) (*Cloud, error) {
 	c.placements = placements{c.ec2, newKept[catalog.PlacementGroup](p.Reservations, partPlacements, m)}
 	c.described = newMerger(gather, c.describeAll)
 	c.tagged = newMerger(gather, c.tagAll)
-	c.power = power{writes: c.writes, measure: m.measure, without: c.without.refused, isUnknown: c.isUnknown, facts: c.known.of, hibernation: newHibernation()}
+	c.power = power{ec2: c.ec2, measure: m.measure, without: c.without.refused, isUnknown: c.isUnknown, facts: c.known.of, hibernation: newHibernation()}
 	return c, nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"time"
 
@@ -133,24 +134,33 @@ func (c *Config) validate() error {
 // answers would block a call forever.
 const answerWithin = time.Minute
 
-// maxAttempts is the number of attempts for one call, but for those of reportedAfter. With the SDK's backoff of at most 20 s, a call
+// maxAttempts is the number of attempts for one call, but for those of reportedAfter. With pauses of at most 20 s, a call
 // outlasts one to two minutes of throttling.
 const maxAttempts = 10
 
+// longestPause bounds the pause before an attempt.
+const longestPause = 20 * time.Second
+
+// pause returns how long to wait after so many failed attempts: half a second to a second after the first, twice as long after each more, up to longestPause. The
+// SDK's own backoff may be nothing at all, so that three attempts end within a moment of throttling.
+func pause(failed int, _ error) (time.Duration, error) {
+	longest := min(time.Second<<min(max(failed-1, 0), 5), longestPause)
+	return longest/2 + rand.N(longest/2), nil
+}
+
 // LoadConfig reads the SDK's default configuration: environment, shared files, IRSA or Pod Identity. AWS_ENDPOINT_URL moves every service.
-// It allows more attempts than the SDK's three, with exponential backoff and jitter, and uses the SDK's adaptive mode, which slows a client
-// down when AWS throttles it.
+// It allows more attempts than the SDK's three, with exponential backoff and jitter. The SDK's adaptive mode is not used: it slows a client down for all of its
+// calls once AWS throttles one of them, for as long as the process runs, and starts again at one call in two seconds after each pause. EC2 has a limit for each
+// action, and so has throttle.
 func LoadConfig(ctx context.Context) (awssdk.Config, error) {
 	cfg, err := awsconfig.LoadDefaultConfig(ctx,
 		awsconfig.WithHTTPClient(awshttp.NewBuildableClient().WithTimeout(answerWithin)),
 		awsconfig.WithRetryer(func() awssdk.Retryer {
-			return retry.NewAdaptiveMode(func(o *retry.AdaptiveModeOptions) {
-				o.StandardOptions = append(o.StandardOptions, func(o *retry.StandardOptions) {
-					o.MaxAttempts = maxAttempts
-					o.MaxBackoff = 20 * time.Second
-					// The SDK's retry quota would fail calls early exactly when EC2 throttles many at once.
-					o.RateLimiter = ratelimit.None
-				})
+			return retry.NewStandard(func(o *retry.StandardOptions) {
+				o.MaxAttempts = maxAttempts
+				o.Backoff = retry.BackoffDelayerFunc(pause)
+				// The SDK's retry quota would fail calls early exactly when EC2 throttles many at once.
+				o.RateLimiter = ratelimit.None
 			})
 		}))
 	if err != nil {

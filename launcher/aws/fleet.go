@@ -40,7 +40,7 @@ func (c *Cloud) createFleet(ctx context.Context, request *launchRequest) (*ec2.C
 	if request.count > 1 {
 		options = append(options, fewAttempts) // The caller asks for fewer where EC2 throttles.
 	}
-	out, err := c.writes.CreateFleet(ctx, request.fleet, options...)
+	out, err := c.ec2.CreateFleet(ctx, request.fleet, options...)
 	if err == nil || !code(err).IsTemplateGone() {
 		return out, err
 	}
@@ -48,7 +48,7 @@ func (c *Cloud) createFleet(ctx context.Context, request *launchRequest) (*ec2.C
 	if err := c.ensureTemplates(ctx, request.templates); err != nil {
 		return nil, err
 	}
-	return c.writes.CreateFleet(ctx, request.fleet, options...)
+	return c.ec2.CreateFleet(ctx, request.fleet, options...)
 }
 
 // launchError classifies an error of the call itself: a fault of the class, a shortage of capacity that concerns all options, or a transient

@@ -206,7 +206,7 @@ func (c *Cloud) tagAll(ctx context.Context, asked []tagRequest) (map[string]erro
 }
 
 func (c *Cloud) tagSome(ctx context.Context, ids []string, tags map[string]string, failed map[string]error) {
-	_, err := c.writes.CreateTags(ctx, &ec2.CreateTagsInput{Resources: ids, Tags: ec2Tags(tags)})
+	_, err := c.ec2.CreateTags(ctx, &ec2.CreateTagsInput{Resources: ids, Tags: ec2Tags(tags)})
 	switch {
 	case err == nil:
 	case len(ids) > 1 && !isTransient(err):
@@ -246,7 +246,7 @@ func (c *Cloud) Terminate(ctx context.Context, instanceIDs []string) (err error)
 }
 
 func (c *Cloud) terminate(ctx context.Context, ids []string, failed map[string]error) {
-	_, err := c.writes.TerminateInstances(ctx, &ec2.TerminateInstancesInput{InstanceIds: ids})
+	_, err := c.ec2.TerminateInstances(ctx, &ec2.TerminateInstancesInput{InstanceIds: ids})
 	switch {
 	case err == nil:
 	case len(ids) > 1 && !isTransient(err):

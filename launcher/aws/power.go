@@ -20,7 +20,7 @@ const powerAtOnce = 50
 
 // power implements cloud.Power.
 type power struct {
-	writes *ec2.Client
+	ec2 *ec2.Client
 	// measure begins to measure a call.
 	measure func(method string) func(*error)
 	// without records that an offering was refused.
@@ -49,7 +49,7 @@ func (p *power) StopInstances(ctx context.Context, ids []string, hibernate bool)
 		if hibernate {
 			in.Hibernate = awssdk.Bool(true)
 		}
-		_, err := p.writes.StopInstances(ctx, in)
+		_, err := p.ec2.StopInstances(ctx, in)
 		return err
 	})
 }
@@ -61,7 +61,7 @@ func (p *power) StartInstances(ctx context.Context, instances []cloud.Instance) 
 		ids = append(ids, i.ID)
 	}
 	out := p.all(ctx, "Start", ids, func(ids []string) error {
-		_, err := p.writes.StartInstances(ctx, &ec2.StartInstancesInput{InstanceIds: ids})
+		_, err := p.ec2.StartInstances(ctx, &ec2.StartInstancesInput{InstanceIds: ids})
 		return err
 	})
 	for _, i := range instances {

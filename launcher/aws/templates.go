@@ -157,7 +157,7 @@ func (c *Cloud) ensureTemplates(ctx context.Context, templates []*ec2.CreateLaun
 				return err
 			}
 			defer done()
-			made, err := c.writes.CreateLaunchTemplate(groupCtx, t)
+			made, err := c.ec2.CreateLaunchTemplate(groupCtx, t)
 			// The name is a hash of the content: a template of the same name is the same.
 			if err != nil && !isTemplateThere(err) {
 				return fmt.Errorf("creating launch template %s: %w", name, err)
@@ -212,7 +212,7 @@ func (c *Cloud) deleteTemplates(ctx context.Context, class string, unwanted func
 				continue
 			}
 			c.templates.forget(name)
-			_, err := c.writes.DeleteLaunchTemplate(ctx, &ec2.DeleteLaunchTemplateInput{LaunchTemplateId: t.LaunchTemplateId})
+			_, err := c.ec2.DeleteLaunchTemplate(ctx, &ec2.DeleteLaunchTemplateInput{LaunchTemplateId: t.LaunchTemplateId})
 			if err != nil && !code(err).IsTemplateGone() {
 				errs = append(errs, fmt.Errorf("deleting launch template %s: %w", name, err))
 			}
