@@ -392,3 +392,6 @@ func (s *lateParts) inMove(node string) bool { return s.mover.InMove(node) }
 func (s *lateParts) MakeRoom(ctx context.Context, q *api.MakeRoom) (*api.MakeRoomAnswer, error) {
 	return s.server.MakeRoom(ctx, q)
 }
+
+// Stream implements terminate.Asker.
+func (s *lateParts) Stream() uint64 { return server.NewBufferAsker(s.server).Stream() }

@@ -24,6 +24,8 @@ type Asker interface {
 	// MakeRoom requests room for pods of terminating nodes. If it is repeated, the scheduler plans what is missing by then. An error means
 	// that there was no answer.
 	MakeRoom(ctx context.Context, q *api.MakeRoom) (*api.MakeRoomAnswer, error)
+	// Stream numbers the stream that questions go to. Another one may be that of a scheduler that has just started, which has no reservations.
+	Stream() uint64
 }
 
 const (
@@ -33,6 +35,8 @@ const (
 	spotNotice = 2 * time.Minute
 	// aheadPeriod is the period of checking a replacement that is being launched.
 	aheadPeriod = 250 * time.Millisecond
+	// mostAgain bounds how often a drain waits again for a scheduler that has started: one that ends again and again holds up no drain.
+	mostAgain = 3
 )
 
 // How evictions began, as metric label.
@@ -60,6 +64,18 @@ type replacement struct {
 	noRoom bool
 	claims []string
 	over   bool
+	// stream is that of the scheduler that was asked last, again how many schedulers were asked before it.
+	stream uint64
+	again  int
+}
+
+// renewed returns the record as it is for a scheduler that was not asked yet, if questions go to another one than the record's: the room that was reserved on
+// existing nodes is lost with the old one.
+func (r replacement) renewed(stream uint64, now time.Time) replacement {
+	if r.stream == stream || r.again == mostAgain || !r.answered && !r.over {
+		return r
+	}
+	return replacement{since: now, stream: stream, again: r.again + 1}
 }
 
 func (r *replacements) of(claim types.UID, now time.Time) replacement {
@@ -85,7 +101,8 @@ func (r *replacements) forget(claim types.UID) {
 
 // replace makes the scheduler plan and launch room for the pods that must move, before the first of them is evicted.
 func (t *Terminator) replace(ctx context.Context, s *scope) (time.Duration, error) {
-	have := t.ahead.of(s.claim.UID, s.now)
+	have := t.ahead.of(s.claim.UID, s.now).renewed(t.config.Asker.Stream(), s.now)
+	t.ahead.set(s.claim.UID, have)
 	if have.over || s.died || s.claim.StatusConditions().IsTrue(karpv1.ConditionTypeDrained) {
 		return 0, nil
 	}
@@ -175,7 +192,7 @@ func longestGrace(pods []*corev1.Pod) time.Duration {
 
 // evictFrom ends the wait.
 func (t *Terminator) evictFrom(ctx context.Context, s *scope, have replacement, outcome string) {
-	have.over = true
+	have.over, have.stream = true, t.config.Asker.Stream()
 	t.ahead.set(s.claim.UID, have)
 	t.metrics.ahead.WithLabelValues(outcome).Inc()
 	if outcome != aheadUnneeded {
@@ -196,6 +213,7 @@ func (t *Terminator) askFor(ctx context.Context, s *scope, have replacement, mov
 		}
 	}
 	logger := klog.FromContext(ctx).WithValues("nodeClaim", klog.KObj(s.claim), "nodes", q.GetNodeNames())
+	have.stream = t.config.Asker.Stream()
 	answer, err := t.config.Asker.MakeRoom(ctx, q)
 	if err != nil {
 		logger.V(2).Info("No room was planned for the pods yet", "err", err)

@@ -40,6 +40,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 //	pod NAME [daemonset] [critical] [tolerates] [protected[=VALUE]] [owned] [pending] [exit=DURATION] [refuse=N] [ending] [undeletable] [ready] [grace=DURATION] [sole] [set] [elsewhere] [foreign]
 //	set ready NAME                                   a pod becomes Ready
 //	scheduler silent | full | NODECLAIM...           what it launches when it is asked for room; without this: nothing; full: there is no room
+//	scheduler again [silent | full | NODECLAIM...]   the same, of a scheduler that has just started
 //	replacement NODECLAIM launching|launched|ready|gone    how far such a NodeClaim is
 //	set releases | set ready | set gone              what the ReplicaSet controller does about the pod that is sole
 //	set guarded                                      its PodDisruptionBudget has maxUnavailable 0
@@ -117,8 +118,11 @@ func (w *world) instance(d *datadriven.TestData) {
 // scheduler sets the answers from now on.
 func (w *world) scheduler(d *datadriven.TestData) {
 	w.silent, w.full, w.planned = d.HasArg("silent"), d.HasArg("full"), nil
+	if d.HasArg("again") {
+		w.schedulers++
+	}
 	for _, a := range d.CmdArgs {
-		if !w.silent && !w.full {
+		if !w.silent && !w.full && a.Key != "again" {
 			w.planned = append(w.planned, a.Key)
 		}
 	}

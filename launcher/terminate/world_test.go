@@ -65,6 +65,8 @@ type world struct {
 	// planned is the scheduler's answer: names of claims; nil with silent set means no answer, with full set that the pods have no room.
 	planned      []string
 	silent, full bool
+	// schedulers counts those that have started.
+	schedulers uint64
 	// metrics are those of the Terminator.
 	metrics *prometheus.Registry
 	// ended are the queues of NodeClaims and of Nodes whose instance has terminated.
@@ -155,6 +157,9 @@ func (w *world) MakeRoom(_ context.Context, q *api.MakeRoom) (*api.MakeRoomAnswe
 	}
 	return &api.MakeRoomAnswer{NodeClaims: w.planned}, nil
 }
+
+// Stream implements terminate.Asker.
+func (w *world) Stream() uint64 { return w.schedulers }
 
 type tracedCloud struct{ w *world }
 
