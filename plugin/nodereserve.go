@@ -164,6 +164,7 @@ func (n *nodeReserve) Filter(ctx context.Context, state fwk.CycleState, pod *cor
 	if what == "" {
 		return nil
 	}
+	klog.FromContext(ctx).V(5).Info("Pod is kept off room on a node", "pod", klog.KObj(pod), "node", klog.KObj(node), "of", what, "reservedFor", waiting[0].Name)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if len(kept.daemons)+len(kept.promised) > 0 {

@@ -21,10 +21,10 @@ func Clash(pod *corev1.Pod, node *corev1.Node, waiting []Need, namespaces coreli
 			continue
 		}
 		if port := samePort(pod, need.Pod); port != 0 {
-			return fmt.Sprintf("host port %d, for %s", port, need.title())
+			return fmt.Sprintf("host port %d", port)
 		}
 		if apart(pod, need.Pod, node, namespaces) || apart(need.Pod, pod, node, namespaces) {
-			return "its anti-affinity, for " + need.title()
+			return "its anti-affinity"
 		}
 	}
 	return ""

@@ -1,7 +1,6 @@
 package reservations
 
 import (
-	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -26,8 +25,6 @@ type Need struct {
 	Requests corev1.ResourceList
 	// Pod whose room it is: it may have host ports, and anti-affinity. Nil for none.
 	Pod *corev1.Pod
-	// Replacement means that the room is for the replacement of the named pod.
-	Replacement bool
 }
 
 // NeedOf returns the room of the pod, under its name.
@@ -38,30 +35,23 @@ func NeedOf(pod *corev1.Pod) Need {
 	}
 }
 
-// title returns what the room is for.
-func (n *Need) title() string {
-	if n.Replacement {
-		return "the replacement pod of " + n.Name
-	}
-	return n.Name
-}
-
 // Against returns the needs of the pod's priority or a higher one. The others give way to it.
 func Against(pod *corev1.Pod, waiting []Need) []Need {
 	priority := corev1helpers.PodPriority(pod)
 	return slices.DeleteFunc(waiting, func(n Need) bool { return n.Priority < priority })
 }
 
-// Short returns which resource the pod would take from the needs on the node, and from whose. Empty if the pod fits beside them.
+// Short returns which resource the pod would take from the needs on the node. Empty if the pod fits beside them. It names neither the needs' pods, which may be
+// another tenant's, nor amounts: kube-scheduler's message has each reason that differs, and that of a thousand nodes would be a hundred kilobytes in each pod.
 func Short(pod *corev1.Pod, info fwk.NodeInfo, needs []Need) string {
 	if len(needs) == 0 {
 		return ""
 	}
-	kept, count, first := total(needs), len(needs), needs[0].title()
+	kept, count := total(needs), len(needs)
 	wanted := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
 	have, used := info.GetAllocatable(), info.GetRequested()
 	if len(info.GetPods())+count+1 > have.GetAllowedPodNumber() {
-		return fmt.Sprintf("pods, for %s", first)
+		return string(corev1.ResourcePods)
 	}
 	for name, reserved := range kept {
 		q := wanted[name]
@@ -70,7 +60,7 @@ func Short(pod *corev1.Pod, info fwk.NodeInfo, needs []Need) string {
 		}
 		need := amount(name, q) + amount(name, reserved)
 		if need > available(name, have)-available(name, used) {
-			return fmt.Sprintf("%s of %s, for %s", reserved.String(), name, first)
+			return string(name)
 		}
 	}
 	return ""

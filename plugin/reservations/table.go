@@ -157,7 +157,6 @@ func (t *Table) Reserve(members []plan.Member, at Place) {
 				continue
 			}
 			r := reservation{need: NeedOf(pod), terminates: pod.Spec.NodeName, inMove: at.InMove, claim: at.NodeClaim, node: at.Node, made: at.At}
-			r.need.Replacement = true
 			r.need.Owner = intake.ControllerOf(pod)
 			r.beside = siblings(at.Beside, r.need.Owner)
 			t.reserved[pod.UID] = r
