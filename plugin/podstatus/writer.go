@@ -103,10 +103,11 @@ type Writer struct {
 	order turns
 
 	// The following fields belong to Run: the last Event of each pod, the notes with an Event that is due later, the notes that refresh
-	// conditions, and the times when old Events were last dropped, bound pods last cleared and held Events last looked through.
+	// conditions, those whose write failed, and the times when old Events were last dropped, bound pods last cleared and held Events last looked through.
 	events  map[string]sentEvent
 	later   map[string]Note
 	stale   stale
+	failed  retries
 	swept   time.Time
 	cleared time.Time
 	looked  time.Time
@@ -208,7 +209,10 @@ func (w *Writer) due(now time.Time) time.Time {
 	if now.Sub(w.swept) >= sweepEvery {
 		w.sweep(now)
 	}
-	next := now.Add(sweepEvery)
+	again, next := w.failed.due(now, now.Add(sweepEvery))
+	for _, n := range again {
+		w.again(n)
+	}
 	for uid, n := range w.later {
 		at := w.events[uid].at.Add(eventEvery)
 		if now.Before(at) {
@@ -245,6 +249,7 @@ func (w *Writer) sum(text string) uint64 { return maphash.String(w.seed, text) }
 
 func (w *Writer) write(ctx context.Context, n Note) {
 	w.stale.drop(n.Pod.UID)
+	w.failed.drop(n.Pod.UID)
 	pod := w.pod(n.Pod)
 	if pod == nil {
 		return
@@ -279,17 +284,14 @@ func (w *Writer) postponed(pod *corev1.Pod, n Note) bool {
 	return true
 }
 
-// settle writes the note again after a conflict, and logs other failures.
+// settle has the note written again that was not, without a second Event, and logs failures but for the usual conflicts.
 func (w *Writer) settle(ctx context.Context, pod *corev1.Pod, n Note, err error) {
-	if apierrors.IsConflict(err) && n.tries < 3 {
-		// The pod has changed: write again once the informer has the change, without a second Event.
-		n.tries++
-		n.EventReason = ""
-		w.again(n)
+	if err == nil || apierrors.IsNotFound(err) || ctx.Err() != nil {
 		return
 	}
-	if err != nil && !apierrors.IsNotFound(err) && ctx.Err() == nil {
-		klog.FromContext(ctx).V(2).Info("Condition of the pod was not written", "pod", klog.KObj(pod), "err", err)
+	n.EventReason = ""
+	if again := w.failed.add(n, time.Now()); !again || !apierrors.IsConflict(err) {
+		klog.FromContext(ctx).V(2).Info("Condition of the pod was not written", "pod", klog.KObj(pod), "again", again, "err", err)
 	}
 }
 

@@ -2,6 +2,7 @@ package podstatus
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -10,11 +11,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/record"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
@@ -297,4 +300,39 @@ func TestEventsOfDeletedPodsAreForgotten(t *testing.T) {
 			t.Errorf("%d Events are remembered, that of the pod which exists: %t", len(w.events), ok)
 		}
 	})
+}
+
+// A write that fails is repeated, less and less often: the pod would have no reason until kube-scheduler tries it again. It has one Event, and one that always
+// fails is given up.
+func TestFailedWritesAreRepeated(t *testing.T) {
+	for name, failure := range map[string]error{
+		"conflict": apierrors.NewConflict(corev1.Resource("pods"), "a", errors.New("the object has been modified")),
+		"timeout":  apierrors.NewTimeoutError("the API server is busy", 1),
+		"reset":    errors.New("connection reset by peer"),
+	} {
+		for _, fails := range []int{5, 1000} {
+			t.Run(fmt.Sprintf("%s %d", name, fails), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					w := newReporter(t, pending())
+					left := fails
+					w.client.PrependReactor("patch", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+						if left == 0 {
+							return false, nil, nil
+						}
+						left--
+						return true, nil, failure
+					})
+					events := w.says("a", "0/1 nodes are available.")
+					time.Sleep(10 * time.Minute)
+					if events = append(events, w.sent()...); len(events) != 1 {
+						t.Errorf("events %q, want one", events)
+					}
+					written := strings.Contains(w.condition(), "NodePool a: full")
+					if n := w.patches(); written != (fails == 5) || n > mostTries {
+						t.Errorf("condition %q after %d patches", w.condition(), n)
+					}
+				})
+			})
+		}
+	}
 }
