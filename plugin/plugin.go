@@ -86,7 +86,6 @@ func (p *Plugin) NodeLaunch(_ context.Context, obj runtime.Object, h fwk.Handle)
 	}
 	p.args = args
 	p.served = append(p.served, h.ProfileName())
-	slices.Sort(p.served)
 	p.handle = h
 	return &nodeLaunch{nodeLaunchConfig{
 		guard: p.guard, args: args, handle: h, collected: p.collected, promises: p.promises, delays: p.delays, connection: p.connection,

@@ -17,7 +17,7 @@ import (
 // profiles are the schedulers whose pods are served: the scheduler's own profiles, and other schedulers that are adopted. It never
 // changes.
 type profiles struct {
-	// served are the names of the profiles with NodeLaunch, sorted.
+	// served are the names of the profiles with NodeLaunch, as the configuration has them: the first is that of adopted pods and of buffers'.
 	served []string
 	// adopted are the names of other schedulers.
 	adopted []string
@@ -39,7 +39,7 @@ func (p *profiles) plans(pod *corev1.Pod) bool {
 	return p.serves(pod.Spec.SchedulerName) || p.adopts(pod.Spec.SchedulerName)
 }
 
-// ours returns an adopted pod as one of the default profile, which judges the nodes that are planned for it, and any other pod as
+// ours returns an adopted pod as one of the first profile, which judges the nodes that are planned for it, and any other pod as
 // it is.
 func (p *profiles) ours(pod *corev1.Pod) *corev1.Pod {
 	if !p.adopts(pod.Spec.SchedulerName) {

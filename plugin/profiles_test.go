@@ -1,14 +1,48 @@
 package plugin
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
+	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 )
+
+// profileHandle is what a profile's plugins are made with.
+type profileHandle struct {
+	fwk.Handle
+	name      string
+	informers informers.SharedInformerFactory
+}
+
+func (h profileHandle) ProfileName() string { return h.name }
+
+func (h profileHandle) SharedInformerFactory() informers.SharedInformerFactory { return h.informers }
+
+// The first profile of the configuration is that of adopted pods and of buffers', whatever its name.
+func TestFirstProfileIsTheConfigurations(t *testing.T) {
+	p, err := New(Options{Registerer: prometheus.NewRegistry()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	factory := informers.NewSharedInformerFactory(fake.NewClientset(), 0)
+	want := []string{"slipway-scheduler", "a-gpu"}
+	for _, name := range want {
+		if _, err := p.NodeLaunch(t.Context(), nil, profileHandle{name: name, informers: factory}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !slices.Equal(p.served, want) {
+		t.Errorf("profiles %v, want %v", p.served, want)
+	}
+}
 
 // An extender that binds, or that knows only nodes that exist, leaves the pods that it is interested in to the scheduler's own cycle.
 func TestExtendersThatTakePart(t *testing.T) {
