@@ -5,13 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/api"
+	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
 // firstWait and lastWait bound the pause before an unanswered write is repeated.
@@ -78,6 +81,15 @@ func sameClaim(have *karpv1.NodeClaim, claim *api.Claim) error {
 		return &refusal{"NodeClaimLeaving", fmt.Sprintf("NodeClaim %s is being deleted", have.Name)}
 	case have.Labels[karpv1.NodePoolLabelKey] != claim.GetNodePool():
 		return &refusal{"NameTaken", fmt.Sprintf("NodeClaim %s belongs to NodePool %s", have.Name, have.Labels[karpv1.NodePoolLabelKey])}
+	case len(claim.GetPods()) > 0 && !slices.ContainsFunc(claim.GetPods(), promisedBy(have)):
+		// Names have five random characters: with a thousand nodes one of 14,000 is the name of a node that has long joined.
+		return &refusal{"NameTaken", fmt.Sprintf("NodeClaim %s was launched for other pods", have.Name)}
 	}
 	return nil
+}
+
+// promisedBy returns a function that reports whether a pod is promised to the NodeClaim.
+func promisedBy(claim *karpv1.NodeClaim) func(*api.PodRef) bool {
+	uids := sets.New(slices.Collect(catalog.PromisedUIDs(claim.Annotations[catalog.PodsAnnotation]))...)
+	return func(pod *api.PodRef) bool { return uids.Has(pod.GetUid()) }
 }

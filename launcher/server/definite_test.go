@@ -116,6 +116,19 @@ func TestMovedPodLeavesAnInitializedClaim(t *testing.T) {
 	w.wantPromises(map[string][]string{"default-1": nil, "default-2": {"u1"}})
 }
 
+// A name is drawn by lot, and may be that of a node that has long joined. What is sent again under its name is recorded once.
+func TestNameOfAnotherNode(t *testing.T) {
+	w := newWorld(t, ready("default", nil)...)
+	w.launch(&api.LaunchRequest{Claims: []*api.Claim{planned("default-1", "default", "u1", "u2")}})
+	if r := w.launch(&api.LaunchRequest{Claims: []*api.Claim{planned("default-1", "default", "u1", "u2")}})["default-1"]; !r.GetRecorded() {
+		t.Errorf("sent again: %v", r)
+	}
+	if r := w.launch(&api.LaunchRequest{Claims: []*api.Claim{planned("default-1", "default", "u3")}})["default-1"]; r.GetRecorded() || r.GetReason() != "NameTaken" {
+		t.Errorf("the name of another node: %v", r)
+	}
+	w.wantPromises(map[string][]string{"default-1": {"u1", "u2"}})
+}
+
 var errReset = errors.New("read tcp: connection reset by peer")
 
 // losing returns the server's client whose creations and patches succeed, with the answers that lose returns.
