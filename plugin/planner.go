@@ -132,6 +132,8 @@ func (p *planner) planBatch(ctx context.Context, now time.Time) time.Time {
 		p.reports.unreachable(cause, now)
 		return wait
 	}
+	// Questions took their time. What was received before the connection that there is now, such as the state of a launcher that has started again, is applied first.
+	p.updates.drain(ctx, now)
 	verdict := p.batch.Check(now)
 	if !verdict.Close {
 		if !verdict.Next.IsZero() && verdict.Next.Before(wait) {
@@ -235,7 +237,8 @@ func (p *planner) overdue(now time.Time) {
 	}
 	p.tidied = now
 	p.metrics.release("deadline", p.promises.ReleaseExpired(now), p.promises)
-	for _, name := range p.view.Unconfirmed(now) {
+	_, lost := p.connection.lost()
+	for _, name := range p.view.Unconfirmed(now, !lost) {
 		p.metrics.release("unconfirmed", p.promises.ReleaseClaim(name), p.promises)
 	}
 	p.view.Forget(now)

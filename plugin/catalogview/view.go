@@ -288,11 +288,15 @@ func (v *View) capacity(c plan.Claim) corev1.ResourceList {
 	return out
 }
 
-// Unconfirmed drops the claims that did not come into the catalog within confirmWithin, and returns their names.
-func (v *View) Unconfirmed(now time.Time) []string {
+// Unconfirmed drops the claims that did not come into the catalog within confirmWithin while the launcher was connected, and returns their names.
+func (v *View) Unconfirmed(now time.Time, connected bool) []string {
 	var out []string
 	for name, s := range v.sent {
-		if v.synced && now.Sub(s.at) > confirmWithin {
+		switch {
+		case !connected:
+			s.at = now
+			v.sent[name] = s
+		case v.synced && now.Sub(s.at) > confirmWithin:
 			out = append(out, name)
 			delete(v.sent, name)
 		}

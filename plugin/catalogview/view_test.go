@@ -35,11 +35,19 @@ func TestRecordedClaims(t *testing.T) {
 	if nodes := got.NodePools["p"].Usage["nodes"]; nodes.Value() != 1 {
 		t.Errorf("usage %v, want one node", got.NodePools["p"].Usage)
 	}
-	if late := v.Unconfirmed(now.Add(confirmWithin)); len(late) != 0 {
+	if late := v.Unconfirmed(now.Add(confirmWithin), true); len(late) != 0 {
 		t.Errorf("%v are given up in time", late)
 	}
+	away := now.Add(time.Hour)
+	if late := v.Unconfirmed(away, false); len(late) != 0 {
+		t.Errorf("%v are given up while the launcher is away", late)
+	}
+	if late := v.Unconfirmed(away.Add(confirmWithin), true); len(late) != 0 {
+		t.Errorf("%v are given up before the launcher, which is back, had its time", late)
+	}
+	now = away
 	v.Distrust(now)
-	if late := v.Unconfirmed(now.Add(time.Hour)); len(late) != 0 || v.Synced() {
+	if late := v.Unconfirmed(now.Add(time.Hour), true); len(late) != 0 || v.Synced() {
 		t.Errorf("%v are given up while the view is not synced", late)
 	}
 	v.Resync(now.Add(-1))
@@ -47,7 +55,7 @@ func TestRecordedClaims(t *testing.T) {
 		t.Error("a stream that was opened before the request went unanswered is trusted")
 	}
 	v.Resync(now)
-	if late := v.Unconfirmed(now.Add(confirmWithin + 1)); len(late) != 1 || len(v.State(nil, now).InFlight) != 0 {
+	if late := v.Unconfirmed(now.Add(confirmWithin+1), true); len(late) != 1 || len(v.State(nil, now).InFlight) != 0 {
 		t.Errorf("%v are given up, want the claim", late)
 	}
 }
