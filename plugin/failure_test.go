@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/slipway-k8s/slipway/launcher/api"
@@ -322,5 +323,36 @@ func TestTimeOfAPlanIsNoFault(t *testing.T) {
 	}
 	if n := len(h.launcher.podNames()); n > 0 {
 		t.Errorf("%d pods were launched for that the filters were not asked about", n)
+	}
+}
+
+// A plan takes its time. No node is launched for pods that are deleted or bound meanwhile.
+func TestPodsThatGoWhileTheyArePlanned(t *testing.T) {
+	t.Parallel()
+	var h *harness
+	var once sync.Once
+	h = start(t, harnessOptions{
+		objects: []runtime.Object{newNode("full", "100m", nil)},
+		fault: func(p string, _ *corev1.Pod) {
+			if p != "Plan" {
+				return
+			}
+			once.Do(func() {
+				for i := range 7 {
+					if err := h.client.CoreV1().Pods("default").Delete(h.ctx, fmt.Sprintf("web-%d", i), metav1.DeleteOptions{}); err != nil {
+						t.Error(err)
+					}
+				}
+				h.eventually("the informer to have seen it", func() bool {
+					pods, err := h.informer.Core().V1().Pods().Lister().List(labels.Everything())
+					return err == nil && len(pods) == 1
+				})
+			})
+		},
+	})
+	h.deployment("web", 8)
+	h.eventually("the pod that is left to be launched for", func() bool { return len(h.launcher.podNames()) > 0 })
+	if names := h.launcher.podNames(); len(names) != 1 || names["web-7"] == 0 {
+		t.Errorf("launched for %v, want web-7 alone", names)
 	}
 }

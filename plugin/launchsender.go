@@ -13,6 +13,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/slipway-k8s/slipway/launcher/api"
+	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/buffers"
 	"github.com/slipway-k8s/slipway/plugin/catalogview"
 	"github.com/slipway-k8s/slipway/plugin/explain"
@@ -67,7 +68,7 @@ type launchSender struct {
 
 // launch promises the plan's pods their slots and sends the plan. Its order matters:
 //
-//  1. promise, so that the scheduler leaves the pods alone from now on;
+//  1. drop the nodes whose pods have gone or have other room by now, and promise the others', so that the scheduler leaves the pods alone from now on;
 //  2. send, until the launcher has answered, and apply meanwhile what it reports of other claims;
 //  3. release the pods of what it refused, and keep the rest in view until the catalog shows it;
 //  4. nominate pods to existing nodes with room, and report on all pods;
@@ -76,6 +77,11 @@ func (s *launchSender) launch(ctx context.Context, w *work) planned {
 	now := time.Now()
 	batchName := "batch-" + rand.String(8)
 	if w.pending() {
+		// The plan took its time, in which other room may have come, or an owner may have gone.
+		w.drop(func(ref catalog.PodRef) bool {
+			pod := s.queue.objects.pod(ref)
+			return pod == nil || pod.DeletionTimestamp != nil || pod.Spec.NodeName != ""
+		})
 		s.hold(w, now)
 	} else {
 		s.narrow(w)

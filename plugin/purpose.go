@@ -1,6 +1,8 @@
 package plugin
 
 import (
+	"slices"
+
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/slipway-k8s/slipway/launcher/api"
@@ -103,6 +105,23 @@ type unrecordedNode struct {
 	members   []plan.Member
 	// why it is not recorded, for a human.
 	why string
+}
+
+// drop takes the pods that need no room any more out of the plan's new nodes, and the nodes that are left without a pod out of the plan.
+func (w *work) drop(needless func(catalog.PodRef) bool) {
+	var claims []plan.Claim
+	for _, c := range w.result.Plan.Claims {
+		var members []plan.Member
+		for _, m := range c.Members {
+			if m.Pods = slices.DeleteFunc(slices.Clone(m.Pods), needless); len(m.Pods) > 0 {
+				members = append(members, m)
+			}
+		}
+		if c.Members = members; len(members) > 0 {
+			claims = append(claims, c)
+		}
+	}
+	w.result.Plan.Claims = claims
 }
 
 // unrecorded returns the nodes of the plan for which there is a reason that the launcher has not recorded them.
