@@ -258,9 +258,10 @@ func unknownFor(o Observed) time.Duration {
 }
 
 // awaited reports whether a promised pod is bound only once another controller removes its taint, such as that of the cloud controller manager. Were
-// the startup taint gone by then, both the launcher and the scheduler would bind the pod at that moment.
+// the startup taint gone by then, both the launcher and the scheduler would bind the pod at that moment. A DaemonSet that the startup taint alone
+// blocks may be what the controller waits for, such as the agent of a NodeReadinessRule.
 func awaited(o Observed) bool {
-	if ephemeral(o.Node, true) == "" {
+	if o.DaemonKeptOff != "" || ephemeral(o.Node, true) == "" {
 		return false
 	}
 	rules := bind.Rules()
@@ -344,13 +345,8 @@ func startup(o Observed) string {
 // ephemeral returns a temporary taint that is still on the node. The launcher's own does not count where it is removed now.
 func ephemeral(node *corev1.Node, untainted bool) string {
 	for _, have := range node.Spec.Taints {
-		switch have.Key {
-		case catalog.StartingTaintKey:
-			if !untainted {
-				return have.ToString()
-			}
-		case karpv1.UnregisteredTaintKey,
-			corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable, "node.cloudprovider.kubernetes.io/uninitialized":
+		ours := have.Key == catalog.StartingTaintKey && !untainted
+		if ours || have.Key == karpv1.UnregisteredTaintKey || catalog.EphemeralTaint(have.Key) {
 			return have.ToString()
 		}
 	}

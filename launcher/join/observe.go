@@ -53,7 +53,7 @@ func (c *Controller) observe(ctx context.Context, claim *karpv1.NodeClaim) (Obse
 	if err = c.poolOf(ctx, pool, &o); err != nil {
 		return o, err
 	}
-	if conditions.Posted(o.Node) != nil && !conditions.NodeReady(o.Node) {
+	if conditions.Posted(o.Node) != nil && (!conditions.NodeReady(o.Node) || awaited(o)) {
 		o.DaemonKeptOff, err = c.daemonKeptOff(ctx, o.Node)
 	}
 	return o, err

@@ -3,8 +3,10 @@ package join_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -14,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/join"
 	"github.com/slipway-k8s/slipway/launcher/record"
 )
@@ -84,5 +87,33 @@ func TestBindingsThatCannotBeWritten(t *testing.T) {
 	w.looks(c, 2)
 	if _, told, err := record.BindingOf(w.current(), "uid-web"); err != nil || !told || !w.current().StatusConditions().Get(karpv1.ConditionTypeInitialized).IsTrue() {
 		t.Errorf("told: %t, error %v, conditions %v", told, err, w.current().Status.Conditions)
+	}
+}
+
+// A NodeReadinessRule may wait for a DaemonSet that tolerates the rule's taint alone: the startup taint does not keep that off a Ready node.
+func TestReadinessRuleGetsItsAgent(t *testing.T) {
+	rule := corev1.Taint{Key: "readiness.k8s.io/cni", Effect: corev1.TaintEffectNoSchedule}
+	for _, tolerates := range []string{rule.Key, "another"} {
+		w := newWorld(t)
+		w.claim(time.Minute, "web-1")
+		agent := daemonSet("cni", nil)
+		agent.Spec.Template.Spec.Tolerations = []corev1.Toleration{{Key: tolerates, Operator: corev1.TolerationOpExists}}
+		w.create(agent)
+		c := w.controller()
+		w.looks(c, 1)
+		n := w.node("node-1")
+		n.Spec.Taints = append(n.Spec.Taints, rule)
+		if err := w.api.Update(t.Context(), n); err != nil {
+			t.Fatal(err)
+		}
+		w.kubelet("node-1", corev1.ConditionTrue)
+		w.looks(c, 3)
+		if gone := !slices.Contains(w.taints(w.node("node-1")), catalog.StartingTaintKey); gone != (tolerates == rule.Key) {
+			t.Errorf("a DaemonSet tolerates %s: the startup taint is gone: %t", tolerates, gone)
+		}
+		w.wantTrace()
+		if w.current().StatusConditions().Get(karpv1.ConditionTypeInitialized).IsTrue() {
+			t.Error("initialized before the condition of the rule holds")
+		}
 	}
 }

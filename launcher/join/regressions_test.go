@@ -125,6 +125,7 @@ func TestStartupTaintStaysWhilePodsAwaitAnother(t *testing.T) {
 		"the pod is bound":                   {[]Slot{bound}, uninitialized, 20 * time.Second, true, 0},
 		"no pod is promised":                 {nil, uninitialized, 20 * time.Second, true, 0},
 		"a taint that no controller removes": {[]Slot{host(corev1.ResourceCPU, "1")}, "example.com/for-others", 20 * time.Second, true, 0},
+		"a readiness rule":                   {[]Slot{host(corev1.ResourceCPU, "1")}, "readiness.k8s.io/cni", 20 * time.Second, false, 0},
 	} {
 		o := booting(5*time.Minute, 4*time.Minute, ready)
 		o.Slots, o.ReadySince = c.slots, o.Now.Add(-c.waited)

@@ -120,10 +120,5 @@ func Starting(n *corev1.Node) bool {
 
 // StartupTaint reports whether a taint of this key is removed before the node takes pods.
 func StartupTaint(key string) bool {
-	switch key {
-	case catalog.StartingTaintKey, corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable,
-		corev1.TaintNodeNetworkUnavailable, "node.cloudprovider.kubernetes.io/uninitialized":
-		return true
-	}
-	return false
+	return key == catalog.StartingTaintKey || key == corev1.TaintNodeNetworkUnavailable || catalog.EphemeralTaint(key)
 }

@@ -317,6 +317,8 @@ func TestDropTaken(t *testing.T) {
 		{name: "there is room", cpu: "2"},
 		{name: "there is none", cpu: "100m", want: true},
 		{name: "the node has not joined", cpu: "100m", taint: catalog.StartingTaintKey},
+		{name: "a readiness rule waits", cpu: "100m", taint: "readiness.k8s.io/cni"},
+		{name: "it has a taint of its own", cpu: "100m", taint: "example.com/readiness.k8s.io", want: true},
 	} {
 		b := reservedFor(true, time.Now(), "a-1")
 		b.Pod = func(catalog.PodRef) *corev1.Pod { return b.reserved["a-1"].need.Pod }
