@@ -15,6 +15,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ssm"
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/catalog/fromec2"
@@ -226,17 +227,27 @@ func (c *Cloud) describeImages(ctx context.Context, in *ec2.DescribeImagesInput,
 	return out, nil
 }
 
-// imageIDs reads the AMI IDs from those parameters that exist.
+// imageIDs reads the AMI IDs from those parameters that exist and that the launcher may read. It returns an error if it may not read one and has read no
+// other.
 func (c *Cloud) imageIDs(ctx context.Context, parameters []imageParameter, mutable bool) (map[string][]variant, error) {
 	out := map[string][]variant{}
+	var denied []error
 	for _, p := range parameters {
 		id, err := c.parameter(ctx, p.name, mutable)
-		if err != nil {
+		switch {
+		case code(err).IsDenied():
+			denied = append(denied, err)
+		case err != nil:
 			return nil, err
-		}
-		if id != "" {
+		case id != "":
 			out[id] = append(out[id], p.variants...)
 		}
+	}
+	if len(out) == 0 && len(denied) > 0 {
+		return nil, denied[0]
+	}
+	for _, err := range denied {
+		klog.FromContext(ctx).Info("An AMI is left out: the launcher may not read its SSM parameter", "why", err.Error())
 	}
 	return out, nil
 }
