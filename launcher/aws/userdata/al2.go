@@ -2,6 +2,9 @@ package userdata
 
 import "strings"
 
+// logged has a script write what it prints to /var/log/user-data.log too, where people and log agents look for it on AL2, as in Karpenter.
+const logged = "exec > >(tee /var/log/user-data.log | logger -t user-data -s 2>/dev/console) 2>&1\n"
+
 // bootstrapScript returns AL2's user data: the parts of spec.userData, then the call of the AMI's bootstrap.sh (amazon-eks-ami,
 // templates/al2/runtime/bootstrap.sh).
 func bootstrapScript(in Input) (string, error) {
@@ -30,7 +33,7 @@ func bootstrapScript(in Input) (string, error) {
 	if in.RAID0 {
 		args = append(args, "--local-disks raid0")
 	}
-	script := "#!/bin/bash -xe\n/etc/eks/bootstrap.sh " + strings.Join(args, " \\\n  ") + "\n"
+	script := "#!/bin/bash -xe\n" + logged + "/etc/eks/bootstrap.sh " + strings.Join(args, " \\\n  ") + "\n"
 	return archive(append(in.withResume(parts), newPart(shellScriptType, script))), nil
 }
 

@@ -68,6 +68,9 @@ func TestBootstrapScriptIsShell(t *testing.T) {
 	if diff := cmp.Diff(want, bootstrapArgs(t, scripts[1])); diff != "" {
 		t.Errorf("bootstrap.sh is called with other words (-want +got):\n%s", diff)
 	}
+	if before, _, _ := strings.Cut(scripts[1], bootstrapPath); !strings.Contains(before, "tee /var/log/user-data.log") {
+		t.Errorf("what bootstrap.sh prints is not in /var/log/user-data.log:\n%s", scripts[1])
+	}
 }
 
 // Without settings the AMI's defaults apply: no argument overrides them, except the limit of image pulls.
