@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	awssdk "github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/launcher/aws/userdata"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/catalog/fromec2"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 )
 
@@ -108,7 +110,7 @@ func (s templateSpec) userData() userdata.Input {
 	labels[karpv1.CapacityTypeLabelKey] = s.capacityType
 	in := userdata.Input{
 		Family: s.class.AMIFamily(), Cluster: s.cluster.Cluster, Kubelet: s.class.Spec.Kubelet, MaxPods: s.maxPods,
-		Labels: labels, RAID0: raid0(s.class), Custom: awssdk.ToString(s.class.Spec.UserData),
+		Labels: labels, AMIVersion: s.amiVersion(), RAID0: raid0(s.class), Custom: awssdk.ToString(s.class.Spec.UserData),
 		Hibernates: s.hibernates,
 		Prefetch:   s.class.Annotations[catalog.PrefetchAnnotation] != catalog.PrefetchOff,
 	}
@@ -116,6 +118,31 @@ func (s templateSpec) userData() userdata.Input {
 		in.Taints = append(in.Taints, corev1.Taint{Key: t.Key, Value: t.Value, Effect: corev1.TaintEffect(t.Effect)})
 	}
 	return in
+}
+
+// amiVersion returns the version that the class's alias has, or else the name of a Bottlerocket AMI, as in bottlerocket-aws-k8s-1.33-x86_64-v1.46.0-431fe75a:
+// that of the template's own AMI, or else a name in the class's terms. It is empty if none has one.
+func (s templateSpec) amiVersion() string {
+	if _, version, ok := fromec2.Alias(s.class); ok {
+		return version
+	}
+	var names []string
+	for _, ami := range s.class.Status.AMIs {
+		if ami.ID == s.imageID && strings.Contains(ami.Name, "bottlerocket") {
+			names = append(names, ami.Name)
+		}
+	}
+	for _, term := range s.class.Spec.AMISelectorTerms {
+		names = append(names, term.Name)
+	}
+	for _, name := range names {
+		for part := range strings.SplitSeq(name, "-") {
+			if strings.HasPrefix(part, "v") && strings.Contains(part, ".") {
+				return part
+			}
+		}
+	}
+	return ""
 }
 
 // requestTags returns the tags of the resources that CreateFleet's own tag specifications do not cover.

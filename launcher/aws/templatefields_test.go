@@ -10,7 +10,10 @@ import (
 	awssdk "github.com/aws/aws-sdk-go-v2/aws"
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
 // launched makes one launch of a class that set adapts, and returns the CreateLaunchTemplate and CreateFleet calls.
@@ -149,6 +152,55 @@ func TestFleetHasTheClassesContext(t *testing.T) {
 }
 
 // instanceStorePolicy reaches the node by its user data: nodeadm joins the local disks.
+// Which directories Bottlerocket is given for local disks depends on its version: that of the alias, of the AMI that is launched, or of a name in the terms.
+func TestVersionOfBottlerocketIsInUserData(t *testing.T) {
+	name := func(version string) string { return "bottlerocket-aws-k8s-1.36-aarch64-" + version + "-431fe75a" }
+	terms := func(names ...string) (out []awsv1.AMISelectorTerm) {
+		for _, n := range names {
+			out = append(out, awsv1.AMISelectorTerm{Name: n})
+		}
+		return out
+	}
+	byTag := []awsv1.AMISelectorTerm{{Tags: map[string]string{"a": "b"}}}
+	for what, tc := range map[string]struct {
+		terms []awsv1.AMISelectorTerm
+		ami   string
+		given bool
+	}{
+		"the latest":                       {[]awsv1.AMISelectorTerm{{Alias: "bottlerocket@latest"}}, name("v1.45.0"), false},
+		"an old release":                   {[]awsv1.AMISelectorTerm{{Alias: "bottlerocket@v1.45.0"}}, name("v1.45.0"), true},
+		"a release":                        {[]awsv1.AMISelectorTerm{{Alias: "bottlerocket@1.46.0"}}, name("v1.46.0"), false},
+		"an old AMI by its tag":            {byTag, name("v1.45.0"), true},
+		"an AMI by its tag":                {byTag, name("v1.46.0"), false},
+		"an AMI by its ID":                 {[]awsv1.AMISelectorTerm{{ID: "ami-arm"}}, name("v1.46.0"), false},
+		"one of two names":                 {terms(name("v1.46.0"), name("v1.45.0")), name("v1.45.0"), true},
+		"a name with a pattern":            {terms(name("v1.*")), name("v1.46.0"), false},
+		"a name that only the terms have":  {terms("own-v1.46.0-*"), "own-v1.46.0-1", false},
+		"a version that may be of another": {byTag, "own-v2.0.0-1", true},
+		"no version":                       {byTag, "mine", true},
+	} {
+		t.Run(what, func(t *testing.T) {
+			w, c := newWire(t)
+			w.on("CreateFleet", fleet([]string{"i-1"}))
+			in := launchInput("launch-1", 1, option("m7g.large", zoneA, "on-demand"))
+			in.Class.Spec.AMIFamily, in.Class.Spec.AMISelectorTerms = new(catalog.FamilyBottlerocket), tc.terms
+			in.Class.Spec.InstanceStorePolicy = new(awsv1.InstanceStorePolicyRAID0)
+			other := awsv1.AMI{ID: "ami-other", Name: name("v1.50.0"), Requirements: []corev1.NodeSelectorRequirement{
+				{Key: corev1.LabelArchStable, Operator: corev1.NodeSelectorOpIn, Values: []string{"amd64"}},
+			}}
+			in.Class.Status.AMIs[0].Name = tc.ami
+			in.Class.Status.AMIs = append([]awsv1.AMI{other}, in.Class.Status.AMIs...)
+			if _, err := c.Launch(t.Context(), in); err != nil {
+				t.Fatal(err)
+			}
+			text := decoded(t, w.made("CreateLaunchTemplate")[0])
+			if !strings.Contains(text, "ephemeral-storage") || strings.Contains(text, "--dirs") != tc.given {
+				t.Errorf("directories given: want %t:\n%s", tc.given, text)
+			}
+		})
+	}
+}
+
 func TestInstanceStorePolicyIsInUserData(t *testing.T) {
 	plain, _ := launched(t, func(*awsv1.EC2NodeClassSpec) {})
 	raid, _ := launched(t, func(s *awsv1.EC2NodeClassSpec) { s.InstanceStorePolicy = new(awsv1.InstanceStorePolicyRAID0) })

@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"maps"
 
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	"github.com/pelletier/go-toml/v2"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/version"
 )
 
 // bottlerocket returns Bottlerocket's user data: the settings of spec.userData, overridden by those that the node needs to join
@@ -45,7 +47,7 @@ func bottlerocket(in Input) (string, error) {
 		commands["000-mount-instance-storage"] = map[string]any{
 			"commands": [][]string{
 				{"apiclient", "ephemeral-storage", "init"},
-				{"apiclient", "ephemeral-storage", "bind", "--dirs", "/var/lib/containerd", "/var/lib/kubelet", "/var/log/pods"},
+				bindCommand(in.AMIVersion),
 			},
 			"essential": true,
 			"mode":      "always",
@@ -56,6 +58,17 @@ func bottlerocket(in Input) (string, error) {
 		return "", fmt.Errorf("writing the settings: %w", err)
 	}
 	return string(out), nil
+}
+
+// bindCommand returns the command that puts directories on the local disks. From 1.46.0 on Bottlerocket itself knows which ones (Karpenter,
+// pkg/providers/version, SupportsDefaultBind).
+func bindCommand(amiVersion string) []string {
+	bind := []string{"apiclient", "ephemeral-storage", "bind"}
+	v, err := version.ParseGeneric(amiVersion)
+	if amiVersion == awsv1.AliasVersionLatest || err == nil && v.AtLeast(version.MajorMinor(1, 46)) {
+		return bind
+	}
+	return append(bind, "--dirs", "/var/lib/containerd", "/var/lib/kubelet", "/var/log/pods")
 }
 
 // table returns the table of parent under key, and creates it if it is missing.

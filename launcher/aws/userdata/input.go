@@ -42,6 +42,8 @@ type Input struct {
 	Labels map[string]string
 	// Taints are those that the kubelet registers with.
 	Taints []corev1.Taint
+	// AMIVersion is the AMI's version, as in v1.46.0, or "latest"; empty if it is not known. Bottlerocket's settings depend on it.
+	AMIVersion string
 	// RAID0 joins the local disks for the kubelet's and containerd's files.
 	RAID0 bool
 	// Prefetch adds the unit that pulls the images of promised pods while the network starts, on AL2023 only.

@@ -253,6 +253,32 @@ func TestBottlerocketCanBeRead(t *testing.T) {
 	}
 }
 
+// Bottlerocket is given the directories for the local disks as long as it does not know them itself.
+func TestBottlerocketBindsDirectories(t *testing.T) {
+	given := []any{"apiclient", "ephemeral-storage", "bind", "--dirs", "/var/lib/containerd", "/var/lib/kubelet", "/var/log/pods"}
+	for version, want := range map[string][]any{
+		"": given, "v1.45.9": given, "1.45.0": given, "v1.4*": given, "v1": given, "vNext": given, "v20260709": given,
+		"latest": given[:3], "v1.46.0": given[:3], "1.46.0": given[:3], "v1.100.1": given[:3], "v2.0.0": given[:3],
+	} {
+		text, err := Render(input(catalog.FamilyBottlerocket, raid, func(in *Input) { in.AMIVersion = version }))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got struct {
+			Settings struct {
+				Commands map[string]struct{ Commands []any } `toml:"bootstrap-commands"`
+			}
+		}
+		if err := toml.Unmarshal([]byte(text), &got); err != nil {
+			t.Fatal(err)
+		}
+		commands := []any{[]any{"apiclient", "ephemeral-storage", "init"}, want}
+		if diff := cmp.Diff(commands, got.Settings.Commands["000-mount-instance-storage"].Commands); diff != "" {
+			t.Errorf("version %q (-want +got):\n%s", version, diff)
+		}
+	}
+}
+
 func TestRenderRejects(t *testing.T) {
 	for name, in := range map[string]Input{
 		"family":                          input("Ubuntu"),
