@@ -37,6 +37,9 @@ func TestMetricsAreDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if _, err := aws.WithMetrics(awssdk.Config{}, registered); err != nil {
+		t.Fatal(err)
+	}
 	page, err := os.ReadFile(metricsPage)
 	if err != nil {
 		t.Fatal(err)

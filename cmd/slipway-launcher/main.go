@@ -149,6 +149,9 @@ func (f *flags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
+	if awsConfig, err = aws.WithMetrics(awsConfig, metrics.Registry); err != nil {
+		return err
+	}
 	gates, err := launcher.ParseGates(settings.FeatureGates)
 	if err != nil {
 		return err
