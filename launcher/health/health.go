@@ -225,6 +225,7 @@ func (h *Health) knownOf(pool *karpv1.NodePool) *known {
 			}
 		}
 		h.pools[pool.UID] = k
+		h.metrics.preset(pool.Name)
 	}
 	// A lagging cache returns an older pool: that does not reset the state.
 	if pool.Generation > k.generation || pool.Status.NodeClassObservedGeneration > k.class {

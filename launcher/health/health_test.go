@@ -330,6 +330,23 @@ func TestPoolThatIsGone(t *testing.T) {
 	})
 }
 
+// The rejections of a NodePool are counted from 0, before the first: alerts are on their increase.
+func TestRejectionsAreCountedFromZero(t *testing.T) {
+	w := newWorld(t)
+	w.health.Gate(w.pool())
+	want := `
+# HELP slipway_prebind_rejected_total Promised pods that a kubelet rejected, by NodePool and the kubelet's reason.
+# TYPE slipway_prebind_rejected_total counter
+slipway_prebind_rejected_total{nodepool="default",reason="NodeAffinity"} 0
+slipway_prebind_rejected_total{nodepool="default",reason="OutOfcpu"} 0
+slipway_prebind_rejected_total{nodepool="default",reason="OutOfmemory"} 0
+slipway_prebind_rejected_total{nodepool="default",reason="OutOfpods"} 0
+`
+	if err := testutil.GatherAndCompare(w.registry, strings.NewReader(want), "slipway_prebind_rejected_total"); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestNewNeedsItsDependencies(t *testing.T) {
 	if _, err := health.New(health.Config{}); err == nil {
 		t.Error("no error without any dependency")

@@ -31,6 +31,14 @@ func newMetrics(registerer prometheus.Registerer, leading func() bool) (*metrics
 	return m, nil
 }
 
+// preset makes the series of the usual rejections, at 0. The increase of a series that begins at 2 is 0: two nodes that reject pods turn pre-binding
+// off, and the alert would not fire.
+func (m *metrics) preset(pool string) {
+	for _, reason := range []string{"OutOfcpu", "OutOfmemory", "OutOfpods", "NodeAffinity"} {
+		m.rejected.WithLabelValues(pool, reason)
+	}
+}
+
 func (m *metrics) hold(pool string, g Gate) {
 	value := 0.0
 	switch {

@@ -250,6 +250,7 @@ func TestCodesOfAlertsAreThereAtZero(t *testing.T) {
 			"slipway_launch_errors_total RequestLimitExceeded", "slipway_launch_errors_total NoAnswer", "slipway_launch_errors_total other",
 			"slipway_launch_refusals_total VcpuLimitExceeded", "slipway_launch_refusals_total MaxSpotInstanceCountExceeded",
 			"slipway_launch_refusals_total AuthFailure.ServiceLinkedRoleCreationNotPermitted", "slipway_launch_refusals_total UnauthorizedOperation",
+			"slipway_launch_refusals_total InsufficientFreeAddressesInSubnet", "slipway_launch_refusals_total InsufficientCidrBlocks",
 		} {
 			if !have[want] {
 				t.Errorf("no series %s", want)

@@ -60,6 +60,7 @@ func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 	}
 	for _, code := range []ec2error.Code{
 		ec2error.VcpuLimitExceeded, ec2error.MaxSpotInstanceCountExceeded, ec2error.SpotServiceLinkedRole, ec2error.UnauthorizedOperation,
+		ec2error.InsufficientFreeAddressesInSubnet, ec2error.InsufficientCidrBlocks,
 	} {
 		m.codes.WithLabelValues(string(code))
 	}
