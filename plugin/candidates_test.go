@@ -75,6 +75,22 @@ func TestAConditionMakesNoOtherPod(t *testing.T) {
 	}
 }
 
+// A pod for which a plan found nothing is planned again within a minute after the scheduler has tried it again, which kube-scheduler does every five
+// minutes: the alert SlipwayPodsUnplaced depends on it.
+func TestAnUnplacedPodIsPlannedAgain(t *testing.T) {
+	p, now := newIdlePlanner(t, func([]catalog.PodRef) {}), time.Now()
+	pod := benchPod("a", "")
+	p.unplaced.Hold(intake.Entry{Pod: pod, Class: plan.ClassKey(pod), Hopeless: true})
+	if p.unplaced.Due(now.Add(time.Hour)) != nil {
+		t.Error("it is planned again without a reason")
+	}
+	p.collected.Add(intake.Entry{Pod: pod, At: now})
+	p.take(now)
+	if p.unplaced.Due(now.Add(time.Minute)) == nil || p.batch.Has(pod.UID) {
+		t.Error("it is not planned again with the other held pods")
+	}
+}
+
 // ownedPod is one of an owner's, on a node.
 func ownedPod(name, owner, node string) *corev1.Pod {
 	pod := benchPod(name, node)
