@@ -32,13 +32,14 @@ func everything() map[string]any {
 		"controller":                 map[string]any{"resources": map[string]any{"requests": map[string]any{"cpu": 1, "memory": "1Gi"}}, "env": []any{map[string]any{"name": "AWS_REGION", "value": "eu-west-1"}}, "metrics": map[string]any{"authenticated": true, "certificateSecret": "of-controller"}},
 		"scheduler":                  map[string]any{"mode": "replace", "emulatedVersion": "1.34", "args": map[string]any{"spotSharePercent": 30}, "certificateSecret": "of-scheduler", "serviceAccount": map[string]any{"separate": true}},
 		"admission":                  map[string]any{"enabled": true, "scope": "cluster", "except": map[string]any{"fargate": []any{map[string]any{"namespace": "edge-*", "labels": map[string]any{"app": "web"}}}}},
-		"serviceMonitor":             map[string]any{"enabled": true, "endpointConfig": map[string]any{"interval": "15s"}, "tlsConfig": verified()},
+		"serviceMonitor":             map[string]any{"enabled": true, "endpointConfig": map[string]any{"interval": "15s"}, "tlsConfig": verified(), "relabelings": []any{map[string]any{"action": "labeldrop", "regex": "pod"}}, "sampleLimit": 1000000},
 		"networkPolicy":              map[string]any{"enabled": true, "probesFrom": []any{map[string]any{"ipBlock": map[string]any{"cidr": "10.0.0.0/16"}}}},
 		"prometheusRule":             map[string]any{"enabled": true},
 		"dashboard":                  map[string]any{"enabled": true},
 		"additionalLabels":           map[string]any{"team": "platform"},
 		"additionalAnnotations":      map[string]any{"owner": "platform"},
 		"additionalClusterRoleRules": []any{map[string]any{"apiGroups": []any{""}, "resources": []any{"nodes/proxy"}, "verbs": []any{"get"}}},
+		"initContainers":             []any{map[string]any{"name": "first", "image": "first:1"}},
 		"schedulerName":              "another",
 		"hostNetwork":                true,
 		"logOutputPaths":             []any{"stdout", "/var/log/slipway/controller.log"},
@@ -300,7 +301,7 @@ func TestSchemaKnowsTheSettings(t *testing.T) {
 	if err := yaml.Unmarshal(text, &schema); err != nil {
 		t.Fatal(err)
 	}
-	want := map[string]bool{"batchIdleDuration": true, "batchMaxDuration": true, "preferencePolicy": true, "eksControlPlane": true}
+	want := map[string]bool{"batchIdleDuration": true, "batchMaxDuration": true, "preferencePolicy": true, "eksControlPlane": true, "disableClusterStateObservability": true, "disableDryRun": true}
 	for field := range reflect.TypeFor[launcher.Settings]().Fields() {
 		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 		if !slices.Contains([]string{"socket", "metricsAddress", "metricsAuthentication", "metricsCertDir", "apiAddress", "apiCertDir", "healthProbeAddress", "logOutputPaths", "memoryLimit"}, name) {
@@ -328,6 +329,8 @@ func TestSchemaRefuses(t *testing.T) {
 		"no verification":       monitored(map[string]any{"serverName": "slipway", "caFile": "/ca.crt", "insecureSkipVerify": true}),
 		"no authority":          monitored(map[string]any{"serverName": "slipway"}),
 		"no name":               monitored(map[string]any{"caFile": "/ca.crt"}),
+		"the scheduler's name":  {"settings": map[string]any{"clusterName": "a"}, "controller": map[string]any{"containerName": "scheduler"}},
+		"privileges":            {"settings": map[string]any{"clusterName": "a"}, "controller": map[string]any{"securityContext": map[string]any{"privileged": true}}},
 		"a gate of nobody's":    {"settings": map[string]any{"clusterName": "a", "featureGates": map[string]any{"nodeRepare": true}}},
 	} {
 		_, err := chart.Release{Chart: folder, Name: "slipway", Namespace: "kube-system", Values: values}.Render()
