@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	autoscalingv1beta1 "sigs.k8s.io/karpenter/pkg/apis/autoscaling/v1beta1"
@@ -49,6 +50,16 @@ func (b *Booking) Provisioned() bool { return !b.Since.IsZero() }
 
 // Expired reports whether the time for the pods to come is over.
 func (b *Booking) Expired(now time.Time) bool { return b.Provisioned() && !now.Before(b.Until) }
+
+// Took reports whether a pod on a node may have taken room of the buffer: it was bound since all pods had some.
+func (b *Booking) Took(pod *corev1.Pod) bool {
+	for i := range pod.Status.Conditions {
+		if c := &pod.Status.Conditions[i]; c.Type == corev1.PodScheduled {
+			return !c.LastTransitionTime.Time.Before(b.Since)
+		}
+	}
+	return false
+}
 
 // Open returns for how many of the wanted pods room is kept, or wanted.
 func (b *Booking) Open(wanted int32, now time.Time) int32 {

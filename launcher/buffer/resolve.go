@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -14,7 +13,6 @@ import (
 	autoscalingv1beta1 "sigs.k8s.io/karpenter/pkg/apis/autoscaling/v1beta1"
 
 	"github.com/slipway-k8s/slipway/internal/buffersize"
-	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
 	"github.com/slipway-k8s/slipway/launcher/api"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
@@ -146,18 +144,12 @@ func booking(cb *autoscalingv1beta1.CapacityBuffer, takers *api.Takers, onNodes 
 			continue
 		}
 		for _, p := range of {
-			if boundSince(p, b.Since) && matcher.Match(p) {
+			if b.Took(p) && matcher.Match(p) {
 				b.Came++
 			}
 		}
 	}
 	return &b, nil, nil
-}
-
-// boundSince reports whether a pod on a node was bound to it at that time or later.
-func boundSince(pod *corev1.Pod, since time.Time) bool {
-	bound := conditions.Pod(pod, corev1.PodScheduled)
-	return bound != nil && !bound.LastTransitionTime.Time.Before(since)
 }
 
 // get reads an object of the buffer's namespace. why is set where there is none.

@@ -213,7 +213,7 @@ func withPending(ctx context.Context, objects *input.Objects, cat catalog.State,
 				left++
 				continue
 			}
-			p.Pod = started(onNode(p.Pod, at))
+			p.Pod, p.Booked = started(onNode(p.Pod, at)), false // It has its room, which moves with the node.
 		}
 		out.Pods = append(out.Pods, p)
 	}

@@ -81,13 +81,14 @@ func (o *Outcome) LowerBound(ctx context.Context) float64 {
 const (
 	codeInvalid = "InvalidPod"
 	codeWaiting = "NotPlanned"
+	codeLost    = "NoRoomLeft"
 )
 
 // Held is a pod that waits for something other than a node, or that an API server would refuse.
 type Held struct {
 	// Pod is its namespace and name.
 	Pod string
-	// Code is InvalidPod, NotPlanned or Asleep.
+	// Code is InvalidPod, NotPlanned, NoRoomLeft or Asleep.
 	Code string
 	// Reason is a sentence for users.
 	Reason string
@@ -109,8 +110,53 @@ func Run(ctx context.Context, objects *input.Objects, m *market.Market, o Option
 	return out, nil
 }
 
-// place plans the pending pods with the given catalog. The outcome has the planner's problems only.
+// place plans the pending pods with the given catalog. The outcome has the planner's problems only. Pods for which no node may be launched, and that the plan
+// launches one for, are held, and the others are planned without them.
 func place(ctx context.Context, objects *input.Objects, cat catalog.State, o Options) (*Outcome, error) {
+	var held []Held
+	for {
+		out, err := plannedOnce(ctx, objects, cat, o)
+		if err != nil {
+			return nil, err
+		}
+		left, lost := withoutLost(objects, &out.Plan)
+		if len(lost) == 0 {
+			out.Held = append(out.Held, held...)
+			return out, nil
+		}
+		objects, held = left, append(held, lost...)
+	}
+}
+
+// withoutLost returns the objects without the booked pods that are on nodes to launch, which are held: what is lost of their room is not launched again.
+func withoutLost(objects *input.Objects, p *plan.Plan) (*input.Objects, []Held) {
+	launched := map[string]bool{}
+	for i := range p.Claims {
+		for _, m := range p.Claims[i].Members {
+			for _, ref := range m.Pods {
+				if ref.Virtual() {
+					launched[ref.UID] = true
+				}
+			}
+		}
+	}
+	if len(launched) == 0 {
+		return objects, nil
+	}
+	var lost []Held
+	left := *objects
+	left.Pods = slices.DeleteFunc(slices.Clone(objects.Pods), func(p input.Pod) bool {
+		gone := p.Booked && launched[string(p.UID)]
+		if gone {
+			lost = append(lost, Held{Pod: p.Namespace + "/" + p.Name, Code: codeLost, Reason: "the room that it had is lost, and no node is launched for it again"})
+		}
+		return gone
+	})
+	return &left, lost
+}
+
+// plannedOnce plans the pending pods, and launches nodes for all that need one.
+func plannedOnce(ctx context.Context, objects *input.Objects, cat catalog.State, o Options) (*Outcome, error) {
 	if o.Log.GetSink() == nil {
 		o.Log = logr.Discard()
 	}

@@ -35,6 +35,8 @@ type Input struct {
 	Template func(namespace, kind, name string) (t Template, ok bool)
 	// Now decides which of the buffers' windows are open.
 	Now time.Time
+	// OnNodes are the pods on nodes, finished ones included.
+	OnNodes []*corev1.Pod
 	// Admit returns the spec of a pod as the API server would admit it, whatever its priority. The error says why it would not.
 	Admit func(namespace string, spec *corev1.PodSpec) (corev1.PodSpec, error)
 }
@@ -51,6 +53,8 @@ type Problem struct {
 type Output struct {
 	// Pods of each buffer. Those of one differ in name and UID alone.
 	Pods [][]*corev1.Pod
+	// Booked are those of one-shot buffers that had room for all of their pods once: what is lost of it is not launched again.
+	Booked [][]*corev1.Pod
 	// Problems in the order of the buffers.
 	Problems []Problem
 	// Unread are the buffers of a cluster whose launcher reads none: its feature gate is off.
@@ -75,11 +79,18 @@ func Make(in Input) Output {
 			continue
 		}
 		b := builder{Input: &in, buffer: cb}
-		if pods := b.pods(taken[cb.Namespace], older[cb.Namespace]); len(pods) > 0 {
+		pods := b.pods(taken[cb.Namespace], older[cb.Namespace])
+		taken[cb.Namespace] += len(pods)
+		switch {
+		case len(pods) == 0:
+		case b.booking.Provisioned():
+			out.Booked = append(out.Booked, pods)
+		default:
 			out.Pods = append(out.Pods, pods)
-			taken[cb.Namespace] += len(pods)
 		}
-		older[cb.Namespace]++
+		if !b.booking.Expired(in.Now) {
+			older[cb.Namespace]++
+		}
 		out.Problems = append(out.Problems, b.problems...)
 	}
 	return out
@@ -90,6 +101,8 @@ type builder struct {
 	*Input
 	buffer   *autoscalingv1beta1.CapacityBuffer
 	problems []Problem
+	// booking is that of a one-shot buffer, and the zero value for all others.
+	booking buffersize.Booking
 }
 
 func (b *builder) problem(field, format string, args ...any) {
@@ -107,21 +120,11 @@ func (b *builder) pods(taken, older int) []*corev1.Pod {
 		return nil
 	}
 	cb := b.buffer
-	if buffersize.Strategy(&cb.Spec) != buffersize.StrategyActive {
-		if _, err := buffersize.TakersOf(cb, t.Selector); err != nil {
-			b.problem("spec", "%v: no room is kept for it", err)
-			return nil
-		}
+	if err := b.book(t.Selector); err != nil {
+		b.problem("spec", "%v: no room is kept for it", err)
+		return nil
 	}
 	oneShot := buffersize.Strategy(&cb.Spec) == buffersize.StrategyOneShot
-	var booking buffersize.Booking
-	if oneShot {
-		var err error
-		if booking, err = buffersize.BookingOf(cb); err != nil {
-			b.problem("spec", "%v: no room is kept for it", err)
-			return nil
-		}
-	}
 	now, note, err := buffersize.SpecAt(cb, b.Now)
 	if err != nil {
 		b.problem("spec", "%v: no room is kept for it", err)
@@ -130,7 +133,7 @@ func (b *builder) pods(taken, older int) []*corev1.Pod {
 	if note != "" {
 		b.problem("spec", "%s", note)
 	}
-	granted, limited := buffersize.Grant(buffersize.Wanted(&now, &t.Pod.Spec, t.Replicas), taken, oneShot)
+	granted, limited := buffersize.Grant(b.booking.Open(buffersize.Wanted(&now, &t.Pod.Spec, t.Replicas), b.Now), taken, oneShot)
 	if limited != "" {
 		b.problem("spec", "%s", limited)
 	}
@@ -142,9 +145,35 @@ func (b *builder) pods(taken, older int) []*corev1.Pod {
 	buffer := buffers.Buffer{
 		Namespace: cb.Namespace, Name: cb.Name, UID: cmp.Or(string(cb.UID), cb.Namespace+"/"+cb.Name), Count: int(granted),
 		Template: corev1.PodTemplateSpec{ObjectMeta: t.Pod.ObjectMeta, Spec: spec},
-		Whole:    oneShot && !booking.Provisioned(),
+		Whole:    oneShot && !b.booking.Provisioned(),
 	}
 	return buffer.Pods(spec.SchedulerName)
+}
+
+// book finds out which pods may take the room, and for a one-shot buffer how far it is and how many of them came. own selects the pods of what the buffer
+// refers to. The error says what is wrong.
+func (b *builder) book(own *metav1.LabelSelector) error {
+	cb := b.buffer
+	if buffersize.Strategy(&cb.Spec) == buffersize.StrategyActive {
+		return nil
+	}
+	takers, err := buffersize.TakersOf(cb, own)
+	if err != nil || buffersize.Strategy(&cb.Spec) != buffersize.StrategyOneShot {
+		return err
+	}
+	if b.booking, err = buffersize.BookingOf(cb); err != nil || !b.booking.Provisioned() {
+		return err
+	}
+	matcher, err := takers.Matcher(cb.Namespace)
+	if err != nil {
+		return err
+	}
+	for _, p := range b.OnNodes {
+		if b.booking.Took(p) && matcher.Match(p) {
+			b.booking.Came++
+		}
+	}
+	return nil
 }
 
 // template returns what the buffer refers to. ok is false where no room can be kept for it.

@@ -65,9 +65,9 @@ func defaultLimitRanges(ranges []*corev1.LimitRange) {
 }
 
 // bufferPods returns the pods of the CapacityBuffers, which exist nowhere.
-func bufferPods(r *Reader) []Pod {
+func bufferPods(r *Reader, onNodes []*corev1.Pod) []Pod {
 	made := bufferpods.Make(bufferpods.Input{
-		Buffers: r.buffers.items, Now: time.Now(),
+		Buffers: r.buffers.items, Now: time.Now(), OnNodes: onNodes,
 		Template: func(namespace, kind, name string) (bufferpods.Template, bool) {
 			return templateOf(r, namespace, kind, name)
 		},
@@ -82,12 +82,23 @@ func bufferPods(r *Reader) []Pod {
 		r.problem(nameOf("CapacityBuffer", p.Buffer), p.Field, "%s", p.Message)
 	}
 	var out []Pod
-	for _, pods := range made.Pods {
+	for i, pods := range slices.Concat(made.Pods, made.Booked) {
 		alone := &sharedSpec{id: len(r.specs) + 1}
 		r.specs[fmt.Sprintf("alone %d", alone.id)] = alone
 		shape := r.shape(alone.id, 0)
 		for _, pod := range pods {
-			out = append(out, Pod{Pod: pod, Shape: shape})
+			out = append(out, Pod{Pod: pod, Shape: shape, Booked: i >= len(made.Pods)})
+		}
+	}
+	return out
+}
+
+// podsOnNodes returns the pods on nodes, finished ones included.
+func podsOnNodes(pods []Pod) []*corev1.Pod {
+	var out []*corev1.Pod
+	for _, p := range pods {
+		if p.Spec.NodeName != "" {
+			out = append(out, p.Pod)
 		}
 	}
 	return out

@@ -76,6 +76,8 @@ type Pod struct {
 	*corev1.Pod
 	// Shape is equal for pods that differ in their name and UID alone.
 	Shape int
+	// Booked means that no node is launched for the pod: it is one of a CapacityBuffer that had room for all of its pods once.
+	Booked bool
 	// unseen means that no API server has admitted the pod yet.
 	unseen bool
 }
@@ -350,11 +352,12 @@ func (r *Reader) Finish() *Objects {
 		StatefulSets: r.statefulSets.items, Controllers: r.controllers.items, Budgets: r.budgets.items, Ignored: r.ignored,
 	}
 	r.pods.items = r.limit(r.pods.items)
+	onNodes := podsOnNodes(r.pods.items)
 	out.Pods = slices.DeleteFunc(r.pods.items, func(p Pod) bool {
 		return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
 	})
 	r.admit(out.Pods)
-	out.Pods = append(out.Pods, bufferPods(r)...)
+	out.Pods = append(out.Pods, bufferPods(r, onNodes)...)
 	out.Invalid, out.Problems, out.Notes = r.invalid, r.problems, r.notes
 	return out
 }
