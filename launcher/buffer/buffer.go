@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -82,20 +81,24 @@ type Controller struct {
 	disks map[string]disk
 	// waiting are the standby buffers whose room is not all there, by UID, with their names.
 	waiting map[string]string
-	// known is when they were last complete.
-	known time.Time
+	// known is when they were last complete, and stream the scheduler's connection then.
+	known  time.Time
+	stream uint64
 }
 
 // namespace is what is remembered of the buffers of a namespace.
 type namespace struct {
-	// sum of all that the last answer depends on, and when it came.
-	sum uint64
-	at  time.Time
+	// sum of all that the last answer depends on, and when it came. present is that sum now: where the two differ, the answer is one to another question.
+	sum, present uint64
+	at           time.Time
 	// missing means that pods have no room.
 	missing bool
 	// places are those of the last answer, by the buffer's UID.
 	places map[types.UID]*api.BufferPlaces
 }
+
+// answered reports whether there is an answer to the present question.
+func (n *namespace) answered() bool { return n != nil && n.sum == n.present }
 
 // New returns a Controller; Run starts it.
 func New(c Config) (*Controller, error) {
@@ -120,11 +123,13 @@ func (c *Controller) Run(ctx context.Context) error {
 	return nil
 }
 
-// Needed returns which buffer has room on the node of a NodeClaim; empty for none. Until all are known, each node may be needed.
+// Needed returns which buffer has room on the node of a NodeClaim; empty for none. Until all are known, each node may be needed: what another scheduler
+// had answered is not known. A scheduler that loses the Lease exits, so that there is another stream before this process leads again.
 func (c *Controller) Needed(claim *karpv1.NodeClaim) string {
+	stream := c.config.Asker.Stream()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if time.Since(c.known) > knownFor {
+	if c.stream != stream || time.Since(c.known) > knownFor {
 		return "room for CapacityBuffers is not planned yet"
 	}
 	for _, name := range []string{c.claims[claim.Name], c.nodes[claim.Status.NodeName]} {
@@ -159,7 +164,7 @@ func (c *Controller) Pass(ctx context.Context) error {
 	if c.config.Off {
 		return c.sayOff(reading)
 	}
-	pods := c.onNodes(reading)
+	pods, stream := c.onNodes(reading), c.config.Asker.Stream()
 	items, err := c.items(reading, pods)
 	if err != nil {
 		return err
@@ -170,6 +175,7 @@ func (c *Controller) Pass(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		cluster += stream
 		names := c.withBuffers(items)
 		for _, name := range c.gone(names) {
 			if _, err := c.ask(ctx, name, nil, names); err != nil {
@@ -188,7 +194,10 @@ func (c *Controller) Pass(ctx context.Context) error {
 	if err != nil {
 		errs = append(errs, err)
 	}
-	c.publish(items, waiting, c.complete(items))
+	c.publish(items, waiting)
+	if c.complete(items) {
+		c.know(stream)
+	}
 	return errors.Join(append(errs, c.write(ctx, items)...)...)
 }
 
@@ -207,22 +216,6 @@ func (c *Controller) sayOff(ctx context.Context) error {
 	return nil
 }
 
-// complete reports whether there is an answer about each namespace, or has not been one for long.
-func (c *Controller) complete(items map[string][]*item) bool {
-	out, now, names := true, time.Now(), c.withBuffers(items)
-	maps.DeleteFunc(c.unanswered, func(name string, _ time.Time) bool { return c.namespaces[name] != nil || !slices.Contains(names, name) })
-	for _, name := range names {
-		if c.namespaces[name] != nil {
-			continue
-		}
-		if c.unanswered[name].IsZero() {
-			c.unanswered[name] = now
-		}
-		out = out && now.Sub(c.unanswered[name]) >= unansweredFor
-	}
-	return out
-}
-
 // buffers lists all buffers, which are the cache's. Without the CRD there are none.
 func (c *Controller) buffers(ctx context.Context) ([]autoscalingv1beta1.CapacityBuffer, error) {
 	list := &autoscalingv1beta1.CapacityBufferList{}
@@ -235,102 +228,22 @@ func (c *Controller) buffers(ctx context.Context) ([]autoscalingv1beta1.Capacity
 	return list.Items, nil
 }
 
-// items resolves all buffers, by namespace, oldest first. Of those beyond the limits, and of one-shot buffers that keep no room any more, nothing is read.
-func (c *Controller) items(ctx context.Context, pods podsOnNodes) (map[string][]*item, error) {
-	buffers, err := c.buffers(ctx)
-	if err != nil {
-		return nil, err
-	}
-	out, now := map[string][]*item{}, time.Now()
-	for i := range buffers {
-		if cb := &buffers[i]; cb.DeletionTimestamp == nil {
-			out[cb.Namespace] = append(out[cb.Namespace], &item{stored: cb})
+// complete reports whether there is an answer to the present question about each namespace, or has not been one for long.
+func (c *Controller) complete(items map[string][]*item) bool {
+	out, now, names := true, time.Now(), c.withBuffers(items)
+	maps.DeleteFunc(c.unanswered, func(name string, _ time.Time) bool {
+		return c.namespaces[name].answered() || !slices.Contains(names, name)
+	})
+	for _, name := range names {
+		if c.namespaces[name].answered() {
+			continue
 		}
-	}
-	for _, of := range out {
-		slices.SortFunc(of, func(a, b *item) int {
-			if by := a.stored.CreationTimestamp.Compare(b.stored.CreationTimestamp.Time); by != 0 {
-				return by
-			}
-			return strings.Compare(a.stored.Name, b.stored.Name)
-		})
-		taken, older := 0, 0
-		for _, it := range of {
-			if it.end(now); it.settled {
-				continue
-			}
-			if failure := buffersize.TooMany(older); failure != nil {
-				it.resolution = buffersize.Resolution{Failure: failure, Limited: failure.Message}
-				continue
-			}
-			if err := c.resolve(ctx, it, taken, pods); err != nil {
-				return nil, err
-			}
-			taken += int(it.wanted.GetPods())
-			if it.booking == nil || !it.booking.Expired(now) {
-				older++
-			}
+		if c.unanswered[name].IsZero() {
+			c.unanswered[name] = now
 		}
+		out = out && now.Sub(c.unanswered[name]) >= unansweredFor
 	}
-	return out, nil
-}
-
-// end finds out whether the time of a one-shot buffer is over. Its status says so even where its template is gone.
-func (it *item) end(now time.Time) {
-	it.settled = buffersize.Settled(it.stored, now)
-	if b, err := buffersize.BookingOf(it.stored); err == nil && b.Expired(now) && buffersize.Strategy(&it.stored.Spec) == buffersize.StrategyOneShot {
-		it.booking = &b
-	}
-}
-
-// resolve computes what a buffer is given, where taken are the pods of the older buffers of its namespace.
-func (c *Controller) resolve(ctx context.Context, it *item, taken int, pods podsOnNodes) error {
-	cb := it.stored
-	t, failure, err := c.template(ctx, cb)
-	if err != nil {
-		return err
-	}
-	standby := buffersize.Strategy(&cb.Spec) == buffersize.StrategyStandby
-	if failure == nil && standby {
-		it.disk, failure = t.standby(cb)
-	}
-	spec, note := cb.Spec, ""
-	if failure == nil {
-		if spec, note, err = buffersize.SpecAt(cb, time.Now()); err != nil {
-			failure, err = failed("%v", err), nil
-		}
-	}
-	var text []byte
-	if failure == nil {
-		if text, failure, err = encode(t.pod); err != nil {
-			return fmt.Errorf("encoding the pod template of CapacityBuffer %s/%s: %w", cb.Namespace, cb.Name, err)
-		}
-	}
-	var takers *api.Takers
-	if failure == nil {
-		takers, failure = takersOf(cb, t)
-	}
-	if failure == nil && buffersize.Strategy(&cb.Spec) == buffersize.StrategyOneShot {
-		it.booking, failure, err = booking(cb, takers, pods)
-	}
-	if failure != nil || err != nil {
-		it.resolution.Failure = failure
-		return err
-	}
-	r := buffersize.Resolution{PodTemplate: t.name, Generation: t.generation, Note: note}
-	q := &api.Buffer{Name: cb.Name, Uid: string(cb.UID), Template: text, Takers: takers, Standby: standby}
-	wanted := buffersize.Wanted(&spec, &t.pod.Spec, t.replicas)
-	open := wanted
-	if b := it.booking; b != nil {
-		open, q.Whole, q.NoLaunch = b.Open(wanted, time.Now()), !b.Provisioned(), b.Provisioned()
-	}
-	q.Pods, r.Limited = buffersize.Grant(open, taken, it.booking != nil)
-	r.Replicas = wanted - open + q.GetPods()
-	it.resolution = r
-	if q.GetPods() > 0 {
-		it.wanted = q
-	}
-	return nil
+	return out
 }
 
 // withBuffers returns the namespaces with pods of buffers, sorted.
@@ -359,9 +272,12 @@ func (c *Controller) gone(names []string) []string {
 
 // refresh asks about the buffers of a namespace, unless the last answer still holds.
 func (c *Controller) refresh(ctx context.Context, name string, items []*item, names []string, cluster uint64) error {
-	sum := sumOf(items, cluster+c.config.Asker.Stream())
+	sum := sumOf(items, cluster)
 	was := c.namespaces[name]
-	if was != nil && was.sum == sum {
+	if was != nil {
+		was.present = sum
+	}
+	if was.answered() {
 		again := againAfter
 		if was.missing {
 			again = againMissing
@@ -374,7 +290,7 @@ func (c *Controller) refresh(ctx context.Context, name string, items []*item, na
 	if err != nil {
 		return err
 	}
-	is := &namespace{sum: sum, at: time.Now(), places: map[types.UID]*api.BufferPlaces{}}
+	is := &namespace{sum: sum, present: sum, at: time.Now(), places: map[types.UID]*api.BufferPlaces{}}
 	for _, p := range answer.GetBuffers() {
 		is.places[types.UID(p.GetUid())] = p
 		is.missing = is.missing || p.GetNoRoom() != ""

@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -324,6 +325,7 @@ func (s *scene) buffer(d *datadriven.TestData) {
 	key := client.ObjectKey{Namespace: namespace, Name: name}
 	_ = s.API.Get(s.t.Context(), key, cb) // A new one is empty.
 	cb.Namespace, cb.Name = namespace, name
+	before := cb.Spec
 	cb.Spec = autoscalingv1beta1.CapacityBufferSpec{Replicas: s.number(d, "replicas"), Percentage: s.number(d, "percentage")}
 	if of := text(d, "template", ""); of != "" {
 		cb.Spec.PodTemplateRef = &autoscalingv1beta1.LocalObjectRef{Name: of}
@@ -333,6 +335,9 @@ func (s *scene) buffer(d *datadriven.TestData) {
 	}
 	if d.HasArg("strategy") {
 		cb.Spec.ProvisioningStrategy = new(text(d, "strategy", ""))
+	}
+	if !equality.Semantic.DeepEqual(before, cb.Spec) {
+		cb.Generation++ // As the API server counts it.
 	}
 	if d.HasArg("unreadable") {
 		cb.Annotations = map[string]string{"slipway.dev/unreadable": "spec.limits.cpu: 1e99 cannot be read"}

@@ -3,7 +3,10 @@ package buffer
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -173,4 +176,102 @@ func encode(pod corev1.PodTemplateSpec) ([]byte, *buffersize.Failure, error) {
 		return nil, failed("the pod template has %d bytes, at most %d are read", len(text), buffersize.MostTemplate), nil
 	}
 	return text, nil, err
+}
+
+// items resolves all buffers, by namespace, oldest first. Of those beyond the limits, and of one-shot buffers that keep no room any more, nothing is read.
+func (c *Controller) items(ctx context.Context, pods podsOnNodes) (map[string][]*item, error) {
+	buffers, err := c.buffers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out, now := map[string][]*item{}, time.Now()
+	for i := range buffers {
+		if cb := &buffers[i]; cb.DeletionTimestamp == nil {
+			out[cb.Namespace] = append(out[cb.Namespace], &item{stored: cb})
+		}
+	}
+	for _, of := range out {
+		slices.SortFunc(of, func(a, b *item) int {
+			if by := a.stored.CreationTimestamp.Compare(b.stored.CreationTimestamp.Time); by != 0 {
+				return by
+			}
+			return strings.Compare(a.stored.Name, b.stored.Name)
+		})
+		taken, older := 0, 0
+		for _, it := range of {
+			if it.end(now); it.settled {
+				continue
+			}
+			if failure := buffersize.TooMany(older); failure != nil {
+				it.resolution = buffersize.Resolution{Failure: failure, Limited: failure.Message}
+				continue
+			}
+			if err := c.resolve(ctx, it, taken, pods); err != nil {
+				return nil, err
+			}
+			taken += int(it.wanted.GetPods())
+			if it.booking == nil || !it.booking.Expired(now) {
+				older++
+			}
+		}
+	}
+	return out, nil
+}
+
+// end finds out whether the time of a one-shot buffer is over. Its status says so even where its template is gone.
+func (it *item) end(now time.Time) {
+	it.settled = buffersize.Settled(it.stored, now)
+	if b, err := buffersize.BookingOf(it.stored); err == nil && b.Expired(now) && buffersize.Strategy(&it.stored.Spec) == buffersize.StrategyOneShot {
+		it.booking = &b
+	}
+}
+
+// resolve computes what a buffer is given, where taken are the pods of the older buffers of its namespace.
+func (c *Controller) resolve(ctx context.Context, it *item, taken int, pods podsOnNodes) error {
+	cb := it.stored
+	t, failure, err := c.template(ctx, cb)
+	if err != nil {
+		return err
+	}
+	standby := buffersize.Strategy(&cb.Spec) == buffersize.StrategyStandby
+	if failure == nil && standby {
+		it.disk, failure = t.standby(cb)
+	}
+	spec, note := cb.Spec, ""
+	if failure == nil {
+		if spec, note, err = buffersize.SpecAt(cb, time.Now()); err != nil {
+			failure, err = failed("%v", err), nil
+		}
+	}
+	var text []byte
+	if failure == nil {
+		if text, failure, err = encode(t.pod); err != nil {
+			return fmt.Errorf("encoding the pod template of CapacityBuffer %s/%s: %w", cb.Namespace, cb.Name, err)
+		}
+	}
+	var takers *api.Takers
+	if failure == nil {
+		takers, failure = takersOf(cb, t)
+	}
+	if failure == nil && buffersize.Strategy(&cb.Spec) == buffersize.StrategyOneShot {
+		it.booking, failure, err = booking(cb, takers, pods)
+	}
+	if failure != nil || err != nil {
+		it.resolution.Failure = failure
+		return err
+	}
+	r := buffersize.Resolution{PodTemplate: t.name, Generation: t.generation, Note: note}
+	q := &api.Buffer{Name: cb.Name, Uid: string(cb.UID), Template: text, Takers: takers, Standby: standby}
+	wanted := buffersize.Wanted(&spec, &t.pod.Spec, t.replicas)
+	open := wanted
+	if b := it.booking; b != nil {
+		open, q.Whole, q.NoLaunch = b.Open(wanted, time.Now()), !b.Provisioned(), b.Provisioned()
+	}
+	q.Pods, r.Limited = buffersize.Grant(open, taken, it.booking != nil)
+	r.Replicas = wanted - open + q.GetPods()
+	it.resolution = r
+	if q.GetPods() > 0 {
+		it.wanted = q
+	}
+	return nil
 }

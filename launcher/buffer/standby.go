@@ -107,7 +107,7 @@ func (c *Controller) waitingBuffers(ctx context.Context, items map[string][]*ite
 			if !it.wanted.GetStandby() {
 				continue
 			}
-			p := c.placesOf(name, it)
+			p := c.namespaces[name].placesOf(it)
 			there, err := c.each(ctx, p.GetNodeClaims(), waits)
 			if !there || p.GetExisting()+p.GetInFlight() < it.wanted.GetPods() {
 				out[it.wanted.GetUid()] = name + "/" + it.stored.Name

@@ -24,8 +24,9 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/record"
 )
 
-// publish makes known which nodes have room for pods of buffers, and which standby buffers wait for theirs. complete means that all were asked about.
-func (c *Controller) publish(items map[string][]*item, waiting map[string]string, complete bool) {
+// publish makes known which nodes have room for pods of buffers, and which standby buffers wait for theirs. Nodes stay where the last answer had room, also
+// if it was one to another question.
+func (c *Controller) publish(items map[string][]*item, waiting map[string]string) {
 	wanted, existing, inFlight := 0, 0, 0
 	nodes, claims, disks := map[string]string{}, map[string]string{}, map[string]disk{}
 	for name, of := range items {
@@ -34,7 +35,7 @@ func (c *Controller) publish(items map[string][]*item, waiting map[string]string
 				disks[it.wanted.GetUid()] = it.disk
 			}
 			wanted += int(it.wanted.GetPods())
-			p := c.placesOf(name, it)
+			p := c.namespaces[name].lastPlaces(it)
 			if p == nil {
 				continue
 			}
@@ -51,23 +52,34 @@ func (c *Controller) publish(items map[string][]*item, waiting map[string]string
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.nodes, c.claims, c.disks, c.waiting = nodes, claims, disks, waiting
-	if complete {
-		c.known = time.Now()
-	}
 }
 
-// placesOf returns where the pods of a buffer have room; nil where that is not known.
-func (c *Controller) placesOf(name string, it *item) *api.BufferPlaces {
-	of := c.namespaces[name]
-	if of == nil || it.wanted == nil {
+// know notes that what is published is complete, by the answers of the scheduler that had the stream.
+func (c *Controller) know(stream uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.known, c.stream = time.Now(), stream
+}
+
+// placesOf returns where the pods of a buffer have room; nil where that is not known: an answer to another question does not say it.
+func (n *namespace) placesOf(it *item) *api.BufferPlaces {
+	if !n.answered() {
 		return nil
 	}
-	return of.places[it.stored.UID]
+	return n.lastPlaces(it)
+}
+
+// lastPlaces returns where the pods of a buffer had room by the last answer; nil where there is none.
+func (n *namespace) lastPlaces(it *item) *api.BufferPlaces {
+	if n == nil || it.wanted == nil {
+		return nil
+	}
+	return n.places[it.stored.UID]
 }
 
 // placesIn returns what the status says of where the pods have room. On instances that sleep it counts as there.
 func (c *Controller) placesIn(ctx context.Context, name string, it *item) (*buffersize.Places, error) {
-	p := c.placesOf(name, it)
+	p := c.namespaces[name].placesOf(it)
 	if p == nil {
 		return nil, nil
 	}
