@@ -54,6 +54,8 @@ type Config struct {
 	Client client.Client
 	// Guard allows effects only while this process leads.
 	Guard leadership.Guard
+	// Leading reports whether this process leads: only then the metrics have values.
+	Leading func() bool
 	// Asker asks the scheduler.
 	Asker Asker
 	// Events records Events.
@@ -102,10 +104,10 @@ func (n *namespace) answered() bool { return n != nil && n.sum == n.present }
 
 // New returns a Controller; Run starts it.
 func New(c Config) (*Controller, error) {
-	if c.Client == nil || c.Guard == nil || c.Asker == nil || c.Events == nil || c.Registerer == nil {
-		return nil, errors.New("buffer: Client, Guard, Asker, Events and Registerer are required")
+	if c.Client == nil || c.Guard == nil || c.Leading == nil || c.Asker == nil || c.Events == nil || c.Registerer == nil {
+		return nil, errors.New("buffer: Client, Guard, Leading, Asker, Events and Registerer are required")
 	}
-	m, err := newMetrics(c.Registerer)
+	m, err := newMetrics(c.Registerer, c.Leading)
 	return &Controller{config: c, metrics: m, namespaces: map[string]*namespace{}, unanswered: map[string]time.Time{}, recorded: map[string]time.Time{}}, err
 }
 

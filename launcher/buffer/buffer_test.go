@@ -44,6 +44,8 @@ type scene struct {
 	refused string
 	silent  bool
 	stream  uint64
+	// follows means that another process leads.
+	follows bool
 	// registry has the metrics of the subject.
 	registry *prometheus.Registry
 }
@@ -89,7 +91,7 @@ func (s *scene) start(off bool) {
 	s.registry = prometheus.NewRegistry()
 	var err error
 	s.subject, err = buffer.New(buffer.Config{
-		Client: s.API, Guard: leadershiptest.Always{}, Asker: s, Events: s, Registerer: s.registry, Off: off,
+		Client: s.API, Guard: leadershiptest.Always{}, Leading: func() bool { return !s.follows }, Asker: s, Events: s, Registerer: s.registry, Off: off,
 	})
 	s.Must(err)
 }

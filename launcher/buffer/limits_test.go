@@ -106,7 +106,7 @@ func TestFinishedBuffersTakeNothing(t *testing.T) {
 			t.Errorf("got  %swant %s", got, want)
 		}
 		want := `
-# HELP slipway_capacity_buffer_pods Pods of all CapacityBuffers, by whether they have room on nodes that are initialized, in flight, or none; wanted is their sum.
+# HELP slipway_capacity_buffer_pods Pods of all CapacityBuffers, by whether they have room on nodes that are initialized, in flight, or none; wanted is their sum. Without a value while another replica leads.
 # TYPE slipway_capacity_buffer_pods gauge
 slipway_capacity_buffer_pods{state="existing"} 2
 slipway_capacity_buffer_pods{state="in_flight"} 0
@@ -114,6 +114,10 @@ slipway_capacity_buffer_pods{state="missing"} 0
 slipway_capacity_buffer_pods{state="wanted"} 2
 `
 		if err := testutil.GatherAndCompare(s.registry, strings.NewReader(want)); err != nil {
+			t.Error(err)
+		}
+		s.follows = true // Another replica has them.
+		if err := testutil.GatherAndCompare(s.registry, strings.NewReader("")); err != nil {
 			t.Error(err)
 		}
 	})

@@ -1,6 +1,10 @@
 package buffer
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/slipway-k8s/slipway/launcher/leadership"
+)
 
 // The values of the label state. Buffers have no labels of their own: their names are tenants'.
 const (
@@ -12,12 +16,12 @@ const (
 
 type metrics struct{ pods *prometheus.GaugeVec }
 
-func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
+func newMetrics(registerer prometheus.Registerer, leading func() bool) (*metrics, error) {
 	m := &metrics{pods: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "slipway_capacity_buffer_pods", Help: "Pods of all CapacityBuffers, by whether they have room on nodes that are initialized, in flight, or none; wanted is their sum.",
+		Name: "slipway_capacity_buffer_pods", Help: "Pods of all CapacityBuffers, by whether they have room on nodes that are initialized, in flight, or none; wanted is their sum. Without a value while another replica leads.",
 	}, []string{"state"})}
 	m.set(0, 0, 0)
-	return m, registerer.Register(m.pods)
+	return m, registerer.Register(leadership.WhileLeading(m.pods, leading))
 }
 
 func (m *metrics) set(wanted, existing, inFlight int) {

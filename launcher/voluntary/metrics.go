@@ -11,6 +11,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/internal/disruption"
 	"github.com/slipway-k8s/slipway/launcher/budget"
+	"github.com/slipway-k8s/slipway/launcher/leadership"
 )
 
 // within bounds one scrape of the budgets: the cache may not be filled yet.
@@ -35,7 +36,7 @@ type Metrics struct {
 	score           *prometheus.HistogramVec
 }
 
-// NewMetrics registers them, with those of the ledger's budgets, which have values while leading.
+// NewMetrics registers them, with those of the ledger's budgets. These and the eligible nodes have values while leading.
 func NewMetrics(r prometheus.Registerer, ledger *budget.Ledger, leading func() bool) (*Metrics, error) {
 	if r == nil || ledger == nil || leading == nil {
 		return nil, errors.New("voluntary: a Registerer, a Ledger and whether we lead are required")
@@ -51,7 +52,8 @@ func NewMetrics(r prometheus.Registerer, ledger *budget.Ledger, leading func() b
 		byPool:        counter("decisions_by_nodepool_total", "Disruption decisions that were carried out, by NodePool.", "nodepool", "decision", "reason", "consolidation_type"),
 		queueFailures: counter("queue_failures_total", "Disruption decisions that were called off after they had begun.", "decision", "reason", "consolidation_type"),
 		validations:   counter("failed_validations_total", "Nodes that were kept because the last look before their disruption found something against it.", "consolidation_type"),
-		eligible:      prometheus.NewGaugeVec(prometheus.GaugeOpts(opts("eligible_nodes", "Nodes that may be disrupted as far as they and their pods are concerned, by reason.")), []string{"reason"}),
+		eligible: prometheus.NewGaugeVec(prometheus.GaugeOpts(opts("eligible_nodes",
+			"Nodes that may be disrupted as far as they and their pods are concerned, by reason. Without a value while another replica leads.")), []string{"reason"}),
 		evaluation: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Namespace: "karpenter", Subsystem: "voluntary_disruption", Name: "decision_evaluation_duration_seconds",
 			Help: "How long it took to decide which nodes to disrupt.", Buckets: prometheus.ExponentialBuckets(0.001, 2, 16),
@@ -89,7 +91,7 @@ func NewMetrics(r prometheus.Registerer, ledger *budget.Ledger, leading func() b
 		consuming: prometheus.NewDesc("karpenter_nodepools_nodes_consuming_budgets", "How many nodes of a NodePool are disrupted now, or not ready.", []string{"nodepool", "reason"}, nil),
 	}
 	return m, errors.Join(r.Register(m.decisions), r.Register(m.byPool), r.Register(m.queueFailures), r.Register(m.validations),
-		r.Register(m.eligible), r.Register(m.evaluation), r.Register(m.timeouts), r.Register(m.moves), r.Register(m.score), r.Register(m.unlooked), r.Register(budgets))
+		r.Register(leadership.WhileLeading(m.eligible, leading)), r.Register(m.evaluation), r.Register(m.timeouts), r.Register(m.moves), r.Register(m.score), r.Register(m.unlooked), r.Register(budgets))
 }
 
 // Decided counts an executed decision: Delete or Replace, for a reason in Karpenter's label format, lower case.

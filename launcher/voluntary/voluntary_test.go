@@ -89,8 +89,8 @@ func TestDecisionsAreCounted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	registry := prometheus.NewRegistry()
-	m, err := voluntary.NewMetrics(registry, ledger, func() bool { return true })
+	leads, registry := true, prometheus.NewRegistry()
+	m, err := voluntary.NewMetrics(registry, ledger, func() bool { return leads })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +125,7 @@ karpenter_voluntary_disruption_consolidation_timeouts_total{consolidation_type="
 # HELP karpenter_voluntary_disruption_decisions_by_nodepool_total Disruption decisions that were carried out, by NodePool.
 # TYPE karpenter_voluntary_disruption_decisions_by_nodepool_total counter
 karpenter_voluntary_disruption_decisions_by_nodepool_total{consolidation_type="",decision="replace",nodepool="default",reason="drifted"} 2
-# HELP karpenter_voluntary_disruption_eligible_nodes Nodes that may be disrupted as far as they and their pods are concerned, by reason.
+# HELP karpenter_voluntary_disruption_eligible_nodes Nodes that may be disrupted as far as they and their pods are concerned, by reason. Without a value while another replica leads.
 # TYPE karpenter_voluntary_disruption_eligible_nodes gauge
 karpenter_voluntary_disruption_eligible_nodes{reason="drifted"} 3
 karpenter_voluntary_disruption_eligible_nodes{reason="empty"} 0
@@ -135,6 +135,10 @@ karpenter_voluntary_disruption_eligible_nodes{reason="underutilized"} 0
 		"karpenter_voluntary_disruption_decisions_by_nodepool_total", "karpenter_voluntary_disruption_eligible_nodes",
 		"karpenter_consolidation_moves_total", "karpenter_consolidation_score", "karpenter_voluntary_disruption_consolidation_timeouts_total")
 	if err != nil {
+		t.Error(err)
+	}
+	leads = false // Another replica has them.
+	if err := testutil.GatherAndCompare(registry, strings.NewReader(""), "karpenter_voluntary_disruption_eligible_nodes"); err != nil {
 		t.Error(err)
 	}
 	if _, err := voluntary.NewMetrics(nil, ledger, nil); err == nil {
