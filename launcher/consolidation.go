@@ -113,9 +113,13 @@ func (l *Launcher) consolidation(p parts) (*consolidate.Consolidator, error) {
 	if err != nil {
 		return nil, err
 	}
+	var needed func(*karpv1.NodeClaim) string
+	if gates.CapacityBuffer {
+		needed = p.buffers.Needed
+	}
 	return consolidate.New(consolidate.Config{
 		Client: l.manager.GetClient(), Cache: l.cache, Guard: p.leader, Asker: p.server, Mover: p.mover, Ledger: p.ledger, Metrics: p.voluntary,
-		Events: l.recorders.karpenter, Ours: p.beside.ours, Decided: p.decisions.Consolidated, Before: p.decisions.Recorded,
+		Events: l.recorders.karpenter, Ours: p.beside.ours, Needed: needed, Decided: p.decisions.Consolidated, Before: p.decisions.Recorded,
 		Settings: consolidate.Settings{
 			Period: settings.ConsolidationPeriod.Duration, Payback: settings.ConsolidationPayback.Duration,
 			MinSaving: settings.ConsolidationMinSaving, NodeAge: settings.ConsolidationNodeAge.Duration,

@@ -3,11 +3,9 @@ package consolidate
 import (
 	"context"
 	"errors"
-	"fmt"
 	"hash/maphash"
 	"maps"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -25,14 +23,14 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/disrupt"
 	"github.com/slipway-k8s/slipway/launcher/index"
 	"github.com/slipway-k8s/slipway/launcher/leadership"
-	"github.com/slipway-k8s/slipway/launcher/record"
 	"github.com/slipway-k8s/slipway/launcher/view"
 )
 
 const (
-	// reason is the disruption reason of all moves of this package in budgets, why the same in metrics.
+	// reason is the disruption reason of all moves of this package in budgets, why the same in metrics. There, nodes without pods are empty.
 	reason = karpv1.DisruptionReasonUnderutilized
 	why    = "underutilized"
+	empty  = "empty"
 	// staleAfter is when a decision is repeated although no object has changed: prices change, and reservations of the
 	// scheduler expire. After a change, decisions are repeated sooner: after one period, then two, then four.
 	staleAfter = 4 * time.Minute
@@ -96,7 +94,7 @@ type Settings struct {
 	DisruptBare bool
 }
 
-// Config holds the dependencies of a Consolidator. Every field is required but the last two.
+// Config holds the dependencies of a Consolidator. Every field is required but the last three.
 type Config struct {
 	// Client reads from the cache, with the indexes of package index.
 	Client client.Client
@@ -121,6 +119,8 @@ type Config struct {
 	// Ours reports whether the launcher may terminate a claim: not if a running Karpenter manages it. Nil means that it may
 	// terminate all.
 	Ours func(claim *karpv1.NodeClaim) bool
+	// Needed returns why a node without pods stays, such as room of a CapacityBuffer; empty where nothing keeps it. Nil means that nothing keeps any.
+	Needed func(claim *karpv1.NodeClaim) string
 	// Decided is called with each move when the deletion of its nodes begins, in any goroutine: its NodeClaims, what it saves in USD per hour, how many pods it
 	// evicts, and what is done with them. Nil calls nothing.
 	Decided func(claims []*karpv1.NodeClaim, saving float64, evictions int, message string)
@@ -168,6 +168,9 @@ func New(c Config) (*Consolidator, error) {
 	}
 	if c.Ours == nil {
 		c.Ours = func(*karpv1.NodeClaim) bool { return true }
+	}
+	if c.Needed == nil {
+		c.Needed = func(*karpv1.NodeClaim) string { return "" }
 	}
 	return &Consolidator{config: c, seed: maphash.MakeSeed(), recorded: calm.Events{}, evicted: calm.NewMemory(), unrest: calm.Unrest{}}, nil
 }
@@ -228,7 +231,9 @@ func (c *Consolidator) once(ctx context.Context) error {
 		return err
 	}
 	c.seen, c.busy = f.sum, f.sum != c.seen
-	c.config.Metrics.Eligible(why, f.candidates)
+	for label, nodes := range f.eligible(c.config.Needed) {
+		c.config.Metrics.Eligible(label, nodes)
+	}
 	now := time.Now()
 	c.look(f, nil, now)
 	switch {
@@ -381,19 +386,4 @@ func typeOf(moves []*api.PlannedMove) string {
 		}
 	}
 	return "single"
-}
-
-// mostPriced is of how many replacements a message has the price: a move may launch a hundred nodes.
-const mostPriced = 3
-
-// message returns what a move replaces nodes with, at which price, and what it saves.
-func message(m *api.PlannedMove) string {
-	room := "pods fit elsewhere"
-	if launched := replacements(m); len(launched) > 0 {
-		for i, r := range m.GetReplacements()[:min(len(launched), mostPriced)] {
-			launched[i] += " (" + catalog.PriceText(r.GetPrice(), record.CostOf(r)) + ")"
-		}
-		room = "replaced by " + strings.Join(launched, ", ")
-	}
-	return fmt.Sprintf("%s, saves %.4f USD/h with %s", room, m.GetSaving(), catalog.CountText(int(m.GetEvictions()), "eviction"))
 }

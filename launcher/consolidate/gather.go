@@ -71,6 +71,24 @@ func (f *fleet) movable() map[string]int {
 	return out
 }
 
+// eligible returns how many nodes would be given up if the budgets allowed it and it paid, by the reason in metrics, as Karpenter counts them: those without
+// pods that would move, and of NodePools that give up others those with pods.
+func (f *fleet) eligible(needed func(*karpv1.NodeClaim) string) map[string]int {
+	out := map[string]int{empty: 0, why: 0}
+	for _, n := range f.nodes {
+		switch {
+		case n.blocked.Why != "":
+		case disruption.Occupant(n.pods) == nil:
+			if needed(n.claim) == "" {
+				out[empty]++
+			}
+		case n.pool.Spec.Disruption.ConsolidationPolicy != karpv1.ConsolidationPolicyWhenEmpty:
+			out[why]++
+		}
+	}
+	return out
+}
+
 // waitsForTurn is why a node stays that the decision is not asked about.
 const waitsForTurn = "a decision about all nodes ran out of time: nodes are looked at in turns, and it was not the turn of this one"
 

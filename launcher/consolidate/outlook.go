@@ -9,10 +9,11 @@ import (
 
 	"github.com/slipway-k8s/slipway/launcher/api"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/record"
 	"github.com/slipway-k8s/slipway/launcher/view"
 )
 
-// Outlook returns what was decided last; zero while another replica decides. It may be called from any goroutine.
+// Outlook returns what was decided last; zero while another replica decides, from when the next decision would be on. It may be called from any goroutine.
 func (c *Consolidator) Outlook() view.Consolidation {
 	if last := c.outlook.Load(); last != nil {
 		return *last
@@ -73,4 +74,19 @@ func replacements(m *api.PlannedMove) []string {
 		out = append(out, fmt.Sprintf("%s %s", r.GetInstanceType(), r.GetCapacityType()))
 	}
 	return out
+}
+
+// mostPriced is of how many replacements a message has the price: a move may launch a hundred nodes.
+const mostPriced = 3
+
+// message returns what a move replaces nodes with, at which price, and what it saves.
+func message(m *api.PlannedMove) string {
+	room := "pods fit elsewhere"
+	if launched := replacements(m); len(launched) > 0 {
+		for i, r := range m.GetReplacements()[:min(len(launched), mostPriced)] {
+			launched[i] += " (" + catalog.PriceText(r.GetPrice(), record.CostOf(r)) + ")"
+		}
+		room = "replaced by " + strings.Join(launched, ", ")
+	}
+	return fmt.Sprintf("%s, saves %.4f USD/h with %s", room, m.GetSaving(), catalog.CountText(int(m.GetEvictions()), "eviction"))
 }

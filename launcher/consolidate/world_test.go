@@ -50,6 +50,9 @@ type world struct {
 	outlook view.Consolidation
 	// oldest are the ages of the oldest look, as they were reported.
 	oldest []time.Duration
+	// eligible are the nodes by reason, as they were reported last, and needed is the NodeClaim on which a CapacityBuffer has room.
+	eligible map[string]int
+	needed   string
 	// before returns what was decided before, where it is set.
 	before func() ([]view.Decision, error)
 	// another reports whether another process leads.
@@ -58,7 +61,7 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{t: t, answer: &api.ConsolidateAnswer{}}
+	w := &world{t: t, answer: &api.ConsolidateAnswer{}, eligible: map[string]int{}}
 	b := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithStatusSubresource(&karpv1.NodeClaim{})
 	index.Each(func(o client.Object, field string, value client.IndexerFunc) { b.WithIndex(o, field, value) })
 	w.api = b.Build()
@@ -112,6 +115,12 @@ func (w *world) run(long time.Duration) {
 		Client: w.api, Cache: index.List(w.api), Guard: w, Asker: w, Mover: w, Ledger: w, Metrics: w, Events: w,
 		Decided: func(claims []*karpv1.NodeClaim, saving float64, evictions int, message string) {
 			w.decided = append(w.decided, fmt.Sprintf("%d nodes, %.4f USD/h, %d evictions: %s", len(claims), saving, evictions, message))
+		},
+		Needed: func(claim *karpv1.NodeClaim) string {
+			if claim.Name == w.needed {
+				return "a buffer has room on it"
+			}
+			return ""
 		},
 		Before: func(context.Context) ([]view.Decision, error) {
 			if w.before == nil {
@@ -212,7 +221,11 @@ func (w *world) Allowed(_ context.Context, reasons ...karpv1.DisruptionReason) (
 }
 
 // Eligible implements the Metrics.
-func (w *world) Eligible(string, int) {}
+func (w *world) Eligible(reason string, nodes int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.eligible[reason] = nodes
+}
 
 // Looked implements the Metrics.
 func (w *world) Looked(oldest time.Duration) {
