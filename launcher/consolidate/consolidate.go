@@ -184,6 +184,7 @@ func (c *Consolidator) Run(ctx context.Context) error {
 			c.looks, c.evicted = nil, calm.NewMemory()
 			c.begun.Count(calm.Evictions{}) // They are read with those of others.
 			c.config.Metrics.Looked(0)
+			c.outlook.Store(nil)
 		}
 		// A decision has no effects of its own. The mover carries out moves, under leadership.
 		effects, cancel, err := c.config.Guard.Wait(ctx)

@@ -64,6 +64,19 @@ func TestOutlook(t *testing.T) {
 	}
 }
 
+// TestOutlookWhileAnotherLeads checks that nothing is shown of what this process decided once another one decides.
+func TestOutlookWhileAnotherLeads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, began := newWorld(t), time.Now()
+		w.answer = both()
+		w.another = func() bool { return time.Since(began) > 15*time.Second }
+		w.run(time.Minute)
+		if len(w.moves) != 1 || len(w.outlook.Moves) != 0 || !w.outlook.At.IsZero() {
+			t.Errorf("%d moves, shown as %+v", len(w.moves), w.outlook)
+		}
+	})
+}
+
 // TestOutlookBefore checks that there is an empty list, which JSON has as such, before anything is decided.
 func TestOutlookBefore(t *testing.T) {
 	if got := (&consolidate.Consolidator{}).Outlook(); got.Moves == nil || got.Stays == nil || !got.At.IsZero() {
