@@ -85,7 +85,7 @@ func (h *Hour) charges(start time.Time) []charge {
 		out = append(out, charge{description: "Unused commitment", commitment: id, unused: h.Unused[id], nodeHours: 1, start: start})
 	}
 	out = append(out, charge{description: "Fee of the region for dedicated instances", parts: Parts{Instance: h.Fee}, nodeHours: 1, start: start})
-	return slices.DeleteFunc(out, func(c charge) bool { return c.parts.Total() == 0 && c.unused == 0 })
+	return slices.DeleteFunc(out, func(c charge) bool { return c.parts.Total() == 0 && c.unused == 0 && c.idle == 0 && c.lost == 0 })
 }
 
 // row returns the values of the columns. What a commitment pays for is billed with it: it is effective cost, and no billed cost. The list
@@ -103,7 +103,7 @@ func (c charge) row(cluster string) []string {
 		tags = string(text)
 	}
 	idle, lost := "", ""
-	if c.workload != "" {
+	if c.namespace != "" { // The other workloads of a namespace have no name.
 		idle, lost = usd(c.idle), usd(c.lost)
 	}
 	hours := strconv.FormatFloat(c.nodeHours, 'f', 9, 64)

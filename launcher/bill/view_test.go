@@ -129,6 +129,41 @@ func TestSumsAreEqual(t *testing.T) {
 	}
 }
 
+// The shares of the other workloads of a namespace, which have no name, and those of a workload that is charged nothing in an hour are in FOCUS's rows.
+func TestSharesWithoutANameOrACharge(t *testing.T) {
+	day := &Day{Date: DateOf(noon())}
+	h := day.hour(12)
+	h.row(Key{Namespace: "many"}).Idle, h.row(Key{Namespace: "many"}).Lost = 0.25, 0.5
+	h.row(Key{Namespace: "shop", Kind: "Deployment", Name: "web"}).Lost = 0.125
+	h.row(Key{Namespace: "shop", Kind: "Deployment", Name: "none"})
+	h.pool("default").Idle, h.pool("default").Interrupted = Parts{Instance: 0.25}, Parts{Instance: 0.625}
+	out := bytes.Buffer{}
+	if err := Write(&out, []Record{{Cluster: "prod", Start: noon(), Through: noon(), Day: day}}, ByNodePool, FormatFOCUS); err != nil {
+		t.Fatal(err)
+	}
+	rows, err := csv.NewReader(&out).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, row := range rows[1:] {
+		text := ""
+		for _, column := range []string{"ChargeDescription", "EffectiveCost", "x_IdleShare", "x_LostShare", "x_Namespace", "x_WorkloadName"} {
+			text += row[slices.Index(rows[0], column)] + "|"
+		}
+		got = append(got, text)
+	}
+	want := []string{
+		"Requested share of nodes|0.000000000|0.250000000|0.500000000|many||",
+		"Requested share of nodes|0.000000000|0.000000000|0.125000000|shop|web|",
+		"Idle share of nodes|0.250000000|||||",
+		"Nodes after their interruption|0.625000000|||||",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("rows (-want +got):\n%s", diff)
+	}
+}
+
 // shares adds up a share of all workloads.
 func shares(records []Record, of func(*Row) float64) float64 {
 	sum := 0.0
