@@ -115,12 +115,12 @@ func (h *Hour) foldedRow(k Key) *Row {
 // forgetCharges forgets those of nodes that are gone, or past their first hour, and the workloads of interrupted nodes that are gone.
 func (l *Ledger) forgetCharges() {
 	for id := range l.young {
-		if n, there := l.seen[id]; !there || l.Through.Sub(n.Since) > firstHour {
+		if n, known := l.last(id); !known || l.Through.Sub(n.Since) > firstHour {
 			delete(l.young, id)
 		}
 	}
 	for id := range l.struck {
-		if _, there := l.seen[id]; !there {
+		if _, known := l.last(id); !known {
 			delete(l.struck, id)
 		}
 	}

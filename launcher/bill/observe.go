@@ -1,9 +1,6 @@
 package bill
 
 import (
-	"cmp"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
@@ -45,6 +42,9 @@ type Node struct {
 	HourFee float64
 	// Pods on it that have not ended.
 	Pods []Pod
+
+	// charged is until when it was charged, where that is later than its last observation; of one that has left in any case.
+	charged time.Time
 }
 
 // Observation is the cluster at one moment.
@@ -77,8 +77,9 @@ type Ledger struct {
 	// Commitments are those of the last observation.
 	Commitments []catalog.CommitmentUse
 
-	// seen are the nodes of the last observation; nil before the first one.
-	seen map[string]Node
+	// seen are the nodes of the last observation; nil before the first one. left are those of the one before that it lacked: they may be observed once more,
+	// since the observer reads nodes that are there and nodes that are gone one after the other.
+	seen, left map[string]Node
 	// young is what instances of spot nodes in their first hour were charged for, by node.
 	young map[string]charges
 	// struck are the workloads that interrupted nodes had, by node.
@@ -101,7 +102,8 @@ func (l *Ledger) Observe(o Observation) {
 	now := make(map[string]Node, len(o.Nodes))
 	for i := range o.Nodes {
 		n := &o.Nodes[i]
-		n.Pods = InOrder(n.Pods)
+		before, _ := l.last(n.ID)
+		n.Pods, n.charged = InOrder(n.Pods), before.charged
 		now[n.ID] = *n
 		l.charge(n, l.begin(n, from), from, o.At)
 		if n.free() {
@@ -109,15 +111,19 @@ func (l *Ledger) Observe(o Observation) {
 		}
 		l.fee(n, l.begin(n, from), o.At)
 	}
+	left := map[string]Node{}
 	for id, n := range l.seen {
 		if _, there := now[id]; !there {
-			l.top(n, from)
+			n.charged = l.top(n, from)
+			if o.At.Sub(from) <= latest { // It is charged from later on otherwise.
+				left[id] = n
+			}
 		}
 	}
 	for id, usd := range o.Unused {
 		l.split(from, o.At, func(h *Hour, hours float64) { h.Unused[id] += usd * hours })
 	}
-	l.Through, l.seen, l.Commitments = o.At, now, o.Commitments
+	l.Through, l.seen, l.left, l.Commitments = o.At, now, left, o.Commitments
 	l.forgetCharges()
 	for _, d := range l.Days {
 		if len(d.keys()) > 2*MostKeys {
@@ -137,10 +143,21 @@ func (l *Ledger) fee(n *Node, begin, end time.Time) {
 	l.split(begin, end, func(h *Hour, _ float64) { h.Fee = max(h.Fee, n.HourFee) })
 }
 
+// last returns the last observation of a node, the present one aside.
+func (l *Ledger) last(id string) (n Node, known bool) {
+	if n, known = l.seen[id]; !known {
+		n, known = l.left[id]
+	}
+	return n, known
+}
+
 // begin returns from when on a node is charged that is observed now.
 func (l *Ledger) begin(n *Node, from time.Time) time.Time {
-	if _, before := l.seen[n.ID]; before {
+	if _, seen := l.seen[n.ID]; seen {
 		return from
+	}
+	if before, left := l.left[n.ID]; left {
+		return before.charged
 	}
 	if l.seen == nil { // It may have been charged before a restart.
 		return later(n.Since, from)
@@ -148,21 +165,28 @@ func (l *Ledger) begin(n *Node, from time.Time) time.Time {
 	return later(n.Since, later(l.Start, from.Add(-latest)))
 }
 
-// top charges what a node that is gone lacks to the shortest time that EC2 bills.
-func (l *Ledger) top(n Node, gone time.Time) {
+// top charges what a node that is gone lacks to the shortest time that EC2 bills. It returns until when the node is charged, where gone is when it was
+// observed last.
+func (l *Ledger) top(n Node, gone time.Time) time.Time {
+	charged, until := later(gone, n.charged), n.Since.Add(least)
 	if !n.Ended.IsZero() && n.Ended.Before(gone) {
 		gone = n.Ended
 	}
-	if until := n.Since.Add(least); gone.Before(until) && !n.Since.Before(l.Start) {
-		if n.free() {
-			n.PerHour.Instance = 0
-		}
-		l.split(gone, until, func(h *Hour, hours float64) {
-			p := h.pool(n.NodePool)
-			p.Idle = p.Idle.Plus(n.PerHour.Times(hours))
-			p.NodeHours += hours
-		})
+	gone = later(gone, n.charged)
+	if !gone.Before(until) || n.Since.Before(l.Start) {
+		return charged
 	}
+	if n.free() {
+		n.PerHour.Instance = 0
+	}
+	noted := l.charged(&n, until)
+	l.split(gone, until, func(h *Hour, hours float64) {
+		p := h.pool(n.NodePool)
+		p.Idle = p.Idle.Plus(n.PerHour.Times(hours))
+		p.NodeHours += hours
+		noted.add(place{h, n.NodePool, Key{}, idle}, n.PerHour.Instance*hours)
+	})
+	return later(charged, until)
 }
 
 // charge adds what a node cost from begin to end to its pool and to its pods. before is the time of the last observation.
@@ -210,7 +234,7 @@ func (l *Ledger) charge(n *Node, begin, before, end time.Time) {
 
 // strikes reports whether the last observation, at the time before, lacked the node's interruption. The time of that one has whole seconds alone.
 func (l *Ledger) strikes(n *Node, before time.Time) bool {
-	if last, known := l.seen[n.ID]; known {
+	if last, known := l.last(n.ID); known {
 		return last.Interrupted.IsZero() || last.Interrupted.After(before)
 	}
 	return n.Interrupted.After(before)
@@ -229,7 +253,7 @@ func (l *Ledger) workloads(n *Node) []portionOf {
 		return known
 	}
 	had := *n
-	if before := l.seen[n.ID]; len(before.Pods) > 0 {
+	if before, _ := l.last(n.ID); len(before.Pods) > 0 {
 		had = before
 	}
 	shares, _ := had.shares()
@@ -294,65 +318,6 @@ func (l *Ledger) share(n *Node, begin, end time.Time) {
 			}
 		})
 	}
-}
-
-// The weights of a node's resources are their prices on AWS, in USD per hour: of a vCPU and a GiB as the on-demand prices of the families c, m and
-// r of one generation give them, and of an accelerator that costs many times as much.
-const (
-	usdPerCPU         = 0.0316
-	usdPerGiB         = 0.0042
-	usdPerAccelerator = 0.95
-)
-
-// shares returns the share of the node that each pod requests, and what its CPU costs beyond the baseline, in USD per hour. The pods are in the
-// order in which they came.
-func (n *Node) shares() (shares, bursts []float64) {
-	weights := [3]float64{
-		float64(n.Allocatable.CPU) / 1000 * usdPerCPU, float64(n.Allocatable.Memory) / (1 << 30) * usdPerGiB,
-		float64(n.Allocatable.Accelerators) * usdPerAccelerator,
-	}
-	sum := weights[0] + weights[1] + weights[2]
-	left := n.Allocatable
-	shares, bursts = make([]float64, len(n.Pods)), make([]float64, len(n.Pods))
-	cpu := int64(0)
-	for i := range n.Pods {
-		take := n.Pods[i].Requests.atMost(left)
-		left = Amounts{left.CPU - take.CPU, left.Memory - take.Memory, left.Accelerators - take.Accelerators}
-		for k, part := range [3]float64{
-			portion(take.CPU, n.Allocatable.CPU), portion(take.Memory, n.Allocatable.Memory), portion(take.Accelerators, n.Allocatable.Accelerators),
-		} {
-			if sum > 0 {
-				shares[i] += part * weights[k] / sum
-			}
-		}
-		bursts[i] = n.Burst.Burst(cpu+take.CPU) - n.Burst.Burst(cpu)
-		cpu += take.CPU
-	}
-	return shares, bursts
-}
-
-// atMost returns the amounts, none above those that are left, and none below 0.
-func (a Amounts) atMost(left Amounts) Amounts {
-	bound := func(x, most int64) int64 { return max(min(x, most), 0) }
-	return Amounts{bound(a.CPU, left.CPU), bound(a.Memory, left.Memory), bound(a.Accelerators, left.Accelerators)}
-}
-
-func portion(x, of int64) float64 {
-	if of <= 0 {
-		return 0
-	}
-	return float64(x) / float64(of)
-}
-
-// InOrder returns pods in the order in which they came to their node, as a Ledger wants them: the same list if they are.
-func InOrder(pods []Pod) []Pod {
-	order := func(a, b Pod) int { return cmp.Or(a.Since.Compare(b.Since), strings.Compare(a.UID, b.UID)) }
-	if slices.IsSortedFunc(pods, order) {
-		return pods
-	}
-	out := slices.Clone(pods)
-	slices.SortFunc(out, order)
-	return out
 }
 
 func later(a, b time.Time) time.Time {

@@ -137,8 +137,10 @@ func (r *Recorder) record(ctx context.Context, now time.Time) error {
 		klog.FromContext(ctx).V(2).Info("The bill is recorded", "namespace", r.config.Namespace, "since", found.Start, "through", found.Through)
 	}
 	began := time.Now()
-	in, err := r.objects(ctx, now)
+	gone := r.gone.take() // Before the others are read, which then have none of them.
+	in, err := r.objects(ctx, now, gone)
 	if err != nil {
+		r.gone.putBack(gone) // They are charged with the next observation.
 		return err
 	}
 	r.ledger.Observe(Look(in))
@@ -157,10 +159,9 @@ func (r *Recorder) record(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// objects reads the cluster from the cache.
-func (r *Recorder) objects(ctx context.Context, now time.Time) (Objects, error) {
+// objects reads the cluster from the cache. gone are NodeClaims that it has no more.
+func (r *Recorder) objects(ctx context.Context, now time.Time, gone []*karpv1.NodeClaim) (Objects, error) {
 	var pools karpv1.NodePoolList
-	gone := r.gone.take() // Before the others, which then have none of them.
 	claims, nodes, err := r.config.Cache.Fleet(ctx)
 	if err = errors.Join(err, r.config.Client.List(ctx, &pools, client.UnsafeDisableDeepCopy)); err != nil {
 		return Objects{}, fmt.Errorf("observing the cluster for the bill: %w", err)

@@ -69,6 +69,14 @@ func Deleted(claim *karpv1.NodeClaim, at time.Time) *karpv1.NodeClaim {
 	return claim
 }
 
+// putBack keeps NodeClaims that were taken and not observed.
+func (g *gone) putBack(list []*karpv1.NodeClaim) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.list = append(list, g.list...)
+	g.list = g.list[:min(len(g.list), mostGone)]
+}
+
 // take returns the NodeClaims that were deleted since the last call.
 func (g *gone) take() []*karpv1.NodeClaim {
 	g.mu.Lock()

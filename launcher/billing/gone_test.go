@@ -2,17 +2,104 @@ package billing
 
 import (
 	"context"
+	"errors"
 	"math"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 )
+
+// run runs the Recorder until what is done meanwhile has been done, and two minutes more.
+func (w *world) run(meanwhile func()) {
+	w.t.Helper()
+	ctx, cancel := context.WithCancel(w.t.Context())
+	done := make(chan error)
+	go func() { done <- w.recorder.Run(ctx) }()
+	meanwhile()
+	time.Sleep(2 * time.Minute)
+	synctest.Wait()
+	cancel()
+	if err := <-done; err != nil {
+		w.t.Error(err)
+	}
+}
+
+// terminate lets EC2 terminate the instance of a NodeClaim after 125 seconds and deletes it three seconds later. It returns the NodeClaim as it was last.
+func (w *world) terminate(claim *karpv1.NodeClaim) *karpv1.NodeClaim {
+	w.t.Helper()
+	time.Sleep(125 * time.Second)
+	last := claim.DeepCopy()
+	last.StatusConditions().SetTrue(karpv1.ConditionTypeInstanceTerminating)
+	time.Sleep(3 * time.Second)
+	if err := w.client.Delete(w.t.Context(), claim); err != nil {
+		w.t.Fatal(err)
+	}
+	return last
+}
+
+// A NodeClaim that the cache lacks before its deletion is reported is in no observation, and in the one after that: it is charged once.
+func TestDeletionIsReportedLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		claim, n := node("n", "on-demand", time.Now())
+		w.create(claim, n)
+		w.run(func() {
+			last := w.terminate(claim)
+			time.Sleep(7 * time.Second)
+			w.recorder.gone.add(last)
+		})
+		want := (0.096*125 + volumes*730/744*140) / 3600 // Its volume is charged until the observation at 140 s.
+		if got := w.recorded().Total; math.Abs(got-want) > 1e-7 {
+			t.Errorf("%.7f USD are recorded, want %.7f", got, want)
+		}
+	})
+}
+
+// What was deleted before an observation that fails is charged with the next one.
+func TestNodesThatGoBeforeAFailure(t *testing.T) {
+	for name, fails := range map[string]func(client.ObjectList) bool{
+		"NodePools":  func(list client.ObjectList) bool { _, ok := list.(*karpv1.NodePoolList); return ok },
+		"NodeClaims": func(list client.ObjectList) bool { _, ok := list.(*karpv1.NodeClaimList); return ok },
+		"pods":       func(list client.ObjectList) bool { _, ok := list.(*corev1.PodList); return ok },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w, failing := newWorld(t), atomic.Bool{}
+				w.client = interceptor.NewClient(w.client.(client.WithWatch), interceptor.Funcs{
+					List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+						if failing.Load() && fails(list) {
+							return errors.New("the cache is not there")
+						}
+						return c.List(ctx, list, opts...)
+					},
+				})
+				w.restart()
+				claim, n := node("n", "on-demand", time.Now())
+				w.create(claim, n)
+				w.run(func() {
+					w.recorder.gone.add(w.terminate(claim))
+					failing.Store(true)
+					time.Sleep(7 * time.Second)
+					failing.Store(false)
+				})
+				want := (0.096*125 + volumes*730/744*140) / 3600 // Its volume is charged until the observation at 140 s.
+				if got := w.recorded().Total; math.Abs(got-want) > 1e-7 {
+					t.Errorf("%.7f USD are recorded, want %.7f", got, want)
+				}
+			})
+		})
+	}
+}
 
 // A node that goes between two observations is charged until it ended: as its NodeClaim said last, or until that was deleted. The instance of a spot node that
 // EC2 took back within an hour costs nothing.
