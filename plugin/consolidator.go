@@ -17,6 +17,7 @@ import (
 	"github.com/slipway-k8s/slipway/plugin/buffers"
 	"github.com/slipway-k8s/slipway/plugin/consolidate"
 	"github.com/slipway-k8s/slipway/plugin/consolidate/cover"
+	"github.com/slipway-k8s/slipway/plugin/consolidate/movebound"
 	"github.com/slipway-k8s/slipway/plugin/expect"
 	"github.com/slipway-k8s/slipway/plugin/explain"
 	"github.com/slipway-k8s/slipway/plugin/intake"
@@ -301,6 +302,7 @@ func (a *asker) ask(ctx context.Context, gone, avoid []string) (consolidate.Answ
 		return out, fmt.Errorf("planning: %w", err)
 	}
 	readPlan(&out, result.Plan)
+	out.Refused = movebound.Refused(&result.Plan, &result.Input)
 	out.CutShort = result.Plan.CutShort && within.Err() != nil
 	return out, ctx.Err()
 }

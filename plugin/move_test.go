@@ -267,3 +267,35 @@ func TestMoveBuysNothingEqual(t *testing.T) {
 		t.Errorf("a drifted node is replaced by its like: %v", a)
 	}
 }
+
+// What the launch of a move would refuse is not decided: with three instance types no spot node is replaced by another one, and two of them are too few for
+// minValues of three.
+func TestConsolidateDecidesNothingThatIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		capacityType, want string
+		minValues          int32
+	}{
+		{capacityType: "spot", want: "would be cheaper, a spot node is replaced by another one only where there are 15"},
+		{capacityType: "on-demand", want: "minValues of NodePool default asks for 3 values of node.kubernetes.io/instance-type", minValues: 3},
+	} {
+		h := start(t, harnessOptions{
+			prepare: func(l *testLauncher) {
+				if c.minValues > 0 {
+					l.pools[0].Requirements = append(l.pools[0].Requirements, &api.Requirement{
+						Key: "node.kubernetes.io/instance-type", Operator: "Exists", MinValues: c.minValues,
+					})
+				}
+			},
+			objects: []runtime.Object{newNode("large", "3920m", bought("m7g.xlarge", c.capacityType)), replicaSet("web", 1)},
+		})
+		h.on("large", "a")
+		h.known("large", 1)
+		answer := h.decided(&api.Question{Id: c.want, Kind: &api.Question_Consolidate{Consolidate: &api.Consolidate{
+			Payback: 7_200_000, MinSaving: 0.005, SpotToSpot: true, Nodes: []*api.FleetNode{{Name: "large", Policy: "WhenEmptyOrUnderutilized"}},
+		}}})
+		if len(answer.GetMoves()) != 0 || len(answer.GetKept()) != 1 || !strings.Contains(answer.GetKept()[0].GetReason(), c.want) {
+			t.Errorf("decided %v, want the node to stay: %s", answer, c.want)
+		}
+	}
+}

@@ -266,7 +266,7 @@ func (s *search) settle(ctx context.Context, names []string) (set, error) {
 		if len(stay) == 0 {
 			moves = s.split(going, answer)
 			for i := range moves {
-				if why := s.unpaid(&moves[i]); why != "" {
+				if why := s.unpaid(&moves[i], answer); why != "" {
 					for _, n := range spared(&moves[i], round) {
 						stay[n.Name] = why
 					}
@@ -331,8 +331,8 @@ func (s *search) boughtAgain(going []string, a Answer) map[string]string {
 	return stay
 }
 
-// unpaid returns why a move is not worth it; empty if it is.
-func (s *search) unpaid(m *Move) string {
+// unpaid returns why a move of an answer is not worth it, or cannot be made; empty if it is worth it.
+func (s *search) unpaid(m *Move, a Answer) string {
 	if !s.o.SpotToSpot && spotToSpot(m) {
 		return "spot nodes are replaced by other spot nodes only where that is allowed (SpotToSpotConsolidation)"
 	}
@@ -347,6 +347,11 @@ func (s *search) unpaid(m *Move) string {
 	case m.Payback() > m.within(s.o):
 		return fmt.Sprintf("moving its pods saves %.4f USD/h and pays back its cost of %.3f USD after %s, later than %s",
 			m.Saving, m.Cost, m.Payback().Round(minute), s.o.Payback) + s.short(m)
+	}
+	if len(m.Replacements) > 0 && a.Refused != nil {
+		if why := a.Refused(m, s.o); why != "" {
+			return why
+		}
 	}
 	return s.unbalanced(m)
 }

@@ -138,6 +138,8 @@ type Answer struct {
 	Existing map[string]string
 	// Unplaced are the reasons of pods without a place, by the pods' namespace/name.
 	Unplaced map[string]string
+	// Refused returns why what a move launches would be refused at the price that it may cost; empty if it would not be. A nil function refuses nothing.
+	Refused func(m *Move, o Options) string
 }
 
 // Ask returns the planner's answer for the pods of the nodes in gone. No pod is placed on the nodes in avoid: they are removed

@@ -16,6 +16,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/buffers"
 	"github.com/slipway-k8s/slipway/plugin/consolidate"
+	"github.com/slipway-k8s/slipway/plugin/consolidate/movebound"
 	"github.com/slipway-k8s/slipway/plugin/plan"
 	"github.com/slipway-k8s/slipway/plugin/provision/clusterview"
 	"github.com/slipway-k8s/slipway/plugin/simulate/input"
@@ -354,7 +355,7 @@ func (c *cluster) shape(p *corev1.Pod) int {
 
 // Answer returns the plan as the answer to a question of a consolidation.
 func (o *Outcome) Answer() consolidate.Answer {
-	out := consolidate.Answer{Existing: map[string]string{}, Unplaced: map[string]string{}}
+	out := consolidate.Answer{Existing: map[string]string{}, Unplaced: map[string]string{}, Refused: movebound.Refused(&o.Plan, &o.Input)}
 	for _, c := range o.Plan.Claims {
 		out.Replacements = append(out.Replacements, consolidate.Replacement{
 			Name: c.Name, Pods: podsOf(c.Members),

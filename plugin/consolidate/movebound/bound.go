@@ -1,4 +1,5 @@
-// Package movebound takes out of planned NodeClaims the offerings that a move may not launch. It is pure.
+// Package movebound takes out of planned NodeClaims the offerings that a move may not launch, and says when what is left is too little: to the decision
+// that looks for moves, and to the launch of one. It is pure.
 package movebound
 
 import (
@@ -33,6 +34,26 @@ type Bound struct {
 	MinValuesBestEffort bool
 	// Catalog has the prices.
 	Catalog catalog.State
+}
+
+// Refused returns a function that says why the claims of a plan, which a move launches, would be refused; empty if they would not be. The claims stay as
+// they are.
+func Refused(p *plan.Plan, in *plan.Input) func(m *consolidate.Move, o consolidate.Options) string {
+	at := make(map[string]int, len(p.Claims))
+	for i := range p.Claims {
+		at[p.Claims[i].Name] = i
+	}
+	return func(m *consolidate.Move, o consolidate.Options) string {
+		b := Bound{Most: m.Most(o), SpotToSpot: o.SpotToSpot, MinValuesBestEffort: in.MinValuesBestEffort, Catalog: in.Catalog}
+		for i := range m.Nodes {
+			b.Going = append(b.Going, m.Nodes[i].Offer)
+		}
+		claims := make([]plan.Claim, 0, len(m.Replacements))
+		for i := range m.Replacements {
+			claims = append(claims, p.Claims[at[m.Replacements[i].Name]])
+		}
+		return b.Keep(claims)
+	}
 }
 
 // Keep takes out of the claims what would exceed the bound, whichever alternative EC2 chooses. If that is not possible it returns
@@ -114,18 +135,27 @@ func interruptible(capacityType string) bool {
 	return catalog.CapacityTypeOf(capacityType).Interruptible
 }
 
+// offerings returns those of the claim's instance types, by their names.
+func (b *Bound) offerings(c *plan.Claim) map[string][]catalog.Offering {
+	out := map[string][]catalog.Offering{c.Expected.InstanceType: nil}
+	for _, name := range c.Alternatives {
+		out[name] = nil
+	}
+	types := b.Catalog.TypesOf(c.NodePool)
+	for i := range types {
+		if _, named := out[types[i].Name]; named {
+			out[types[i].Name] = types[i].Offerings
+		}
+	}
+	return out
+}
+
 // trim leaves the claim those alternatives, zones and capacity types that cost no more than limit wherever EC2 may launch them.
 // The expected instance type in its zone and capacity type stays.
 func (b *Bound) trim(c *plan.Claim, limit float64) {
 	limit -= b.Catalog.NodePools[c.NodePool].NodeCost // Offerings' prices are without it.
-	types := b.Catalog.TypesOf(c.NodePool)
-	offerings := func(name string) []catalog.Offering {
-		if at := slices.IndexFunc(types, func(t catalog.InstanceType) bool { return t.Name == name }); at >= 0 {
-			return types[at].Offerings
-		}
-		return nil
-	}
-	expected := offerings(c.Expected.InstanceType)
+	offerings := b.offerings(c)
+	expected := offerings[c.Expected.InstanceType]
 	if c.Covered != "" {
 		limit = onDemand(expected, c.Expected) // All alternatives are covered: none may use more of the commitments than is planned.
 	}
@@ -141,7 +171,7 @@ func (b *Bound) trim(c *plan.Claim, limit float64) {
 		})
 	})
 	c.NarrowTypes(func(name string) bool {
-		return !slices.ContainsFunc(offerings(name), func(o catalog.Offering) bool {
+		return !slices.ContainsFunc(offerings[name], func(o catalog.Offering) bool {
 			return c.Allows(corev1.LabelTopologyZone, o.Zone) && c.Allows(capacityTypeLabel, o.CapacityType) &&
 				(o.Price > limit*rounding || b.equal(c.NodePool, name, o.CapacityType))
 		})
