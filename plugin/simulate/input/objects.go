@@ -74,7 +74,7 @@ type Objects struct {
 // Pod is a pod with a number for what it shares with others.
 type Pod struct {
 	*corev1.Pod
-	// Shape is equal for pods that differ in their name and UID alone.
+	// Shape is equal for pods that differ in their name, UID and creation alone.
 	Shape int
 	// Booked means that no node is launched for the pod: it is one of a CapacityBuffer that had room for all of its pods once.
 	Booked bool

@@ -23,7 +23,7 @@ type sharedSpec struct {
 	unknown []string
 }
 
-// sharedMeta is the metadata of pods that differ in their name and UID alone.
+// sharedMeta is the metadata of pods that differ in their name, UID and creation alone.
 type sharedMeta struct {
 	id   int
 	meta metav1.ObjectMeta
@@ -87,6 +87,7 @@ func (r *Reader) meta(ps parts, out *metav1.ObjectMeta) (int, error) {
 	var key strings.Builder
 	var rest parts
 	var name, uid, generateName string
+	var created metav1.Time
 	for _, f := range own {
 		switch f.key {
 		case "name":
@@ -95,7 +96,11 @@ func (r *Reader) meta(ps parts, out *metav1.ObjectMeta) (int, error) {
 			uid = f.scalar()
 		case "generateName":
 			generateName = f.scalar()
-		case "managedFields", "resourceVersion", "creationTimestamp", "selfLink", "generation":
+		case "creationTimestamp":
+			if err := f.into(&created); err != nil {
+				return 0, err
+			}
+		case "managedFields", "resourceVersion", "selfLink", "generation":
 		default:
 			fmt.Fprintf(&key, "%s %t %s\n", f.key, f.yaml, f.text)
 			rest = append(rest, f)
@@ -112,7 +117,7 @@ func (r *Reader) meta(ps parts, out *metav1.ObjectMeta) (int, error) {
 		r.metas[key.String()] = m
 	}
 	*out = m.meta
-	out.Name, out.UID, out.GenerateName = name, types.UID(uid), generateName
+	out.Name, out.UID, out.GenerateName, out.CreationTimestamp = name, types.UID(uid), generateName, created
 	return m.id, nil
 }
 
