@@ -84,9 +84,6 @@ type StepMove struct {
 	Step int
 }
 
-// maxSteps is the number of steps after which a consolidation ends even if more could be saved.
-const maxSteps = 100
-
 // Consolidate decides which of the input's nodes to remove, and what would be launched for their pods instead, step by step until
 // nothing more can be saved. Pending pods are placed on existing nodes first.
 func Consolidate(ctx context.Context, objects *input.Objects, m *market.Market, o ConsolidateOptions) (*Saving, error) {
@@ -124,10 +121,11 @@ func Consolidate(ctx context.Context, objects *input.Objects, m *market.Market, 
 		if len(decision.Moves) == 0 {
 			break
 		}
+		began := o.Now.Add(time.Duration(out.Steps) * o.Consolidate.Overlap)
 		out.Steps++
 		for _, move := range decision.Moves {
 			out.Moves = append(out.Moves, StepMove{move, out.Steps})
-			countEvictions(calm, move, o.Now)
+			countEvictions(calm, move, began)
 		}
 		if err := c.apply(ctx, decision.Moves, o.Now); err != nil {
 			return nil, err
@@ -135,32 +133,12 @@ func Consolidate(ctx context.Context, objects *input.Objects, m *market.Market, 
 		seen = observe(c.objects, o.Now)
 		seen.disruptBare = o.DisruptBare
 		out.After = seen.fleet(cat, o.podAge)
-		strain(out.After, calm, o.Consolidate.EvictionCost, o.Now)
+		strain(out.After, calm, o.Consolidate.EvictionCost, began.Add(o.Consolidate.Overlap))
 	}
 	out.last = c.objects
 	out.Problems = distinct(slices.Concat(out.Problems, problems))
 	out.Took = time.Since(start)
 	return out, nil
-}
-
-// countEvictions counts those of a move, by NodePool.
-func countEvictions(calm map[string]disruption.Evictions, m consolidate.Move, now time.Time) {
-	for i := range m.Nodes {
-		pool := m.Nodes[i].NodePool
-		calm[pool] = calm[pool].With(len(m.Nodes[i].Pods), now)
-	}
-}
-
-// strain sets what an eviction costs after those of the steps before, as in the launcher. No time passes between steps.
-func strain(fleet []consolidate.Node, calm map[string]disruption.Evictions, cost float64, now time.Time) {
-	pods := map[string]int{}
-	for i := range fleet {
-		pods[fleet[i].NodePool] += len(fleet[i].Pods)
-	}
-	for i := range fleet {
-		pool := fleet[i].NodePool
-		fleet[i].EvictionCost = cost * calm[pool].Strain(pods[pool], now)
-	}
 }
 
 // owners returns the workloads of pods: the object that a user has written, if that can be found, and not what its controller
