@@ -66,6 +66,8 @@ type Saving struct {
 	Pending int
 	// Steps is the number of decisions, Questions how often the planner was asked for them.
 	Steps, Questions int
+	// Unfinished means that more moves would follow after the last step.
+	Unfinished bool
 	// Took is the duration of the decisions, after loading.
 	Took time.Duration
 	// Owners are the workloads of all pods, such as "Deployment shop/web", by their namespace/name.
@@ -110,7 +112,7 @@ func Consolidate(ctx context.Context, objects *input.Objects, m *market.Market, 
 	}
 	o.Consolidate.Troubled, o.Consolidate.Lasts = consolidate.Troubled(cat, o.Now), consolidate.Lasts(cat)
 	calm := map[string]disruption.Evictions{}
-	for out.Steps < maxSteps {
+	for {
 		o.Consolidate.Allowed, problems = seen.allowances(objects.NodePools)
 		decision, err := consolidate.Decide(ctx, out.After, o.Consolidate, c.ask)
 		if err != nil {
@@ -119,6 +121,10 @@ func Consolidate(ctx context.Context, objects *input.Objects, m *market.Market, 
 		out.Questions += decision.Questions
 		out.Kept = decision.Kept
 		if len(decision.Moves) == 0 {
+			break
+		}
+		if out.Steps == maxSteps {
+			out.end(decision.Moves)
 			break
 		}
 		began := o.Now.Add(time.Duration(out.Steps) * o.Consolidate.Overlap)

@@ -38,6 +38,8 @@ type SavingResult struct {
 	Outside int `json:"outside"`
 	// Steps is the number of steps that the moves take, within the NodePools' budgets.
 	Steps int `json:"steps"`
+	// Unfinished means that more moves would follow after these steps: a simulation ends after 100. The costs then are those after the last one.
+	Unfinished bool `json:"unfinished"`
 	// Moves in their order; those of one step can be made at once.
 	Moves []MoveResult `json:"moves"`
 	// Kept are the nodes that stay.
@@ -120,7 +122,7 @@ func oldNode(name string, o consolidate.Offer) OldNode {
 func (s *Saving) Result() SavingResult {
 	out := SavingResult{
 		Nodes: len(s.Before), NodesThen: len(s.After), CostPerHour: bill(s.Before), CostPerHourThen: bill(s.After), CostPerHourAnew: s.AnewPerHour,
-		Steps: s.Steps, Moves: []MoveResult{}, Kept: []KeptResult{}, Pending: s.Pending,
+		Steps: s.Steps, Unfinished: s.Unfinished, Moves: []MoveResult{}, Kept: []KeptResult{}, Pending: s.Pending,
 		NodePools: s.pools(), Outside: s.Outside,
 		PlanSeconds: s.Took.Seconds(), Questions: s.Questions, PeakRSSMiB: peakRSSMiB(), Problems: []input.Problem{},
 	}

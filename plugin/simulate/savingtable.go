@@ -66,6 +66,9 @@ func (r *SavingResult) bill(w io.Writer) error {
 		if r.Evictions > r.EvictedPods {
 			fmt.Fprintf(w, "      of %s, %d of which move more than once\n", catalog.CountText(r.EvictedPods, "pod"), r.again())
 		}
+		if r.Unfinished {
+			fmt.Fprintln(w, "More  "+r.Further())
+		}
 		if r.CostPerHourAnew > 0 {
 			fmt.Fprintf(w, "New   %.4f USD per hour, if every pod that may move were planned at once\n", r.CostPerHourAnew)
 		}
@@ -84,6 +87,11 @@ func (r *SavingResult) bill(w io.Writer) error {
 	}
 	fmt.Fprintln(tw)
 	return tw.Flush()
+}
+
+// Further says that more moves would follow, where the result is unfinished.
+func (r *SavingResult) Further() string {
+	return fmt.Sprintf("moves would follow, a simulation ends after %s", catalog.CountText(r.Steps, "step"))
 }
 
 // NotCounted lists what the bills leave out.

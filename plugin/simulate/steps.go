@@ -1,14 +1,30 @@
 package simulate
 
 import (
+	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/slipway-k8s/slipway/internal/disruption"
 	"github.com/slipway-k8s/slipway/plugin/consolidate"
 )
 
-// maxSteps is the number of steps after which a consolidation ends even if more could be saved.
+// maxSteps is the number of steps after which a consolidation ends even if more could be saved: each asks the planner up to 24 times.
 const maxSteps = 100
+
+// end notes that more moves would follow. Their nodes stay.
+func (s *Saving) end(moves []consolidate.Move) {
+	s.Unfinished = true
+	for i := range moves {
+		for j := range moves[i].Nodes {
+			s.Kept = append(s.Kept, consolidate.Kept{
+				Node: moves[i].Nodes[j].Name, Reason: fmt.Sprintf("it would go in the next step, the simulation ends after %d", maxSteps),
+			})
+		}
+	}
+	slices.SortFunc(s.Kept, func(a, b consolidate.Kept) int { return strings.Compare(a.Node, b.Node) })
+}
 
 // countEvictions counts those of a move, by NodePool. now is when the step of the move begins.
 func countEvictions(calm map[string]disruption.Evictions, m consolidate.Move, now time.Time) {

@@ -54,8 +54,12 @@ func savingLead(r simulate.SavingResult) string {
 	case len(r.Moves) == 0:
 		return "Nothing to gain: no move pays."
 	}
-	return fmt.Sprintf("%s in %s, with %s of %s. The new nodes of a move are ready before its pods are evicted.",
+	lead := fmt.Sprintf("%s in %s, with %s of %s. The new nodes of a move are ready before its pods are evicted.",
 		count(len(r.Moves), "move"), count(r.Steps, "step"), count(r.Evictions, "eviction"), count(r.EvictedPods, "pod"))
+	if r.Unfinished {
+		lead += " More " + r.Further() + "."
+	}
+	return lead
 }
 
 // savingFigures are the numbers on top of a consolidation.
