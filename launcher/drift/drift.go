@@ -28,8 +28,12 @@ import (
 
 const (
 	workers = 4
-	// period is how often a claim is checked for changes that only AWS shows (Karpenter, 5 min).
-	period = 5 * time.Minute
+	// period is how often a claim is checked for changes that only AWS shows, with a description of its instance that is at most as old as knownFor.
+	// Their sum is the time in which such a change is seen (Karpenter, 5 min).
+	period   = 3 * time.Minute
+	knownFor = 2 * time.Minute
+	// askAgain is when EC2 is asked again after an error.
+	askAgain = 30 * time.Second
 )
 
 // Cloud is the part of cloud.Cloud that drift uses.
@@ -190,36 +194,45 @@ func (d *Detector) write(ctx context.Context, claim *karpv1.NodeClaim, drift Dri
 	return nil
 }
 
-// instances caches the instances of the cluster. The properties that drift compares do not change, except at the end of a
-// capacity reservation.
+// instances caches the instances of the cluster, so that one call answers for all claims.
 type instances struct {
-	mu   sync.Mutex
-	at   time.Time
+	mu sync.Mutex
+	// next is when they are listed again.
+	next time.Time
 	byID map[string]cloud.Instance
 }
 
-// get returns an instance; nil where it is not listed yet.
+// get returns an instance; nil where it is not listed yet. While EC2 returns errors, it is the one of the last list.
 func (i *instances) get(ctx context.Context, from Cloud, id string) (*cloud.Instance, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if found, ok := i.byID[id]; ok {
-		return &found, nil
-	}
-	if time.Since(i.at) < period && i.byID != nil {
-		return nil, nil
-	}
-	list, err := from.Instances(ctx, cloud.Selector{})
-	if err != nil {
-		return nil, err
-	}
-	i.at, i.byID = time.Now(), make(map[string]cloud.Instance, len(list))
-	for _, one := range list {
-		i.byID[one.ID] = one
+	if !time.Now().Before(i.next) {
+		if err := i.list(ctx, from); err != nil {
+			return nil, err
+		}
 	}
 	if found, ok := i.byID[id]; ok {
 		return &found, nil
 	}
 	return nil, nil
+}
+
+// list lists the instances. It returns an error only if there is no earlier list. The caller holds mu.
+func (i *instances) list(ctx context.Context, from Cloud) error {
+	list, err := from.Instances(ctx, cloud.Selector{})
+	switch {
+	case err != nil && i.byID == nil:
+		return err
+	case err != nil:
+		klog.FromContext(ctx).Error(err, "Could not list instances: drift is decided with what is known of them; trying again")
+		i.next = time.Now().Add(askAgain)
+		return nil
+	}
+	i.next, i.byID = time.Now().Add(knownFor), make(map[string]cloud.Instance, len(list))
+	for _, one := range list {
+		i.byID[one.ID] = one
+	}
+	return nil
 }
 
 // ask reads an instance from EC2, past the cache; nil where EC2 does not list it.

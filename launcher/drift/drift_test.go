@@ -2,6 +2,7 @@ package drift_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,8 +23,9 @@ import (
 
 // sky is a cloud with one instance, which counts the calls for it.
 type sky struct {
-	asked               int
-	subnet, reservation string
+	asked                      int
+	subnet, reservation, group string
+	failure                    error
 }
 
 func (*sky) AllInstanceTypes(context.Context, *awsv1.EC2NodeClass) ([]catalog.InstanceType, error) {
@@ -32,7 +34,7 @@ func (*sky) AllInstanceTypes(context.Context, *awsv1.EC2NodeClass) ([]catalog.In
 
 func (s *sky) Instances(context.Context, cloud.Selector) ([]cloud.Instance, error) {
 	s.asked++
-	return []cloud.Instance{{ID: "i-1", SubnetID: s.subnet, ReservationID: s.reservation}}, nil
+	return []cloud.Instance{{ID: "i-1", SubnetID: s.subnet, ReservationID: s.reservation, SecurityGroupIDs: []string{s.group}}}, s.failure
 }
 
 // ground is an API server with a claim, its NodePool and its class.
@@ -42,6 +44,8 @@ type ground struct {
 	sky     *sky
 	foreign bool
 	subject *drift.Detector
+	// after is when the claim is looked at again.
+	after time.Duration
 }
 
 func newGround(t *testing.T) *ground {
@@ -52,6 +56,7 @@ func newGround(t *testing.T) *ground {
 	pool.Spec.Template.Spec.NodeClassRef = &karpv1.NodeClassReference{Name: "class"}
 	class := &awsv1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Name: "class"}}
 	class.Status.Subnets = []awsv1.Subnet{{ID: "subnet-a"}}
+	class.Status.SecurityGroups = []awsv1.SecurityGroup{{ID: "sg-1"}}
 	set := class.StatusConditions()
 	for _, c := range []string{
 		awsv1.ConditionTypeAMIsReady, awsv1.ConditionTypeSubnetsReady, awsv1.ConditionTypeSecurityGroupsReady,
@@ -63,7 +68,7 @@ func newGround(t *testing.T) *ground {
 	claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "claim", Annotations: pool.Annotations, Labels: map[string]string{karpv1.NodePoolLabelKey: "pool"}}}
 	claim.Status.ProviderID = "aws:///us-east-1a/i-1"
 	claim.StatusConditions().SetTrue(karpv1.ConditionTypeLaunched)
-	g := &ground{t: t, sky: &sky{subnet: "subnet-a"}}
+	g := &ground{t: t, sky: &sky{subnet: "subnet-a", group: "sg-1"}}
 	g.api = fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(pool, class, claim).WithStatusSubresource(claim).Build()
 	var err error
 	g.subject, err = drift.New(drift.Config{Client: g.api, Cloud: g.sky, Guard: leadershiptest.Always{}, Ours: func(*karpv1.NodeClaim) bool { return !g.foreign }})
@@ -77,9 +82,11 @@ func newGround(t *testing.T) *ground {
 func (g *ground) look() string {
 	g.t.Helper()
 	key := client.ObjectKey{Name: "claim"}
-	if _, err := g.subject.Reconcile(g.t.Context(), reconcile.Request{NamespacedName: key}); err != nil {
+	result, err := g.subject.Reconcile(g.t.Context(), reconcile.Request{NamespacedName: key})
+	if err != nil {
 		g.t.Fatal(err)
 	}
+	g.after = result.RequeueAfter
 	var claim karpv1.NodeClaim
 	if err := g.api.Get(g.t.Context(), key, &claim); err != nil {
 		g.t.Fatal(err)
@@ -152,6 +159,50 @@ func TestInstancesAreAskedForSeldom(t *testing.T) {
 		time.Sleep(6 * time.Minute)
 		if g.look(); g.sky.asked != 2 {
 			t.Errorf("instances were asked for %d times, want again after a while", g.sky.asked)
+		}
+	})
+}
+
+// TestChangesOfAnInstanceAreSeen checks that a change of a running instance, such as that of its security groups, is seen within five minutes, with
+// one call for all claims, and that errors of EC2 neither hide what is known nor make each claim repeat the call.
+func TestChangesOfAnInstanceAreSeen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGround(t)
+		// until looks every ten seconds, as the claims of a cluster do together, and returns after how long it is the reason.
+		until := func(reason string, most time.Duration) time.Duration {
+			t.Helper()
+			for start := time.Now(); time.Since(start) <= most; time.Sleep(10 * time.Second) {
+				if g.look() == reason {
+					return time.Since(start)
+				}
+			}
+			t.Errorf("not Drifted for %q after %s", reason, most)
+			return most
+		}
+		if got := g.look(); got != "" {
+			t.Fatalf("Drifted for %s as launched", got)
+		}
+		g.sky.group = "sg-2"
+		// A claim is looked at once in g.after, with an answer that may be as old as it takes until any look has another one.
+		if took := until(drift.SecurityGroupDrift, 5*time.Minute); took+g.after > 5*time.Minute {
+			t.Errorf("a change is seen %s later by a claim that is looked at every %s", took, g.after)
+		}
+		g.sky.failure, g.sky.asked = errors.New("RequestLimitExceeded"), 0
+		for end := time.Now().Add(10 * time.Minute); time.Now().Before(end); time.Sleep(10 * time.Second) {
+			if got := g.look(); got != drift.SecurityGroupDrift {
+				t.Fatalf("Drifted for %q while EC2 returns errors, want %s", got, drift.SecurityGroupDrift)
+			}
+		}
+		if g.sky.asked < 10 || g.sky.asked > 20 {
+			t.Errorf("instances were asked for %d times in ten minutes while EC2 returned errors", g.sky.asked)
+		}
+		g.sky.failure, g.sky.group, g.sky.asked = nil, "sg-1", 0
+		until("", time.Minute)
+		for end := time.Now().Add(20 * time.Minute); time.Now().Before(end); time.Sleep(10 * time.Second) {
+			g.look()
+		}
+		if g.sky.asked < 8 || g.sky.asked > 12 {
+			t.Errorf("instances were asked for %d times in 20 minutes of looks at every ten seconds", g.sky.asked)
 		}
 	})
 }
