@@ -342,7 +342,10 @@ func (l *Launcher) termination(p parts) error {
 	if err != nil {
 		return err
 	}
-	collector, err := collect.New(collect.Config{Reader: mgr.GetAPIReader(), Cache: mgr.GetClient(), Cloud: l.config.Cloud, Guard: p.leader, Ender: p.terminator, Ours: p.beside.ours, Alone: p.beside.Alone})
+	collector, err := collect.New(collect.Config{
+		Reader: mgr.GetAPIReader(), Client: mgr.GetClient(), Cloud: l.config.Cloud, Guard: p.leader, Ender: p.terminator, Events: l.recorders.slipway, Price: p.launcher.Price,
+		Ours: p.beside.ours, Alone: p.beside.Alone,
+	})
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/internal/announce"
 	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
@@ -55,14 +56,18 @@ type Ender interface {
 type Config struct {
 	// Reader reads NodeClaims and Nodes from the API server: a cache that lags would show owned instances as leaked.
 	Reader client.Reader
-	// Cache reads them from the cache: where nothing seems leaked there, nothing is.
-	Cache client.Reader
+	// Client reads them from the cache, with the indexes of package index, and writes: where nothing seems leaked in the cache, nothing is.
+	Client client.Client
 	// Cloud has the instances.
 	Cloud Instances
 	// Guard allows effects only while this replica leads.
 	Guard leadership.Guard
 	// Ender terminates NodeClaims.
 	Ender Ender
+	// Events records slipway's Events.
+	Events announce.EventRecorder
+	// Price writes into the annotations of a claim what its node costs as the instance. Nil leaves them. Not required.
+	Price func(ctx context.Context, claim *karpv1.NodeClaim, instance cloud.Instance) error
 	// Ours reports whether the launcher may terminate a claim: not if a running Karpenter manages it. Nil means that it may terminate all.
 	// Not required.
 	Ours func(claim *karpv1.NodeClaim) bool
@@ -70,7 +75,7 @@ type Config struct {
 	Alone func() bool
 }
 
-// Collector terminates instances and claims without an owner. It is not safe for concurrent use.
+// Collector terminates instances and claims without an owner, and writes down which capacity type an instance has after its own has ended. It is not safe for concurrent use.
 type Collector struct {
 	config Config
 	// instances is how many the last round has seen.
@@ -79,8 +84,11 @@ type Collector struct {
 
 // New returns a Collector; Run starts it.
 func New(c Config) (*Collector, error) {
-	if c.Reader == nil || c.Cache == nil || c.Cloud == nil || c.Guard == nil || c.Ender == nil {
-		return nil, errors.New("collect: Reader, Cache, Cloud, Guard and Ender are required")
+	if c.Reader == nil || c.Client == nil || c.Cloud == nil || c.Guard == nil || c.Ender == nil || c.Events == nil {
+		return nil, errors.New("collect: Reader, Client, Cloud, Guard, Ender and Events are required")
+	}
+	if c.Price == nil {
+		c.Price = func(context.Context, *karpv1.NodeClaim, cloud.Instance) error { return nil }
 	}
 	if c.Ours == nil {
 		c.Ours = func(*karpv1.NodeClaim) bool { return true }
@@ -126,12 +134,12 @@ func (c *Collector) Collect(ctx context.Context) error {
 	}
 	defer cancel()
 	// The cache says whether there may be garbage, the API server what is. Most rounds find none, and read nothing from the API server.
-	state, err := c.observe(ctx, c.config.Cache, client.UnsafeDisableDeepCopy)
+	state, err := c.observe(ctx, c.config.Client, client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return err
 	}
 	garbage := Decide(state)
-	if len(garbage.Instances)+len(garbage.Claims) > 0 {
+	if !garbage.Empty() {
 		if state, err = c.observe(ctx, c.config.Reader); err != nil {
 			return err
 		}
@@ -191,6 +199,9 @@ func (c *Collector) end(ctx context.Context, g Garbage) error {
 			errs = append(errs, err)
 			break // The next round writes the rest: tags are for people.
 		}
+	}
+	for _, o := range g.Outlived {
+		errs = append(errs, c.follow(ctx, o))
 	}
 	for i := range g.Claims {
 		claim := &g.Claims[i]

@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/record"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
@@ -49,7 +50,7 @@ func TestRun(t *testing.T) {
 		e := &ender{}
 		api := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(lost, kept, ready).Build()
 		subject, err := collect.New(collect.Config{
-			Reader: api, Cache: api, Cloud: ec2, Guard: leadershiptest.Always{}, Ender: e,
+			Reader: api, Client: api, Cloud: ec2, Guard: leadershiptest.Always{}, Ender: e, Events: &record.FakeRecorder{},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -94,7 +95,7 @@ func TestRoundsAreRarerWithManyInstances(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			ec2 := &asked{Cloud: memory.New(memory.Config{}), instances: instances}
 			api := fake.NewClientBuilder().WithScheme(scheme.Scheme).Build()
-			subject, err := collect.New(collect.Config{Reader: api, Cache: api, Cloud: ec2, Guard: leadershiptest.Always{}, Ender: &ender{}})
+			subject, err := collect.New(collect.Config{Reader: api, Client: api, Cloud: ec2, Guard: leadershiptest.Always{}, Ender: &ender{}, Events: &record.FakeRecorder{}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -130,7 +131,7 @@ func TestRefusedTerminationsAreRarer(t *testing.T) {
 		ec2 := &refusing{Cloud: memory.New(memory.Config{})}
 		ec2.Put(cloud.Instance{LaunchTime: time.Now().Add(-time.Hour)})
 		api := fake.NewClientBuilder().WithScheme(scheme.Scheme).Build()
-		subject, err := collect.New(collect.Config{Reader: api, Cache: api, Cloud: ec2, Guard: leadershiptest.Always{}, Ender: &ender{}})
+		subject, err := collect.New(collect.Config{Reader: api, Client: api, Cloud: ec2, Guard: leadershiptest.Always{}, Ender: &ender{}, Events: &record.FakeRecorder{}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -180,7 +181,7 @@ func TestTheAPIServerIsReadOnSuspicion(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			api.lists = 0
-			subject, err := collect.New(collect.Config{Reader: api, Cache: c.cache, Cloud: ec2, Guard: leadershiptest.Always{}, Ender: &ender{}})
+			subject, err := collect.New(collect.Config{Reader: api, Client: c.cache, Cloud: ec2, Guard: leadershiptest.Always{}, Ender: &ender{}, Events: &record.FakeRecorder{}})
 			if err != nil {
 				t.Fatal(err)
 			}

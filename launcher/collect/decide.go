@@ -48,6 +48,19 @@ type Garbage struct {
 	Claims []karpv1.NodeClaim
 	// Untagged are instances that lack the tags of their NodeClaim: a launch was cut short, or EC2 was busy.
 	Untagged []Untagged
+	// Outlived are instances that have outlived their capacity type: a capacity reservation has ended, and they run on.
+	Outlived []Outlived
+}
+
+// Empty reports whether a round terminates nothing and changes no NodeClaim.
+func (g *Garbage) Empty() bool { return len(g.Instances)+len(g.Claims)+len(g.Outlived) == 0 }
+
+// Outlived is an instance that runs as another capacity type than its NodeClaim says.
+type Outlived struct {
+	// Instance as EC2 shows it.
+	Instance cloud.Instance
+	// Claim is its NodeClaim. It is the State's, and must not be changed.
+	Claim *karpv1.NodeClaim
 }
 
 // Untagged is an instance and the tags to write on it.
@@ -74,14 +87,14 @@ func Decide(s State) Garbage {
 	}
 	for _, c := range s.Claims {
 		if c.DeletionTimestamp == nil && !s.Foreign[c.Name] && c.Status.ProviderID != "" && !s.Nodes[c.Status.ProviderID] &&
-			lost(states[index.InstanceID(c.Status.ProviderID)], s.Now.Sub(launchedAt(&c)), conditions.ClaimIs(&c, karpv1.ConditionTypeRegistered)) {
+			s.lost(states[index.InstanceID(c.Status.ProviderID)], &c) {
 			out.Claims = append(out.Claims, c)
 		}
 	}
 	return out
 }
 
-// judgeInstances finds the instances without an owner or a launch in progress, and those that lack their owner's tags.
+// judgeInstances finds the instances without an owner or a launch in progress, and compares the others with their owner.
 func (s State) judgeInstances(out *Garbage) {
 	owner, launching := s.owners()
 	for _, i := range s.Instances {
@@ -91,12 +104,23 @@ func (s State) judgeInstances(out *Garbage) {
 		case claim != nil && s.abandoned(i, claim):
 			out.Instances = append(out.Instances, i)
 		case claim != nil:
-			if tags := missing(i, claim); len(tags) > 0 && !s.Foreign[claim.Name] && len(out.Untagged) < retagAtOnce {
-				out.Untagged = append(out.Untagged, Untagged{InstanceID: i.ID, Tags: tags})
-			}
+			s.compare(i, claim, out)
 		case !launching[launch] && (launch != "" || !s.Beside):
 			out.Instances = append(out.Instances, i)
 		}
+	}
+}
+
+// compare finds what an instance and its claim do not agree on.
+func (s State) compare(i cloud.Instance, claim *karpv1.NodeClaim, out *Garbage) {
+	if s.Foreign[claim.Name] {
+		return
+	}
+	if tags := missing(i, claim); len(tags) > 0 && len(out.Untagged) < retagAtOnce {
+		out.Untagged = append(out.Untagged, Untagged{InstanceID: i.ID, Tags: tags})
+	}
+	if outlived(i, claim) {
+		out.Outlived = append(out.Outlived, Outlived{i, claim})
 	}
 }
 
@@ -139,6 +163,12 @@ func missing(i cloud.Instance, claim *karpv1.NodeClaim) map[string]string {
 	return out
 }
 
+// outlived reports whether the instance runs on as another capacity type after the end of its own. A claim that is being deleted stays as it is.
+func outlived(i cloud.Instance, claim *karpv1.NodeClaim) bool {
+	next := catalog.CapacityTypeOf(claim.Labels[karpv1.CapacityTypeLabelKey]).EndsAs
+	return next != "" && i.CapacityType == next && claim.DeletionTimestamp == nil
+}
+
 // live reports whether the instance costs money.
 func live(state cloud.InstanceState) bool {
 	return state != cloud.StateShuttingDown && state != cloud.StateTerminated
@@ -146,8 +176,16 @@ func live(state cloud.InstanceState) bool {
 
 // lost reports whether a claim's instance no longer exists; the state is empty if EC2 does not return the instance. If the node has not joined,
 // package join comes first: it reads why the instance ended.
-func lost(state cloud.InstanceState, age time.Duration, joined bool) bool {
-	return state == cloud.StateTerminated && (joined || age > joinAsks) || state == "" && age > visibleAfter
+func (s State) lost(state cloud.InstanceState, c *karpv1.NodeClaim) bool {
+	age := s.Now.Sub(launchedAt(c))
+	switch state {
+	case cloud.StateTerminated:
+		return age > joinAsks || conditions.ClaimIs(c, karpv1.ConditionTypeRegistered)
+	case "":
+		return age > visibleAfter
+	default:
+		return false
+	}
 }
 
 func launchedAt(c *karpv1.NodeClaim) time.Time {

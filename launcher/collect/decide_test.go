@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	"github.com/cockroachdb/datadriven"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
@@ -19,10 +20,10 @@ import (
 func now() time.Time { return time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC) }
 
 // TestDecide runs the files of testdata. Each has the command collect, with the argument beside where a Karpenter is alive, and
-// lines of
+// shifted=ZONE where a zonal shift is away from a zone, and lines of
 //
-//	instance ID STATE age=D [launch=L] [claim=NAME]
-//	claim NAME age=D [instance=ID] [launch=L] [deleting=D] [unguarded] [node] [ready] [foreign]
+//	instance ID STATE age=D [launch=L] [claim=NAME] [zone=ZONE] [as=CAPACITY-TYPE]
+//	claim NAME age=D [instance=ID] [launch=L] [deleting=D] [unguarded] [node] [ready] [foreign] [zone=ZONE] [as=CAPACITY-TYPE]
 func TestDecide(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		t.Helper()
@@ -53,6 +54,9 @@ func TestDecide(t *testing.T) {
 			for _, u := range garbage.Untagged {
 				fmt.Fprintf(&b, "tag %s as %s\n", u.InstanceID, u.Tags["karpenter.sh/nodeclaim"])
 			}
+			for _, o := range garbage.Outlived {
+				fmt.Fprintf(&b, "%s of %s runs as %s\n", o.Instance.ID, o.Claim.Name, o.Instance.CapacityType)
+			}
 			if b.Len() == 0 {
 				return "nothing\n"
 			}
@@ -73,6 +77,10 @@ func parseInstance(t *testing.T, fields []string) cloud.Instance {
 			i.Tags[catalog.LaunchAnnotation] = value
 		case "claim":
 			i.Tags["karpenter.sh/nodeclaim"] = value
+		case "zone":
+			i.ZoneID = value
+		case "as":
+			i.CapacityType = value
 		default:
 			t.Fatalf("unknown property %s", f)
 		}
@@ -83,7 +91,7 @@ func parseInstance(t *testing.T, fields []string) cloud.Instance {
 func parseClaim(t *testing.T, fields []string, ready map[string]bool) karpv1.NodeClaim {
 	t.Helper()
 	c := karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{
-		Name: fields[0], Annotations: map[string]string{}, Finalizers: []string{metav1.FinalizerDeleteDependents, karpv1.TerminationFinalizer},
+		Name: fields[0], Annotations: map[string]string{}, Labels: map[string]string{}, Finalizers: []string{metav1.FinalizerDeleteDependents, karpv1.TerminationFinalizer},
 	}}
 	for _, f := range fields[1:] {
 		key, value, _ := strings.Cut(f, "=")
@@ -102,6 +110,10 @@ func parseClaim(t *testing.T, fields []string, ready map[string]bool) karpv1.Nod
 			ready[c.Status.ProviderID] = false
 		case "ready":
 			ready[c.Status.ProviderID] = true
+		case "zone":
+			c.Labels[awsv1.LabelTopologyZoneID] = value
+		case "as":
+			c.Labels[karpv1.CapacityTypeLabelKey] = value
 		default:
 			t.Fatalf("unknown property %s", f)
 		}

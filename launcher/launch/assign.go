@@ -127,24 +127,9 @@ func (g *group) types(ctx context.Context) (map[string]catalog.InstanceType, err
 	if g.offered != nil {
 		return g.offered, nil
 	}
-	class := &awsv1.EC2NodeClass{}
-	if err := g.config.Client.Get(ctx, types.NamespacedName{Name: g.claims[0].Spec.NodeClassRef.Name}, class); err != nil {
-		return nil, err
-	}
-	list, err := g.config.Cloud.InstanceTypes(ctx, class)
-	if err != nil {
-		return nil, err
-	}
+	class, offered, err := g.config.offers(ctx, g.claims[0])
 	g.profile = class.Status.InstanceProfile
-	return byName(overlaidTypes(g.config.Overlaid).or(ctx, g.claims[0].Labels[karpv1.NodePoolLabelKey], list)), nil
-}
-
-func byName(list []catalog.InstanceType) map[string]catalog.InstanceType {
-	out := make(map[string]catalog.InstanceType, len(list))
-	for _, t := range list {
-		out[t.Name] = t
-	}
-	return out
+	return offered, err
 }
 
 // errGone means that a claim was deleted, or is being deleted.
@@ -164,10 +149,7 @@ func (g *group) launched(ctx context.Context, c *karpv1.NodeClaim, instance clou
 		}, reservationLabels(instance))
 		c.Labels = node.Labels(c, instance)
 		delete(c.Labels, corev1.LabelHostname)
-		cost := costOf(t, instance, c)
-		expected := record.FormatExpected(instance.InstanceType, instance.Zone, instance.CapacityType, cost.Total())
-		metav1.SetMetaDataAnnotation(&c.ObjectMeta, catalog.ExpectedAnnotation, expected)
-		metav1.SetMetaDataAnnotation(&c.ObjectMeta, catalog.CostAnnotation, catalog.FormatCost(cost))
+		price(c, instance, t)
 		metav1.SetMetaDataAnnotation(&c.ObjectMeta, awsv1.AnnotationInstanceProfile, g.profile)
 		written = g.config.Bindings(ctx, c)
 		return g.config.Client.Patch(ctx, c, node.ClaimMetadata(have))
@@ -258,24 +240,6 @@ func reservationLabels(i cloud.Instance) map[string]string {
 		}
 	}
 	return out
-}
-
-// costOf returns what the claim's node costs as the instance that EC2 chose; zero if the class has no such offering any more.
-func costOf(t catalog.InstanceType, i cloud.Instance, claim *karpv1.NodeClaim) catalog.Cost {
-	planned, _ := catalog.ParseCost(claim.Annotations[catalog.CostAnnotation])
-	declared, _ := catalog.DeclaredCost(claim.Annotations) // The NodePool's condition reports the error.
-	declared.NodeCost = planned.Declared
-	for _, o := range t.Offerings {
-		if o.Zone == i.Zone && o.CapacityType == i.CapacityType && o.ReservationID == i.ReservationID {
-			cost := t.CostOf(o.Price, declared, claim.Spec.Resources.Requests.Cpu().MilliValue())
-			cost.Interruptions = planned.Interruptions
-			if claim.Annotations[catalog.CoveredByAnnotation] != "" && o.Coverable() {
-				cost.Instance = planned.Instance // Commitments pay for it, whichever alternative it is.
-			}
-			return cost
-		}
-	}
-	return catalog.Cost{}
 }
 
 // fail ends claims that got no instance: condition, Event, message on the stream, deletion. Claims that cannot be written stay in the group.

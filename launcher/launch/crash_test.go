@@ -321,7 +321,7 @@ func TestEC2WithoutClientTokens(t *testing.T) {
 			t.Fatalf("%d instances: this test needs the two of the lost answer and two more", n)
 		}
 		ender := &noEnd{}
-		garbage, err := collect.New(collect.Config{Reader: w.api, Cache: w.api, Cloud: w.ec2, Guard: w, Ender: ender})
+		garbage, err := collect.New(collect.Config{Reader: w.api, Client: w.api, Cloud: w.ec2, Guard: w, Ender: ender, Events: w})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -231,3 +231,25 @@ func (l *Launcher) Alive(r *http.Request) error { return l.loop.Check(r) }
 // Busy reports whether launches are in progress: then there may be instances that no NodeClaim in the cache names yet. Safe for concurrent
 // use.
 func (l *Launcher) Busy() bool { return l.working.Load() > 0 }
+
+// Price writes into the annotations of a claim which offering its instance is now, and what its node costs, as a launch does.
+func (l *Launcher) Price(ctx context.Context, claim *karpv1.NodeClaim, i cloud.Instance) error {
+	_, types, err := l.config.offers(ctx, claim)
+	if err == nil {
+		price(claim, i, types[i.InstanceType])
+	}
+	return err
+}
+
+// offers returns a claim's class and the current instance types of its NodePool, by name.
+func (c Config) offers(ctx context.Context, claim *karpv1.NodeClaim) (*awsv1.EC2NodeClass, map[string]catalog.InstanceType, error) {
+	class := &awsv1.EC2NodeClass{}
+	if err := c.Client.Get(ctx, client.ObjectKey{Name: claim.Spec.NodeClassRef.Name}, class); err != nil {
+		return class, nil, err
+	}
+	list, err := c.Cloud.InstanceTypes(ctx, class)
+	if err != nil {
+		return class, nil, err
+	}
+	return class, byName(overlaidTypes(c.Overlaid).or(ctx, claim.Labels[karpv1.NodePoolLabelKey], list)), nil
+}
