@@ -45,7 +45,7 @@ type Settings struct {
 	// IsolatedVPC means that neither the Price List API nor IAM can be reached: the built-in on-demand prices are used at once, and a class that names
 	// its instance profile is served without IAM.
 	IsolatedVPC bool `json:"isolatedVPC,omitempty"`
-	// EnableZonalShift makes the zones unavailable that the EKS cluster's zonal shifts are away from. Default false.
+	// EnableZonalShift makes the zones unavailable that the EKS cluster's zonal shifts are away from, and leaves their instances as they are. Default false.
 	EnableZonalShift bool `json:"enableZonalShift,omitempty"`
 	// VMMemoryOverheadPercent is the share of an instance type's memory, 0 to 1, that is assumed to be lost until a node has reported.
 	// Default 0.075.

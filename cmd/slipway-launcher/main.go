@@ -87,7 +87,7 @@ SDK's usual places.`,
 	set.StringVar(&s.MinValuesPolicy, "min-values-policy", s.MinValuesPolicy, "Strict or BestEffort: fail or launch a claim whose minValues cannot be kept (MIN_VALUES_POLICY)")
 	set.StringVar(&s.InterruptionQueue, "interruption-queue", s.InterruptionQueue, "name of the SQS queue with EC2's events (INTERRUPTION_QUEUE)")
 	set.BoolVar(&s.IsolatedVPC, "isolated-vpc", s.IsolatedVPC, "use the built-in on-demand prices: the Price List API cannot be reached (ISOLATED_VPC)")
-	set.BoolVar(&s.EnableZonalShift, "enable-zonal-shift", s.EnableZonalShift, "launch nothing in zones that the cluster's zonal shifts are away from (ENABLE_ZONAL_SHIFT)")
+	set.BoolVar(&s.EnableZonalShift, "enable-zonal-shift", s.EnableZonalShift, "launch and terminate nothing in zones that the cluster's zonal shifts are away from (ENABLE_ZONAL_SHIFT)")
 	set.Float64Var(&s.VMMemoryOverheadPercent, "vm-memory-overhead-percent", s.VMMemoryOverheadPercent, "share of memory taken to be lost until a node has reported (VM_MEMORY_OVERHEAD_PERCENT)")
 	set.IntVar(&s.ReservedENIs, "reserved-enis", s.ReservedENIs, "network interfaces that pods get no addresses of (RESERVED_ENIS)")
 	set.DurationVar(&s.AMIRefreshInterval.Duration, "ami-refresh-interval", s.AMIRefreshInterval.Duration, "how long EC2's answer about AMIs is believed (AMI_REFRESH_INTERVAL)")

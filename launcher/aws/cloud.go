@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/service/arczonalshift"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/eks"
 	"github.com/aws/aws-sdk-go-v2/service/iam"
@@ -25,6 +24,7 @@ var _ cloud.Cloud = (*Cloud)(nil)
 type Cloud struct {
 	power
 	charged
+	*zonalShifts
 
 	cfg     Config
 	metrics *metrics
@@ -67,7 +67,6 @@ type Cloud struct {
 	taken     takenAddresses
 	seen      seenInstances
 	without   *unavailable
-	shifted   *zonalShifts
 	changed   *signal
 }
 
@@ -107,7 +106,7 @@ func New(cfg Config) (*Cloud, error) {
 
 		charged: charged{newMarketCache()}, shapes: newShapeCache(cfg), offers: newOffersCache(), templates: newTemplateUse(), profileUse: newTemplateUse(),
 		without: newUnavailable(p.Unavailable, changed), changed: changed,
-		shifted: &zonalShifts{arc: arczonalshift.NewFromConfig(cfg.AWS), eks: eks.NewFromConfig(cfg.AWS), cluster: cfg.ClusterName},
+		zonalShifts: newZonalShifts(cfg.AWS, cfg.ClusterName, cfg.ZonalShift),
 	}
 	c.placements = placements{c.ec2, newKept[catalog.PlacementGroup](p.Reservations, partPlacements, m)}
 	c.described = newMerger(gather, c.describeAll)

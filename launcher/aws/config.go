@@ -46,7 +46,7 @@ type Config struct {
 	// IsolatedVPC means that services without a VPC endpoint cannot be reached. The built-in prices are used, and IAM is called for classes with a role
 	// alone.
 	IsolatedVPC bool
-	// ZonalShift makes the offerings of zones unavailable while a zonal shift of the cluster away from them is in effect.
+	// ZonalShift has the zonal shifts of the cluster read: the offerings of zones that one is away from are unavailable, and ShiftedZones returns them.
 	ZonalShift bool
 	// OpenReservations lets the instances of classes that select no capacity reservation run in open ones, as EC2 does by default.
 	OpenReservations bool

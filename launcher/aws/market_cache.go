@@ -200,7 +200,7 @@ func (c *Cloud) Refresh(ctx context.Context) error {
 	}
 	if c.cfg.ZonalShift {
 		tasks = append(tasks, task{name: partShifts, period: p.ZonalShifts, run: func(ctx context.Context) error {
-			begun, ended, err := c.shifted.refresh(ctx)
+			begun, ended, err := c.refresh(ctx)
 			c.metrics.shifts(begun, ended)
 			if len(begun)+len(ended) > 0 {
 				c.cfg.Logger.Info("Zonal shifts of the cluster have changed", "unavailable", begun, "restored", ended)

@@ -66,7 +66,7 @@ func (c *Cloud) offersOf(ctx context.Context, class *awsv1.EC2NodeClass) (_ clas
 		return have, nil
 	}
 	of := offerInput{
-		zones: c.shifted.over(c.without.zonesOf(class, now), now), left: c.reserved.of, now: now, reservations: class.Status.CapacityReservations,
+		zones: c.over(c.without.zonesOf(class, now), now), left: c.reserved.of, now: now, reservations: class.Status.CapacityReservations,
 		full: func(id string) mark { return c.without.reservation(id, now) },
 	}
 	next.types, next.all = make([]catalog.InstanceType, 0, len(shapes.list)), make([]catalog.InstanceType, 0, len(shapes.list))

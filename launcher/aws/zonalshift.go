@@ -23,7 +23,40 @@ type zonalShifts struct {
 	eks *eks.Client
 	// cluster is the name of the EKS cluster, arn its ARN once EKS has returned it.
 	cluster, arn string
+	// asked is closed when AWS was asked for the first time, or will not be; first closes it.
+	asked chan struct{}
+	first sync.Once
 }
+
+// newZonalShifts returns those of a cluster, of which there are none unless they are read.
+func newZonalShifts(c awssdk.Config, cluster string, read bool) *zonalShifts {
+	z := &zonalShifts{arc: arczonalshift.NewFromConfig(c), eks: eks.NewFromConfig(c), cluster: cluster, asked: make(chan struct{})}
+	if !read {
+		z.answered()
+	}
+	return z
+}
+
+// ShiftedZones implements cloud.Cloud.
+func (z *zonalShifts) ShiftedZones(ctx context.Context) (map[string]bool, error) {
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-z.asked:
+	}
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	out := map[string]bool{}
+	for id, m := range z.by {
+		if m.holds(time.Now()) {
+			out[id] = true
+		}
+	}
+	return out, nil
+}
+
+// answered lets ShiftedZones answer.
+func (z *zonalShifts) answered() { z.first.Do(func() { close(z.asked) }) }
 
 // over returns the zones with the marks of their shifts.
 func (z *zonalShifts) over(zones map[string]offerZone, now time.Time) map[string]offerZone {
@@ -59,6 +92,7 @@ func (z *zonalShifts) set(next map[string]mark, now time.Time) (begun, ended []s
 
 // refresh asks for the cluster's zonal shifts, and returns the zones that are shifted now and those that no longer are. Only Refresh calls it.
 func (z *zonalShifts) refresh(ctx context.Context) (begun, ended []string, err error) {
+	defer z.answered() // After an error too: a cluster that is not enabled for zonal shifts has none.
 	if z.arn == "" {
 		out, err := z.eks.DescribeCluster(ctx, &eks.DescribeClusterInput{Name: &z.cluster})
 		if err != nil {

@@ -1,6 +1,7 @@
 package aws
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -87,7 +88,7 @@ func TestZonalShift(t *testing.T) {
 	}
 	refresh := func(want string) {
 		t.Helper()
-		if begun, ended, err := c.shifted.refresh(t.Context()); err != nil || fmt.Sprint(begun, ended) != want {
+		if begun, ended, err := c.refresh(t.Context()); err != nil || fmt.Sprint(begun, ended) != want {
 			t.Fatalf("begun %v, ended %v, %v", begun, ended, err)
 		}
 	}
@@ -97,7 +98,7 @@ func TestZonalShift(t *testing.T) {
 		t.Errorf("during the shift: %s", got)
 	}
 	shifts = ""
-	if _, _, err := c.shifted.refresh(t.Context()); err == nil || !strings.Contains(err.Error(), "must be enabled") {
+	if _, _, err := c.refresh(t.Context()); err == nil || !strings.Contains(err.Error(), "must be enabled") {
 		t.Errorf("error %v of a cluster that is not registered", err)
 	}
 	if got := state(); got != shifted {
@@ -127,4 +128,41 @@ func TestZonalShiftExpires(t *testing.T) {
 			t.Error("the zone is shifted still")
 		}
 	})
+}
+
+// Which zones are shifted is not known before AWS was asked. A call that fails ends the waiting too, and without the setting there is none.
+func TestShiftedZones(t *testing.T) {
+	shifts := ""
+	c := shiftServer(t, &shifts)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	if zones, err := c.ShiftedZones(ctx); err == nil {
+		t.Errorf("zones %v before AWS was asked", zones)
+	}
+	zones := func() string {
+		t.Helper()
+		out, err := c.ShiftedZones(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return fmt.Sprint(out)
+	}
+	if _, _, err := c.refresh(t.Context()); err == nil {
+		t.Error("no error of a cluster that is not registered")
+	}
+	if got := zones(); got != "map[]" {
+		t.Errorf("zones %s of a cluster that is not registered", got)
+	}
+	later := time.Now().Add(time.Hour)
+	shifts = shift("use1-a", "APPLIED", later) + "," + shift("use1-b", "NOT_APPLIED", later)
+	if _, _, err := c.refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := zones(); got != "map[use1-a:true]" {
+		t.Errorf("zones %s", got)
+	}
+	off := newZonalShifts(awssdk.Config{}, "prod", false)
+	if got, err := off.ShiftedZones(t.Context()); err != nil || len(got) > 0 {
+		t.Errorf("without the setting: %v, %v", got, err)
+	}
 }

@@ -64,6 +64,10 @@ type Cloud interface {
 	// terminate, joined, while all others are terminated; and others, which are about the whole call.
 	Terminate(ctx context.Context, instanceIDs []string) error
 
+	// ShiftedZones returns the IDs of the zones that a zonal shift of the cluster is away from. EC2 may not show the instances in such a zone, and calls
+	// for them fail. It waits until AWS was asked for the first time.
+	ShiftedZones(ctx context.Context) (map[string]bool, error)
+
 	// Impaired lists the account's running instances whose status checks fail or for which EC2 has scheduled an event, including those of
 	// other clusters.
 	Impaired(ctx context.Context) ([]InstanceStatus, error)

@@ -3,12 +3,14 @@ package collect_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -195,5 +197,27 @@ func TestTheAPIServerIsReadOnSuspicion(t *testing.T) {
 				t.Errorf("live instances: %v", live)
 			}
 		})
+	}
+}
+
+// While a zonal shift is away from a zone, EC2 may show none of its instances: their claims stay, and end after the shift if the instances are gone.
+func TestZonalShiftHidesInstances(t *testing.T) {
+	ec2 := memory.New(memory.Config{})
+	claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "default-1", Labels: map[string]string{awsv1.LabelTopologyZoneID: "use1-az1"}}}
+	claim.Status.ProviderID = "aws:///us-east-1a/i-gone"
+	api := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(claim).Build()
+	e := &ender{}
+	subject, err := collect.New(collect.Config{Reader: api, Client: api, Cloud: ec2, Guard: leadershiptest.Always{}, Ender: e, Events: &record.FakeRecorder{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct{ shifted, ended string }{{"use1-az1", "[]"}, {"use1-az2", "[default-1 garbage_collected]"}} {
+		ec2.Shift(step.shifted)
+		if err := subject.Collect(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprint(e.begun); got != step.ended {
+			t.Errorf("with a shift away from %s, %s ended, want %s", step.shifted, got, step.ended)
+		}
 	}
 }

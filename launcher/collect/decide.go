@@ -3,6 +3,7 @@ package collect
 import (
 	"time"
 
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
@@ -34,6 +35,8 @@ type State struct {
 	Nodes map[string]bool
 	// Foreign holds the names of the claims that a running Karpenter manages.
 	Foreign map[string]bool
+	// Shifted holds the IDs of the zones that a zonal shift is away from. EC2 may not show their instances, which are left as they are.
+	Shifted map[string]bool
 	// Beside means that a Karpenter is running, or may be. Then only instances that slipway launched are considered: Karpenter records an
 	// instance in its claim a moment after the launch.
 	Beside bool
@@ -100,7 +103,7 @@ func (s State) judgeInstances(out *Garbage) {
 	for _, i := range s.Instances {
 		launch := i.Tags[catalog.LaunchAnnotation]
 		switch claim := owner[i.ID]; {
-		case !live(i.State) || s.Now.Sub(i.LaunchTime) <= minAge:
+		case !live(i.State) || s.Now.Sub(i.LaunchTime) <= minAge || s.Shifted[i.ZoneID]:
 		case claim != nil && s.abandoned(i, claim):
 			out.Instances = append(out.Instances, i)
 		case claim != nil:
@@ -182,7 +185,7 @@ func (s State) lost(state cloud.InstanceState, c *karpv1.NodeClaim) bool {
 	case cloud.StateTerminated:
 		return age > joinAsks || conditions.ClaimIs(c, karpv1.ConditionTypeRegistered)
 	case "":
-		return age > visibleAfter
+		return age > visibleAfter && !s.Shifted[c.Labels[awsv1.LabelTopologyZoneID]]
 	default:
 		return false
 	}

@@ -30,6 +30,11 @@ func TestDecide(t *testing.T) {
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			t.Helper()
 			s := collect.State{Now: now(), Nodes: map[string]bool{}, Foreign: map[string]bool{}, Beside: d.HasArg("beside")}
+			if d.HasArg("shifted") {
+				zone := ""
+				d.ScanArgs(t, "shifted", &zone)
+				s.Shifted = map[string]bool{zone: true}
+			}
 			for line := range strings.Lines(d.Input) {
 				fields := strings.Fields(line)
 				switch fields[0] {

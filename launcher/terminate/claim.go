@@ -145,7 +145,7 @@ func (t *Terminator) checkAlive(_ context.Context, s *scope) (time.Duration, err
 			return 0, nil
 		}
 	}
-	s.died = t.ends.watch(id, owner{claim: s.claim.Name}, s.claim.CreationTimestamp.Time)
+	s.died = t.ends.watch(id, owner{claim: s.claim.Name}, s.claim)
 	return 0, nil
 }
 
@@ -155,8 +155,9 @@ func (t *Terminator) endInstance(ctx context.Context, s *scope) (time.Duration, 
 	if id == "" {
 		return 0, t.endUnrecorded(ctx, s)
 	}
-	if !t.ends.end(id, owner{claim: s.claim.Name}, s.claim.CreationTimestamp.Time) {
-		s.claim.StatusConditions().SetTrue(karpv1.ConditionTypeInstanceTerminating)
+	if !t.ends.end(id, owner{claim: s.claim.Name}, s.claim) {
+		zone, called := t.ends.waits(id)
+		t.progress.terminating(s, id, zone, called)
 		if why := t.ends.failed(id); why != "" {
 			t.progress.event(s, corev1.EventTypeWarning, "FailedTermination", "Failed to terminate instance %s, trying again, %s", id, why)
 		}

@@ -9,7 +9,9 @@ import (
 	"sync"
 	"time"
 
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
@@ -36,6 +38,8 @@ type ends struct {
 
 	mu     sync.Mutex
 	wanted map[string]*end
+	// shifted are the zones that a zonal shift is away from, as of the last step.
+	shifted map[string]bool
 }
 
 // owner names the object that waits for the end of an instance: its NodeClaim, or its Node where that has none.
@@ -46,6 +50,10 @@ type end struct {
 	owner owner
 	// born is the latest time at which the instance was requested: EC2 may not show a young one yet.
 	born time.Time
+	// zone is the ID of its zone. shifted means that a zonal shift is away from it: no call is made for the instance, and that EC2 does not show it
+	// says nothing.
+	zone    string
+	shifted bool
 	// terminate is false if only the state is needed.
 	terminate bool
 	asked     time.Time
@@ -67,22 +75,23 @@ func newEnds(c Instances, g leadership.Guard) *ends {
 	return &ends{cloud: c, guard: g, wake: make(chan struct{}, 1), over: make(chan owner, 1024), wanted: map[string]*end{}}
 }
 
-// watch reports whether the instance has terminated, without terminating it.
-func (e *ends) watch(instanceID string, by owner, born time.Time) bool {
-	return e.want(instanceID, by, born, false)
+// watch reports whether the instance of an object has terminated, without terminating it.
+func (e *ends) watch(instanceID string, by owner, of client.Object) bool {
+	return e.want(instanceID, by, of, false)
 }
 
-// end terminates the instance and reports whether it has terminated. It is called until it has.
-func (e *ends) end(instanceID string, by owner, born time.Time) bool {
-	return e.want(instanceID, by, born, true)
+// end terminates the instance of an object and reports whether it has terminated. It is called until it has.
+func (e *ends) end(instanceID string, by owner, of client.Object) bool {
+	return e.want(instanceID, by, of, true)
 }
 
-func (e *ends) want(instanceID string, by owner, born time.Time, terminate bool) bool {
+func (e *ends) want(instanceID string, by owner, of client.Object, terminate bool) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	w, ok := e.wanted[instanceID]
 	if !ok {
-		w = &end{born: born}
+		w = &end{born: of.GetCreationTimestamp().Time, zone: of.GetLabels()[awsv1.LabelTopologyZoneID]}
+		w.shifted = e.shifted[w.zone]
 		e.wanted[instanceID] = w
 	}
 	w.owner = by
@@ -108,13 +117,25 @@ func (e *ends) took(instanceID string) (time.Duration, bool) {
 	return w.ended.Sub(w.first), true
 }
 
+// waits returns the ID of the zone if a zonal shift keeps the instance from being terminated, or from being seen as terminated; "" otherwise. called
+// means that it was terminated before.
+func (e *ends) waits(instanceID string) (zone string, called bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	w, ok := e.wanted[instanceID]
+	if !ok || !w.shifted {
+		return "", false
+	}
+	return w.zone, !w.first.IsZero()
+}
+
 // failed returns why EC2 does not terminate the instance, from its second refusal on and at most once per askAgain; "" if there is no
-// failure.
+// failure, and while no call is made.
 func (e *ends) failed(instanceID string) string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	w, ok := e.wanted[instanceID]
-	if !ok || w.failures < 2 || time.Since(w.reportedAt) < askAgain {
+	if !ok || w.shifted || w.failures < 2 || time.Since(w.reportedAt) < askAgain {
 		return ""
 	}
 	w.reportedAt = time.Now()
@@ -154,7 +175,12 @@ func (e *ends) run(ctx context.Context) error {
 
 // step calls TerminateInstances for the due instances and DescribeInstances for those that have not terminated.
 func (e *ends) step(ctx context.Context) error {
-	due, open := e.due(time.Now())
+	// Shifts are read before the instances: one that ends in between may have hidden some.
+	shifted, err := e.cloud.ShiftedZones(ctx)
+	if err != nil {
+		return fmt.Errorf("asking for zonal shifts: %w", err)
+	}
+	due, open := e.due(shifted, time.Now())
 	if len(open) == 0 {
 		return nil
 	}
@@ -181,16 +207,19 @@ func (e *ends) step(ctx context.Context) error {
 	return refused
 }
 
-func (e *ends) due(now time.Time) (due, open []string) {
+// due returns the instances to terminate, and those that have not terminated.
+func (e *ends) due(shifted map[string]bool, now time.Time) (due, open []string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	e.shifted = shifted
 	for _, id := range slices.Sorted(maps.Keys(e.wanted)) {
 		w := e.wanted[id]
 		if w.gone {
 			continue
 		}
 		open = append(open, id)
-		if w.terminate && !w.ending && (w.asked.IsZero() || now.Sub(w.asked) >= askAgain) {
+		w.shifted = shifted[w.zone]
+		if w.terminate && !w.ending && !w.shifted && (w.asked.IsZero() || now.Sub(w.asked) >= askAgain) {
 			due = append(due, id)
 		}
 	}
@@ -230,7 +259,7 @@ func (e *ends) observe(asked []string, instances []cloud.Instance, now time.Time
 			continue
 		}
 		w.ending = states[id] == cloud.StateShuttingDown
-		if !gone(states[id], now.Sub(w.born)) {
+		if !gone(states[id], now.Sub(w.born)) || states[id] == "" && w.shifted {
 			continue
 		}
 		w.gone, w.ended = true, now

@@ -9,6 +9,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 	"github.com/slipway-k8s/slipway/launcher/cloud/memory"
 	"github.com/slipway-k8s/slipway/launcher/leadership/leadershiptest"
@@ -48,15 +51,15 @@ func TestRefusedInstanceHoldsUpNoOther(t *testing.T) {
 		e := newEnds(ec2, leadershiptest.Always{})
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() { _ = e.run(ctx) }()
-		born := time.Now()
+		claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.Now()}}
 		for i, id := range ids {
-			e.end(id, owner{claim: fmt.Sprint("claim-", i)}, born)
+			e.end(id, owner{claim: fmt.Sprint("claim-", i)}, claim)
 		}
 		time.Sleep(30 * time.Second)
 		synctest.Wait()
 		for i, id := range ids {
 			why := e.failed(id)
-			if gone := e.end(id, owner{claim: fmt.Sprint("claim-", i)}, born); gone == (id == ec2.protected) || (why != "") != (id == ec2.protected) {
+			if gone := e.end(id, owner{claim: fmt.Sprint("claim-", i)}, claim); gone == (id == ec2.protected) || (why != "") != (id == ec2.protected) {
 				t.Errorf("instance %d: terminated %v, failure %q", i, gone, why)
 			}
 			if id == ec2.protected && !strings.Contains(why, "OperationNotPermitted") {

@@ -79,7 +79,7 @@ func (t *Terminator) claimsOf(ctx context.Context, node *corev1.Node) ([]karpv1.
 func (t *Terminator) endOrphan(ctx context.Context, node *corev1.Node) (time.Duration, error) {
 	s := &scope{nodes: []*corev1.Node{node}, now: time.Now()}
 	id := index.InstanceID(node.Spec.ProviderID)
-	if id != "" && !t.ends.end(id, owner{node: node.Name}, node.CreationTimestamp.Time) {
+	if id != "" && !t.ends.end(id, owner{node: node.Name}, node) {
 		return instancePeriod, t.patchNode(ctx, node.Name, func(n *corev1.Node) { leave(n, nil) })
 	}
 	if _, err := t.failPods(ctx, s); err != nil {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/internal/announce"
 	"github.com/slipway-k8s/slipway/internal/disruption"
+	"github.com/slipway-k8s/slipway/launcher/catalog/ec2error"
 )
 
 // named is the maximum number of pods in an Event.
@@ -58,6 +59,25 @@ func (p *progress) waiting(s *scope, plan disruption.DrainPlan, held string) {
 		}
 	}
 	conditions.SetUnknownWithReason(karpv1.ConditionTypeDrained, "Draining", message)
+}
+
+// terminating says that the instance terminates, or that a zonal shift away from its zone, which is "" without one, holds that up. called means that EC2
+// was asked to terminate it before the shift: then it may cost nothing any more.
+func (p *progress) terminating(s *scope, instanceID, zone string, called bool) {
+	const kind = karpv1.ConditionTypeInstanceTerminating
+	conditions := s.claim.StatusConditions()
+	if zone == "" {
+		conditions.SetTrue(kind)
+		return
+	}
+	set, message := conditions.SetUnknownWithReason, fmt.Sprintf("Instance %s is terminated once no zonal shift is away from zone %s any more", instanceID, zone)
+	if called {
+		set, message = conditions.SetTrueWithReason, fmt.Sprintf("Whether instance %s has terminated is seen once no zonal shift is away from zone %s any more", instanceID, zone)
+	}
+	if have := conditions.Get(kind); have == nil || have.Message != message {
+		p.event(s, corev1.EventTypeNormal, "AwaitingZonalShift", "%s", message)
+	}
+	set(kind, string(ec2error.ZonalShift), message)
 }
 
 // newer returns the message that the condition is to have: the one that it has, if the other begins with another number alone and it is too early to

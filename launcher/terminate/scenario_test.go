@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	"github.com/cockroachdb/datadriven"
 	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
@@ -23,7 +24,6 @@ import (
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
-	"github.com/slipway-k8s/slipway/launcher/cloud/memory"
 	"github.com/slipway-k8s/slipway/launcher/terminate"
 )
 
@@ -48,6 +48,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 //	node notready | node delete                      the kubelet dies; somebody deletes the Node
 //	node keep | node free                            somebody adds a finalizer to the Node, and removes it
 //	instance kill | instance refuse=N                EC2 takes the instance; it refuses to end it N times
+//	shift | shift over                               a zonal shift is away from the instance's zone, which EC2 does not show; it is over
 //	begin REASON | begin-now REASON                  Begin or BeginNow is called
 //	crash + lines                                    the process dies once per line, instead of doing what begins so
 //	run DURATION [writes] [outcomes] [ends]          time goes by; writes: how often the status of the NodeClaim was written; outcomes: how
@@ -87,6 +88,8 @@ func (w *world) command(ctx context.Context, d *datadriven.TestData) {
 		w.changeNode(ctx, arg)
 	case "instance":
 		w.instance(d)
+	case "shift":
+		w.ec2.Shift(map[string][]string{"": {zoneID}, "over": nil}[arg]...)
 	case "orphan", "foreground", "strip":
 		w.somebody(ctx, d.Cmd)
 	case "begin", "begin-now":
@@ -102,17 +105,6 @@ func (w *world) command(ctx context.Context, d *datadriven.TestData) {
 	default:
 		w.t.Fatalf("unknown command %s", d.Cmd)
 	}
-}
-
-// instance has EC2 take the instance, or refuse to end it so many times.
-func (w *world) instance(d *datadriven.TestData) {
-	if !d.HasArg("refuse") {
-		w.ec2.Kill(w.ec2.Live()...)
-		return
-	}
-	var times int
-	d.ScanArgs(w.t, "refuse", &times)
-	w.ec2.Fail(memory.Terminate, slices.Repeat([]error{errors.New("UnauthorizedOperation: You are not authorized to perform this operation")}, times)...)
 }
 
 // scheduler sets the answers from now on.
@@ -236,11 +228,11 @@ func (w *world) create(ctx context.Context, objects ...client.Object) {
 }
 
 func (w *world) addClaim(ctx context.Context, d *datadriven.TestData) {
-	labels := map[string]string{karpv1.NodePoolLabelKey: "default", karpv1.CapacityTypeLabelKey: "spot", corev1.LabelTopologyZone: "us-east-1a"}
+	labels := map[string]string{karpv1.NodePoolLabelKey: "default", karpv1.CapacityTypeLabelKey: "spot", corev1.LabelTopologyZone: "us-east-1a", awsv1.LabelTopologyZoneID: zoneID}
 	claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: claimName, Labels: labels, Finalizers: []string{karpv1.TerminationFinalizer}}}
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName, Labels: labels}}
 	claim.Status.NodeName = nodeName
-	instance := cloud.Instance{Zone: "us-east-1a", Tags: map[string]string{catalog.LaunchAnnotation: "launch-1", "karpenter.sh/nodeclaim": claimName}}
+	instance := cloud.Instance{Zone: "us-east-1a", ZoneID: zoneID, Tags: map[string]string{catalog.LaunchAnnotation: "launch-1", "karpenter.sh/nodeclaim": claimName}}
 	instance.ID = w.ec2.Put(instance)
 	if d.HasArg("unrecorded") {
 		w.ec2.Put(cloud.Instance{Tags: map[string]string{catalog.LaunchAnnotation: "launch-1", "karpenter.sh/nodeclaim": "default-2"}})

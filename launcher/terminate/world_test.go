@@ -12,6 +12,7 @@ import (
 	"time"
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	"github.com/cockroachdb/datadriven"
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -38,6 +39,7 @@ import (
 const (
 	claimName = "default-1"
 	nodeName  = "node-1"
+	zoneID    = "use1-az1"
 	// kubelet is a finalizer that lets a pod be terminating for a while.
 	kubelet = "test/kubelet"
 )
@@ -165,6 +167,10 @@ type tracedCloud struct{ w *world }
 
 func (c tracedCloud) Instances(ctx context.Context, sel cloud.Selector) ([]cloud.Instance, error) {
 	return c.w.ec2.Instances(ctx, sel)
+}
+
+func (c tracedCloud) ShiftedZones(ctx context.Context) (map[string]bool, error) {
+	return c.w.ec2.ShiftedZones(ctx)
 }
 
 func (c tracedCloud) Terminate(ctx context.Context, ids []string) error {
@@ -379,4 +385,15 @@ func (w *world) reconcile(what string, r reconciler, ctx context.Context, name s
 	default:
 		w.log("%s reconcile error: %v", what, err)
 	}
+}
+
+// instance has EC2 take the instance, or refuse to end it so many times.
+func (w *world) instance(d *datadriven.TestData) {
+	if !d.HasArg("refuse") {
+		w.ec2.Kill(w.ec2.Live()...)
+		return
+	}
+	var times int
+	d.ScanArgs(w.t, "refuse", &times)
+	w.ec2.Fail(memory.Terminate, slices.Repeat([]error{errors.New("UnauthorizedOperation: You are not authorized to perform this operation")}, times)...)
 }

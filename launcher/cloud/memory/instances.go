@@ -112,6 +112,10 @@ func (c *Cloud) Instances(ctx context.Context, sel cloud.Selector) ([]cloud.Inst
 	if err := c.begin(ctx, Instances); err != nil {
 		return nil, err
 	}
+	shifted, err := c.ShiftedZones(ctx)
+	if err != nil {
+		return nil, err
+	}
 	now := time.Now()
 	var out []cloud.Instance
 	for _, id := range slices.Sorted(maps.Keys(c.instances)) {
@@ -120,7 +124,7 @@ func (c *Cloud) Instances(ctx context.Context, sel cloud.Selector) ([]cloud.Inst
 		if !all && !slices.Contains(sel.IDs, id) && !slices.Contains(sel.LaunchIDs, i.Tags[catalog.LaunchAnnotation]) {
 			continue
 		}
-		if now.Before(i.LaunchTime.Add(c.config.VisibleAfter)) || i.forgotten(now, c.config) {
+		if now.Before(i.LaunchTime.Add(c.config.VisibleAfter)) || i.forgotten(now, c.config) || shifted[i.ZoneID] {
 			continue
 		}
 		out = append(out, c.describe(i, now))

@@ -69,6 +69,7 @@ type Config struct {
 type Cloud struct {
 	power
 	builtinRates
+	shifts
 
 	config Config
 
