@@ -60,16 +60,15 @@ func claimName(pod *corev1.Pod, v *corev1.Volume) (string, bool) {
 func (v *Volumes) of(namespace, name string) plan.Volume {
 	out := plan.Volume{Claim: name}
 	pvc, err := v.claims.PersistentVolumeClaims(namespace).Get(name)
-	switch {
-	case err != nil:
+	if err != nil {
 		out.Problem = "it does not exist"
 		return out
+	}
+	switch {
 	case pvc.DeletionTimestamp != nil:
 		out.Problem = "it is being deleted"
-		return out
 	case pvc.Status.Phase == corev1.ClaimLost:
 		out.Problem = "its volume is lost"
-		return out
 	case pvc.Spec.VolumeName != "":
 		pv, err := v.volumes.Get(pvc.Spec.VolumeName)
 		if err != nil {
@@ -77,9 +76,19 @@ func (v *Volumes) of(namespace, name string) plan.Volume {
 			return out
 		}
 		out.Name, out.Driver, out.Terms = pv.Name, driverOf(pv), terms(volumePlace(pv))
-		return out
+	default:
+		v.unbound(&out, pvc)
 	}
+	return out
+}
+
+// unbound adds what the StorageClass of a claim without a volume says.
+func (v *Volumes) unbound(out *plan.Volume, pvc *corev1.PersistentVolumeClaim) {
 	className := volume.GetPersistentVolumeClaimClass(pvc)
+	if className == "" {
+		out.Problem = "it is not bound yet, and names no storageclass"
+		return
+	}
 	class, err := v.classes.Get(className)
 	switch {
 	case err != nil:
@@ -87,11 +96,10 @@ func (v *Volumes) of(namespace, name string) plan.Volume {
 	case class.VolumeBindingMode == nil || *class.VolumeBindingMode != storagev1.VolumeBindingWaitForFirstConsumer:
 		out.Problem = "it is not bound yet, which needs no node"
 	case class.Provisioner == volume.NotSupportedProvisioner:
-		v.matching(&out, pvc, className)
+		v.matching(out, pvc, className)
 	default:
 		out.Driver, out.Terms = migrated(class.Provisioner), terms(allowedTopologies(class))
 	}
-	return out
 }
 
 func terms(s *corev1.NodeSelector) []corev1.NodeSelectorTerm {

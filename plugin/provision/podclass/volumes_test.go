@@ -77,6 +77,7 @@ func TestVolumes(t *testing.T) {
 		"no claim":        {nil, "! it does not exist"},
 		"no volume":       {bound(func(pv *corev1.PersistentVolume) { pv.Name = "other" })[1:], "! its volume other does not exist"},
 		"class not known": {unbound(storageClass("x", wait))[:1], `! its storageclass "sc" does not exist`},
+		"no class named":  {unbound(&storagev1.StorageClass{})[:1], "! it is not bound yet, and names no storageclass"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			factory := informers.NewSharedInformerFactory(fake.NewClientset(c.objects...), 0)
