@@ -58,3 +58,75 @@ func TestNodeComesWhereTheVolumeIs(t *testing.T) {
 		t.Errorf("launched in %s, the volume is in us-east-1b", zone)
 	}
 }
+
+// withData gives the pod the claim data, and the labels of the app.
+func withData(app string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.Labels = map[string]string{"app": app}
+		p.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{
+			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"},
+		}}}
+	}
+}
+
+// oncePod returns a cluster with one node in the zone of the claim data, which is ReadWriteOncePod.
+func oncePod() []runtime.Object {
+	data := claim()
+	data.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOncePod}
+	return []runtime.Object{
+		newNode("small", "600m", map[string]string{corev1.LabelTopologyZone: "us-east-1b"}), disk(), data,
+		&storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: "ebs.csi.aws.com"}},
+	}
+}
+
+// While a Deployment is rolled out, no node is launched for a new pod whose claim the old one has for itself. Once the old one has ended, the new one
+// gets its room.
+func TestNoNodeWhileAnotherPodHasTheClaim(t *testing.T) {
+	t.Parallel()
+	old := newPod("old", "500m", "512Mi")
+	withData("web")(old)
+	old.Spec.NodeName = "small"
+	h := start(t, harnessOptions{objects: append(oncePod(), old)})
+	h.pod("new", withData("web"))
+	h.eventually("the pod's condition", func() bool {
+		return h.says("new", "volume claim data: its access mode is ReadWriteOncePod, and pod default/old uses it")
+	})
+	if err := h.client.CoreV1().Pods("default").Delete(h.ctx, "old", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	h.eventually("the new pod to be bound", func() bool { return h.bound() == 1 })
+	if n := len(h.launcher.requests()); n > 0 {
+		t.Errorf("%d launches for a pod whose claim was in use", n)
+	}
+}
+
+// Of pods that want a claim for themselves, one gets a node.
+func TestOneNodeForPodsOfOneClaim(t *testing.T) {
+	t.Parallel()
+	objects := oncePod()
+	full := newPod("full", "500m", "512Mi")
+	full.Spec.NodeName = "small"
+	objects = append(objects, full)
+	for _, name := range []string{"a", "b", "c"} {
+		pod := newPod(name, "500m", "512Mi")
+		app := "one"
+		if name == "c" {
+			app = "other"
+		}
+		withData(app)(pod)
+		objects = append(objects, pod)
+	}
+	h := start(t, harnessOptions{objects: objects})
+	h.eventually("the others' conditions", func() bool {
+		said := 0
+		for _, name := range []string{"a", "b", "c"} {
+			if h.says(name, "ReadWriteOncePod") {
+				said++
+			}
+		}
+		return said == 2
+	})
+	if got := h.launcher.podNames(); len(got) != 1 {
+		t.Errorf("launched for %v, want one pod", got)
+	}
+}

@@ -93,6 +93,9 @@ type Volume struct {
 	// Terms say which nodes reach it, one of them has to match: the node affinity of the bound PersistentVolume, or the
 	// allowedTopologies of the StorageClass where it is bound late. None for all nodes.
 	Terms []corev1.NodeSelectorTerm
+	// ReadWriteOncePod means that one pod at a time may use the claim, of all pods of the cluster. False for the claim of a generic ephemeral volume,
+	// which no other pod is meant to use.
+	ReadWriteOncePod bool
 	// Problem is why no node will do, for a human: the claim does not exist or is lost, it is not bound though its
 	// StorageClass binds at once, it is ReadWriteOncePod and in use. Empty for none.
 	Problem string

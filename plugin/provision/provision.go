@@ -142,6 +142,7 @@ func (p *Provisioner) provision(ctx context.Context, req Request) (Result, error
 	if err != nil {
 		return Result{}, err
 	}
+	req.Classes = view.WithUsers(req.Classes)
 	in := p.input(view, req)
 	if prepared != nil {
 		in.Rejected = prepared.Rejected

@@ -71,7 +71,7 @@ func (s *rounds) run(ctx context.Context) error {
 		klog.FromContext(ctx).V(4).Info("The filters reject parts of the plan", "round", round, "rejections", len(verdicts), "first", verdicts[0].Rejection)
 		news := false
 		for _, x := range verdicts {
-			if seen.add(&x.Rejection) {
+			if x.ClassKey != "" && seen.add(&x.Rejection) {
 				news = true
 				s.in.Rejected = append(s.in.Rejected, x.Rejection)
 			}

@@ -112,6 +112,7 @@ func New(ctx context.Context, cfg Config) (*Verifier, error) {
 
 // Verdict is a rejection with the pods that it is about.
 type Verdict struct {
+	// Rejection has no ClassKey where it is about these pods alone, whichever node they are on: others of their class may have a place.
 	plan.Rejection
 	// Class is the index of the pods' class.
 	Class int
@@ -150,7 +151,7 @@ func (v *Verifier) Check(ctx context.Context, view *clusterview.View, classes []
 		v.lister.target = newOverlay(emptyLister{}, nil)
 		v.devices.put(nil, nil, cat)
 	}()
-	var out Result
+	out := Result{Verdicts: scene.sharing()}
 	asked, among := map[int]*trial{}, shared{}
 	for _, c := range heavyLast(scene.order, classes) {
 		if ctx.Err() != nil {

@@ -54,7 +54,10 @@ type Source struct {
 
 // View is the cluster with its nodes in flight.
 type View struct {
-	base       fwk.SharedLister
+	base fwk.SharedLister
+	// all are the nodes of the snapshot with all of their pods, leave the pods that are planned again.
+	all        []fwk.NodeInfo
+	leave      map[types.UID]bool
 	existing   []*framework.NodeInfo
 	inFlight   map[string]*framework.NodeInfo
 	daemonSets []*daemonSet
@@ -80,7 +83,7 @@ func New(logger klog.Logger, src Source) (*View, error) {
 		return nil, err
 	}
 	v := &View{
-		base: src.Snapshot, inFlight: map[string]*framework.NodeInfo{},
+		base: src.Snapshot, all: infos, leave: src.Leave, inFlight: map[string]*framework.NodeInfo{},
 		compiled: map[*appsv1.DaemonSet]*daemonSet{}, logger: logger, room: src.Room, rank: src.Rank, volumes: src.Volumes, csiNodes: src.CSINodes,
 		starting: src.Catalog.InFlight, types: map[string][]catalog.InstanceType{},
 	}

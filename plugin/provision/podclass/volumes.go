@@ -40,7 +40,9 @@ func (v *Volumes) Of(pod *corev1.Pod) []plan.Volume {
 	var out []plan.Volume
 	for i := range pod.Spec.Volumes {
 		if name, ok := claimName(pod, &pod.Spec.Volumes[i]); ok {
-			out = append(out, v.of(pod.Namespace, name))
+			one := v.of(pod.Namespace, name)
+			one.ReadWriteOncePod = one.ReadWriteOncePod && pod.Spec.Volumes[i].Ephemeral == nil
+			out = append(out, one)
 		}
 	}
 	return out
@@ -64,6 +66,7 @@ func (v *Volumes) of(namespace, name string) plan.Volume {
 		out.Problem = "it does not exist"
 		return out
 	}
+	out.ReadWriteOncePod = slices.Contains(pvc.Spec.AccessModes, corev1.ReadWriteOncePod)
 	switch {
 	case pvc.DeletionTimestamp != nil:
 		out.Problem = "it is being deleted"

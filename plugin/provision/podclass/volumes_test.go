@@ -55,6 +55,17 @@ func localVolume(size string) *corev1.PersistentVolume {
 	return pv
 }
 
+// volumesOf returns Volumes of a cluster with the objects.
+func volumesOf(t *testing.T, objects ...runtime.Object) *podclass.Volumes {
+	t.Helper()
+	factory := informers.NewSharedInformerFactory(fake.NewClientset(objects...), 0)
+	out := podclass.NewVolumes(factory)
+	factory.Start(t.Context().Done())
+	factory.WaitForCacheSync(t.Context().Done())
+	t.Cleanup(factory.Shutdown)
+	return out
+}
+
 // What a pod's claims say about where it can run.
 func TestVolumes(t *testing.T) {
 	wait, now := storagev1.VolumeBindingWaitForFirstConsumer, storagev1.VolumeBindingImmediate
@@ -80,12 +91,7 @@ func TestVolumes(t *testing.T) {
 		"no class named":  {unbound(&storagev1.StorageClass{})[:1], "! it is not bound yet, and names no storageclass"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			factory := informers.NewSharedInformerFactory(fake.NewClientset(c.objects...), 0)
-			volumes := podclass.NewVolumes(factory)
-			factory.Start(t.Context().Done())
-			factory.WaitForCacheSync(t.Context().Done())
-			t.Cleanup(factory.Shutdown)
-			got := volumes.Of(st.MakePod().Namespace("default").Name("p").PVC("c").Obj())
+			got := volumesOf(t, c.objects...).Of(st.MakePod().Namespace("default").Name("p").PVC("c").Obj())
 			if len(got) != 1 || got[0].Claim != "c" {
 				t.Fatalf("volumes %+v, want one of claim c", got)
 			}
@@ -102,5 +108,20 @@ func TestVolumes(t *testing.T) {
 				t.Errorf("got %q, want %q", text, c.want)
 			}
 		})
+	}
+}
+
+// A claim is for one pod at a time if it is ReadWriteOncePod, unless it is made for the one pod.
+func TestReadWriteOncePod(t *testing.T) {
+	var objects []runtime.Object
+	for name, mode := range map[string]corev1.PersistentVolumeAccessMode{"once": corev1.ReadWriteOnce, "pod": corev1.ReadWriteOncePod, "p-own": corev1.ReadWriteOncePod} {
+		objects = append(objects, st.MakePersistentVolumeClaim().Namespace("default").Name(name).AccessModes([]corev1.PersistentVolumeAccessMode{mode}).Obj())
+	}
+	pod := st.MakePod().Namespace("default").Name("p").PVC("once").PVC("pod").Obj()
+	pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: "own", VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}}})
+	for _, v := range volumesOf(t, objects...).Of(pod) {
+		if want := v.Claim == "pod"; v.ReadWriteOncePod != want {
+			t.Errorf("claim %s: ReadWriteOncePod is %t, want %t", v.Claim, v.ReadWriteOncePod, want)
+		}
 	}
 }
