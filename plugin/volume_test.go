@@ -130,3 +130,35 @@ func TestOneNodeForPodsOfOneClaim(t *testing.T) {
 		t.Errorf("launched for %v, want one pod", got)
 	}
 }
+
+// Each pod with a generic ephemeral volume gets its node where its own volume is, though the pods are alike. One whose claim is missing holds up no other.
+func TestEphemeralVolumesOfEachPod(t *testing.T) {
+	t.Parallel()
+	objects := []runtime.Object{newNode("full", "100m", nil), &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: "ebs.csi.aws.com"}}}
+	zones := map[string]string{"a": "", "b": "us-east-1a", "c": "us-east-1b"}
+	for name, zone := range zones {
+		pod := newPod(name, "500m", "512Mi")
+		pod.Spec.Volumes = []corev1.Volume{{Name: "own", VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{
+			VolumeClaimTemplate: &corev1.PersistentVolumeClaimTemplate{Spec: corev1.PersistentVolumeClaimSpec{AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}}},
+		}}}}
+		objects = append(objects, pod)
+		if zone == "" {
+			continue
+		}
+		pv, pvc := disk(), claim()
+		pv.Name, pv.Spec.ClaimRef.Name = "disk-"+name, name+"-own"
+		pv.Spec.NodeAffinity.Required.NodeSelectorTerms[0].MatchExpressions[0].Values = []string{zone}
+		pvc.Name, pvc.Spec.VolumeName = name+"-own", pv.Name
+		pvc.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: name, UID: pod.UID, Controller: new(true)}}
+		objects = append(objects, pv, pvc)
+	}
+	h := start(t, harnessOptions{objects: objects})
+	h.eventually("the launches", func() bool { return len(h.launcher.podNames()) == 2 })
+	for _, c := range h.launcher.claims() {
+		for _, p := range c.GetPods() {
+			if zone := c.GetExpected().GetZone(); zone != zones[p.GetName()] {
+				t.Errorf("a node in %s is launched for pod %s, whose volume is in %q", zone, p.GetName(), zones[p.GetName()])
+			}
+		}
+	}
+}

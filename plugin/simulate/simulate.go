@@ -275,7 +275,7 @@ func (w *world) classes(pods []input.Pod, inFlight map[string]catalog.InFlightNo
 			continue
 		}
 		at, ok := byShape[p.Shape]
-		if !ok {
+		if !ok || at >= 0 && classes.Single(p.Pod) {
 			at = w.class(p, classes)
 			byShape[p.Shape] = at
 		}

@@ -1,6 +1,10 @@
 package podclass
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -43,6 +47,9 @@ func (c *Classes) Of(pod *corev1.Pod, key string) int {
 		class.DefaultSpread, selector = c.needs.Spreads.Of(pod)
 	}
 	class.Key = strings.TrimSuffix(key+"/"+selector, "/")
+	if c.Single(pod) {
+		class.Key += "/" + c.own(pod)
+	}
 	i, known := c.byKey[class.Key]
 	if known {
 		return i
@@ -54,6 +61,32 @@ func (c *Classes) Of(pod *corev1.Pod, key string) int {
 	c.byKey[class.Key] = i
 	c.list = append(c.list, class)
 	return i
+}
+
+// Single reports whether the class of the pod may be another one than that of a pod with the same spec, because each has volume claims of its own.
+func (c *Classes) Single(pod *corev1.Pod) bool {
+	return c.needs.Volumes != nil && slices.ContainsFunc(pod.Spec.Volumes, ephemeral)
+}
+
+// ephemeral reports whether the volume has a claim that is made for its pod.
+func ephemeral(v corev1.Volume) bool { return v.Ephemeral != nil }
+
+// own returns a key of what makes the pod's class another one than that of a pod with the same spec.
+func (c *Classes) own(pod *corev1.Pod) string {
+	type place struct {
+		Driver, Problem string
+		Terms           []corev1.NodeSelectorTerm
+	}
+	var places []place
+	for _, v := range c.needs.Volumes.Of(pod) {
+		places = append(places, place{v.Driver, v.Problem, v.Terms})
+	}
+	text, err := json.Marshal(places)
+	if err != nil {
+		text = []byte(pod.UID) // Only a channel or a function cannot be marshalled, and a volume has none.
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:12])
 }
 
 // Add adds a pod to a class that Of returned.
