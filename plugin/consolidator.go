@@ -286,13 +286,13 @@ func (a *asker) ask(ctx context.Context, gone, avoid []string) (consolidate.Answ
 	for _, name := range gone {
 		entries = append(entries, a.entriesOf(name)...)
 	}
-	req, err := a.needs.request(entries, a.catalog)
+	req, err := a.needs.request(entries, a.catalog, a.snapshot)
 	if err != nil {
 		return out, err
 	}
 	onNone(req.Classes)
 	req.Now = time.Now()
-	req.Cluster.Snapshot, req.Cluster.Going, req.Cluster.Kept = a.snapshot.Snapshot, setOf(gone), a.coming.kept(req.Now, a.reserved.Each, a.buffers.Each)
+	req.Cluster.Going, req.Cluster.Kept = setOf(gone), a.coming.kept(req.Now, a.reserved.Each, a.buffers.Each)
 	req.Cluster.TaintsGo = true
 	req.Cluster.Room = func(name string) bool { return !a.terminating[name] && !slices.Contains(avoid, name) }
 	within, cancel := context.WithTimeout(ctx, a.askAtMost+time.Duration(len(entries))*askPerPod)

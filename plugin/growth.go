@@ -86,12 +86,12 @@ func (c *consolidator) keepExpected(ctx context.Context, d decision) error {
 	if len(entries) == 0 {
 		return nil
 	}
-	req, err := c.needs.request(entries, d.catalog)
+	req, err := c.needs.request(entries, d.catalog, c.snapshot)
 	if err != nil {
 		return err
 	}
 	req.Now = time.Now()
-	req.Cluster.Snapshot, req.Cluster.Kept = c.snapshot.Snapshot, c.coming.kept(req.Now, d.reserved.Each, d.buffers.Each)
+	req.Cluster.Kept = c.coming.kept(req.Now, d.reserved.Each, d.buffers.Each)
 	going := setOf(d.question.GetConsolidate().GetAvoid())
 	req.Cluster.Room = func(name string) bool {
 		info, err := c.snapshot.Get(name)

@@ -3,6 +3,7 @@ package plugin
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/labels"
@@ -24,9 +25,13 @@ type needs struct {
 	profiles *profiles
 }
 
-// request returns a request for nodes for the pods, as if they were on none, with what informers show and the catalog.
-func (n *needs) request(entries []intake.Entry, cat catalog.State) (provision.Request, error) {
-	classes := n.classes(entries)
+// request returns a request for nodes for the pods, as if they were on none, with what informers show, the catalog and the nodes of the snapshot.
+func (n *needs) request(entries []intake.Entry, cat catalog.State, nodes *snapshot) (provision.Request, error) {
+	selected, err := n.selected(entries, cat, nodes)
+	if err != nil {
+		return provision.Request{}, err
+	}
+	classes := n.classes(entries, selected)
 	daemonSets, err := n.objects.daemonSets.list(klog.Background(), time.Now())
 	if err != nil {
 		return provision.Request{}, err
@@ -43,7 +48,7 @@ func (n *needs) request(entries []intake.Entry, cat catalog.State) (provision.Re
 	}
 	return provision.Request{
 		Classes: classes, Namespaces: namespaces, Finished: n.finished(entries),
-		Cluster:  clusterview.Source{Catalog: cat, DaemonSets: daemonSets, Leave: leave, Pod: n.objects.pod},
+		Cluster:  clusterview.Source{Snapshot: nodes.Snapshot, Catalog: cat, DaemonSets: daemonSets, Leave: leave, Pod: n.objects.pod},
 		NewNames: func() func(string) string { return newNames(cat) },
 	}, nil
 }
@@ -73,9 +78,40 @@ func (n *needs) namespaceLabels() (map[string]map[string]string, error) {
 	return out, nil
 }
 
+// selected returns by which labels selectors distinguish pods of one set: selectors of the entries, and of pods on nodes or on their way to one,
+// whose required anti-affinity counts. It is nil if no entry has such a label.
+func (n *needs) selected(entries []intake.Entry, cat catalog.State, nodes *snapshot) (plan.Selected, error) {
+	if !slices.ContainsFunc(entries, func(e intake.Entry) bool { return plan.Numbered(e.Pod) }) {
+		return nil, nil
+	}
+	out := plan.Selected{}
+	for _, e := range entries {
+		out.Add(e.Pod)
+	}
+	repelling, err := nodes.NodeInfos().HavePodsWithRequiredAntiAffinityList()
+	if err != nil {
+		return nil, fmt.Errorf("listing nodes whose pods have required anti-affinity: %w", err)
+	}
+	for _, info := range repelling {
+		for _, p := range info.GetPodsWithRequiredAntiAffinity() {
+			out.Add(p.GetPod())
+		}
+	}
+	for _, node := range cat.InFlight {
+		for _, ref := range node.Pods {
+			if pod := n.objects.pod(ref); pod != nil {
+				out.Add(pod)
+			}
+		}
+	}
+	return out, nil
+}
+
 // classes groups the pods by identical needs, in the order of their first pod.
-func (n *needs) classes(entries []intake.Entry) []plan.Class {
-	classes := podclass.New(n.Needs)
+func (n *needs) classes(entries []intake.Entry, selected plan.Selected) []plan.Class {
+	of := n.Needs
+	of.Selected = selected
+	classes := podclass.New(of)
 	only := map[string]string{}
 	for _, e := range entries {
 		profile := e.Pod.Spec.SchedulerName

@@ -144,7 +144,7 @@ func (p *provisioner) provision(ctx context.Context, entries []intake.Entry, of 
 		p.guard.injected(pointPlan, e.Pod)
 	}
 	now := time.Now()
-	req, err := p.needs.request(entries, p.view.StateFor(p.promises.Claims(), now, of.sees))
+	req, err := p.needs.request(entries, p.view.StateFor(p.promises.Claims(), now, of.sees), p.snapshot)
 	if err != nil {
 		return provision.Result{}, &surroundingsError{err}
 	}
@@ -153,7 +153,7 @@ func (p *provisioner) provision(ctx context.Context, entries []intake.Entry, of 
 	if of.keepsBuffers() {
 		spare = p.buffers.Each
 	}
-	req.Cluster.Snapshot, req.Cluster.Going, req.Cluster.Kept = p.snapshot.Snapshot, setOf(of.terminating), p.coming.kept(now, p.reserved.Each, spare)
+	req.Cluster.Going, req.Cluster.Kept = setOf(of.terminating), p.coming.kept(now, p.reserved.Each, spare)
 	req.Cluster.TaintsGo = !of.pending()
 	if of.kind == api.Purpose_PURPOSE_BUFFER {
 		req.Cluster.Rank = p.bufferRank()

@@ -11,15 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// identity are the labels that only distinguish one pod of a set from its siblings.
-func identity(key string) bool {
-	switch key {
-	case "statefulset.kubernetes.io/pod-name", "apps.kubernetes.io/pod-index", "batch.kubernetes.io/job-completion-index":
-		return true
-	}
-	return false
-}
-
 // needs is every field of a pod that scheduling looks at, in a form that prints the same for equal needs.
 type needs struct {
 	Namespace, Scheduler, RuntimeClass, NodeName string
@@ -48,7 +39,7 @@ type needs struct {
 // ClassKey is equal for pods of identical scheduling needs: namespace, scheduler, priority, labels, size of the gang, requests, node
 // selector, affinities, tolerations, spread, host ports, volumes that are not made from the pod's own spec, resource
 // claims, runtime class and operating system. Labels that only number the pods of a StatefulSet or an indexed Job do not
-// count, unless one of the pod's own selectors names them.
+// count, unless one of the pod's own selectors names them: see Selected for those of other pods.
 func ClassKey(pod *corev1.Pod) string {
 	s := &pod.Spec
 	n := needs{
@@ -98,7 +89,7 @@ func ClassKey(pod *corev1.Pod) string {
 func labelsThatCount(all map[string]string, needs []byte) map[string]string {
 	out := all
 	for k := range all {
-		if identity(k) && !bytes.Contains(needs, []byte(k)) {
+		if isIdentity(k) && !bytes.Contains(needs, []byte(k)) {
 			if len(out) == len(all) {
 				out = maps.Clone(all)
 			}

@@ -264,7 +264,9 @@ func (w *world) classes(pods []input.Pod, inFlight map[string]catalog.InFlightNo
 			promised[ref.UID] = n.NodeClaim
 		}
 	}
-	classes, byShape := podclass.New(w.needs), map[int]int{}
+	of := w.needs
+	of.Selected = w.selected()
+	classes, byShape := podclass.New(of), map[int]int{}
 	for _, p := range pods {
 		if p.Spec.NodeName != "" {
 			out.bound[p.Namespace+"/"+p.Name] = "bound to node " + p.Spec.NodeName
@@ -288,6 +290,18 @@ func (w *world) classes(pods []input.Pod, inFlight map[string]catalog.InFlightNo
 		}
 	}
 	return classes.List()
+}
+
+// selected returns by which labels selectors of pods, pending or not, distinguish pods of one set.
+func (w *world) selected() plan.Selected {
+	if !slices.ContainsFunc(w.objects.Pods, func(p input.Pod) bool { return plan.Numbered(p.Pod) }) {
+		return nil
+	}
+	out := plan.Selected{}
+	for _, p := range w.objects.Pods {
+		out.Add(p.Pod)
+	}
+	return out
 }
 
 // class returns the index of the pod's class. A negative result is the complement of the index of the reason in w.held.

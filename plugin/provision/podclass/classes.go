@@ -21,6 +21,8 @@ type Needs struct {
 	Affinity map[string]*corev1.NodeSelector
 	// Volumes returns where volumes can be used; nil if pods have none.
 	Volumes *Volumes
+	// Selected are the labels by which selectors distinguish pods that are alike otherwise; nil for none.
+	Selected plan.Selected
 }
 
 // Classes groups pods by class, in the order of each class's first pod. It serves one caller at a time.
@@ -63,9 +65,10 @@ func (c *Classes) Of(pod *corev1.Pod, key string) int {
 	return i
 }
 
-// Single reports whether the class of the pod may be another one than that of a pod with the same spec, because each has volume claims of its own.
+// Single reports whether the class of the pod may be another one than that of a pod with the same spec, because of labels by which selectors distinguish
+// them, or because each has volume claims of its own.
 func (c *Classes) Single(pod *corev1.Pod) bool {
-	return c.needs.Volumes != nil && slices.ContainsFunc(pod.Spec.Volumes, ephemeral)
+	return c.needs.Selected.Of(pod) != "" || c.needs.Volumes != nil && slices.ContainsFunc(pod.Spec.Volumes, ephemeral)
 }
 
 // ephemeral reports whether the volume has a claim that is made for its pod.
@@ -78,14 +81,16 @@ func (c *Classes) own(pod *corev1.Pod) string {
 		Terms           []corev1.NodeSelectorTerm
 	}
 	var places []place
-	for _, v := range c.needs.Volumes.Of(pod) {
-		places = append(places, place{v.Driver, v.Problem, v.Terms})
+	if c.needs.Volumes != nil && slices.ContainsFunc(pod.Spec.Volumes, ephemeral) {
+		for _, v := range c.needs.Volumes.Of(pod) {
+			places = append(places, place{v.Driver, v.Problem, v.Terms})
+		}
 	}
 	text, err := json.Marshal(places)
 	if err != nil {
 		text = []byte(pod.UID) // Only a channel or a function cannot be marshalled, and a volume has none.
 	}
-	sum := sha256.Sum256(text)
+	sum := sha256.Sum256(append(text, c.needs.Selected.Of(pod)...))
 	return hex.EncodeToString(sum[:12])
 }
 

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	st "k8s.io/kubernetes/pkg/scheduler/testing"
 
+	"github.com/slipway-k8s/slipway/plugin/plan"
 	"github.com/slipway-k8s/slipway/plugin/provision/podclass"
 )
 
@@ -33,5 +34,28 @@ func TestEphemeralVolumes(t *testing.T) {
 	}
 	if want := []int{0, 1, 0, 2, 2}; !slices.Equal(got, want) {
 		t.Errorf("classes %v, want %v: the volumes are in z1, z2 and z1, and two claims do not exist", got, want)
+	}
+}
+
+// The pods of a set are of one class as long as no selector names the labels that number them.
+func TestSelectedPods(t *testing.T) {
+	selected := plan.Selected{}
+	selected.Add(st.MakePod().PodAffinityIn("statefulset.kubernetes.io/pod-name", corev1.LabelHostname, []string{"db-1"}, st.PodAffinityWithRequiredReq).Obj())
+	for name, c := range map[string]struct {
+		selected plan.Selected
+		want     []int
+	}{
+		"not selected": {nil, []int{0, 0, 0, 0}},
+		"one selected": {selected, []int{0, 1, 0, 0}},
+	} {
+		classes := podclass.New(podclass.Needs{Selected: c.selected})
+		var got []int
+		for i := range c.want {
+			name := fmt.Sprintf("db-%d", i)
+			got = append(got, classes.Of(st.MakePod().Namespace("default").Name(name).Label("app", "db").Label("statefulset.kubernetes.io/pod-name", name).Obj(), ""))
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: classes %v, want %v", name, got, c.want)
+		}
 	}
 }
