@@ -50,7 +50,7 @@ func (d dice) nodes(c *cluster) {
 			p.UID = types.UID(p.Name)
 			p.Spec.NodeName = n.Name
 			p.Spec.Volumes = nil
-			if d.on("attach") {
+			if d.on("attach") || d.on("volume") {
 				d.attached(c, p, n)
 			}
 			c.pods = append(c.pods, p)

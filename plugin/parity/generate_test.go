@@ -131,6 +131,7 @@ func (d dice) ordinary() *cluster {
 			if d.on("attach") {
 				d.volume(c, p) // One of its own, as a StatefulSet's pods have.
 			}
+			d.ownClaims(c, p)
 			c.pods = append(c.pods, p)
 		}
 	}
