@@ -1,7 +1,6 @@
 package affinity_test
 
 import (
-	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -19,7 +18,8 @@ import (
 // world has both plugins.
 type world struct {
 	*incrementaltest.World
-	stock, our incrementaltest.Plugin
+	stock incrementaltest.Plugin
+	our   *affinity.Plugin
 }
 
 func newWorld(tb testing.TB, seed uint64) *world {
@@ -34,7 +34,8 @@ func newWorld(tb testing.TB, seed uint64) *world {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	w.stock, w.our = stock.(incrementaltest.Plugin), our.(incrementaltest.Plugin)
+	w.stock, w.our = stock.(incrementaltest.Plugin), our.(*affinity.Plugin)
+	w.our.OnDifference(w.Differed)
 	return w
 }
 
@@ -76,35 +77,20 @@ func (w *world) pod() *corev1.Pod {
 // After any sequence of changes, each node is filtered and scored as InterPodAffinity does, for pods of classes that are remembered, of new
 // ones, and of those of which nothing can be.
 func TestAnswersAreInterPodAffinitys(t *testing.T) {
-	for seed := range uint64(12) {
+	var seen incrementaltest.Seen
+	for seed := range uint64(24) {
+		t.Logf("seed %d", seed)
 		w := newWorld(t, seed)
 		rounds := 150
-		if seed%6 == 0 {
+		if seed%12 == 0 {
 			w.fill(66)
 			rounds = 50
 		}
-		asked := map[string]int{}
-		for round := range rounds {
-			for range 1 + w.Random.IntN(4) {
-				w.Step()
-			}
-			pod := w.pod()
-			want, got := w.Answers(w.stock, pod), w.Answers(w.our, pod)
-			if !slices.Equal(want, got) {
-				t.Fatalf("seed %d, round %d, pod %+v of namespace %s:\ngot  %q\nwant %q", seed, round, pod.Spec.Affinity, pod.Namespace, got, want)
-			}
-			for _, line := range got {
-				asked[line]++
-			}
-			w.InGroup(pod, func() {
-				if want, got := w.Answers(w.stock, pod), w.Answers(w.our, pod); !slices.Equal(want, got) {
-					t.Fatalf("seed %d, round %d, with a pod of its group on a node: got %q\nwant %q", seed, round, got, want)
-				}
-			})
-		}
-		if len(asked) < 10 {
-			t.Errorf("seed %d: only %d different answers", seed, len(asked))
-		}
+		w.Compare(w.stock, w.our, rounds, &seen)
+	}
+	t.Logf("%d cycles were filtered by what was remembered, %d scored, with %d different answers", seen.Filters, seen.Scores, len(seen.Answers))
+	if seen.Filters < 300 || seen.Scores < 300 || len(seen.Answers) < 50 {
+		t.Error("want 300 at least, and 50 different answers")
 	}
 }
 

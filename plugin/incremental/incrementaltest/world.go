@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,14 +19,6 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/metrics"
 	st "k8s.io/kubernetes/pkg/scheduler/testing"
 )
-
-// Plugin is what is compared.
-type Plugin interface {
-	fwk.PreFilterPlugin
-	fwk.FilterPlugin
-	fwk.PreScorePlugin
-	fwk.ScorePlugin
-}
 
 // T is a test or a benchmark.
 type T interface {
@@ -58,6 +49,8 @@ type World struct {
 	made     int
 	// grouped means that cycles are those of a pod group.
 	grouped bool
+	// differed counts the answers that were remembered wrongly.
+	differed int
 }
 
 // New returns a world without nodes.
@@ -184,41 +177,6 @@ func (w *World) Step() {
 	}
 }
 
-// Times returns how many times as fast a plugin is as another one for pods that are alike: with 1,000 nodes of three zones that have five of them each, and one more
-// before each cycle. Where nodes come, a node comes before each cycle too. Medians of 50 cycles, after
-// as many in which the first answers of a plugin that remembers are checked.
-func (w *World) Times(slow, fast Plugin, like func() *corev1.Pod, nodesCome bool, cycle func(p Plugin, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) *fwk.Status) float64 {
-	w.t.Helper()
-	var names []string
-	for i := range 1000 {
-		names = append(names, w.AddNode(fmt.Sprint(i%3), "0").Name)
-		for range 5 {
-			w.AddPod(like(), names[i])
-		}
-	}
-	took := map[Plugin][]time.Duration{}
-	const untimed, timed = 50, 50
-	for i := range untimed + timed {
-		w.AddPod(like(), names[i])
-		if nodesCome {
-			w.AddNode(fmt.Sprint(i%3), "0")
-		}
-		nodes := w.Nodes()
-		for _, p := range []Plugin{slow, fast} {
-			state, asks, start := framework.NewCycleState(), like(), time.Now()
-			status := cycle(p, state, asks, nodes)
-			if i >= untimed {
-				took[p] = append(took[p], time.Since(start))
-			}
-			if !status.IsSuccess() {
-				w.t.Fatal(status)
-			}
-		}
-	}
-	median := func(p Plugin) time.Duration { return slices.Sorted(slices.Values(took[p]))[len(took[p])/2] }
-	return float64(median(slow)) / float64(median(fast))
-}
-
 // Nodes returns those of the cluster as it is now, as a scheduling cycle sees them.
 func (w *World) Nodes() []fwk.NodeInfo {
 	w.t.Helper()
@@ -247,69 +205,4 @@ func (w *World) InGroup(pod *corev1.Pod, do func()) {
 	do()
 	w.grouped = false
 	w.check(w.snapshot.ForgetPod(klog.Background(), pod))
-}
-
-// Answers returns what a plugin has to say of each node, also if one pod more were on the node, and if one of its pods were not. Scores are those of every
-// second node, which stand for the nodes that pass the filters.
-func (w *World) Answers(p Plugin, pod *corev1.Pod) (out []string) {
-	w.t.Helper()
-	ctx, state, nodes := context.Background(), framework.NewCycleState(), w.Nodes()
-	if w.grouped {
-		state.SetPodGroupSchedulingCycle(framework.NewCycleState())
-	}
-	_, status := p.PreFilter(ctx, state, pod, nodes)
-	out = append(out, status.Code().String())
-	if !status.IsSkip() {
-		for i, node := range nodes {
-			out = append(out, fmt.Sprint(node.Node().Name, " ", p.Filter(ctx, state, pod, node).Message()))
-			out = append(out, w.otherwise(p, state, pod, nodes, i)...)
-		}
-	}
-	var passed []fwk.NodeInfo
-	for i := 0; i < len(nodes); i += 2 {
-		passed = append(passed, nodes[i])
-	}
-	scores := make(fwk.NodeScoreList, len(passed))
-	skip := p.PreScore(ctx, state, pod, passed).IsSkip()
-	for i, node := range passed {
-		if scores[i].Name = node.Node().Name; !skip {
-			scores[i].Score, _ = p.Score(ctx, state, pod, node)
-		}
-	}
-	if !skip {
-		p.ScoreExtensions().NormalizeScore(ctx, state, pod, scores)
-	}
-	for _, s := range scores {
-		out = append(out, fmt.Sprint(s.Name, " ", s.Score))
-	}
-	return out
-}
-
-// Same runs so many cycles, each for a pod of its own, and ends the test where the plugins have different answers.
-func (w *World) Same(stock, ours Plugin, like func() *corev1.Pod, cycles int) {
-	w.t.Helper()
-	for range cycles {
-		pod := like()
-		if want, got := w.Answers(stock, pod), w.Answers(ours, pod); !slices.Equal(want, got) {
-			w.t.Fatal(fmt.Sprintf("got %q\nwant %q", got, want))
-		}
-	}
-}
-
-// otherwise returns what the plugin says of a node if there were a pod more on it, and if there were none.
-func (w *World) otherwise(p Plugin, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo, i int) []string {
-	ctx, node := context.Background(), nodes[i]
-	more, none := state.Clone(), state.Clone()
-	for range 2 {
-		like, err := framework.NewPodInfo(pod)
-		w.check(err)
-		p.PreFilterExtensions().AddPod(ctx, more, pod, like, node)
-	}
-	for _, other := range node.GetPods() {
-		p.PreFilterExtensions().RemovePod(ctx, none, pod, other, node)
-	}
-	again := none.Clone()
-	return []string{
-		"with two more " + p.Filter(ctx, more, pod, node).Message(), "without pods " + p.Filter(ctx, again, pod, node).Message(),
-	}
 }
