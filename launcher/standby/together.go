@@ -29,8 +29,8 @@ type round[T any] struct {
 	of      []T
 	done    chan struct{}
 	refused map[string]error
-	// made means that the call came to its end.
-	made bool
+	// failed is why the call did not come to its end; nil once it has.
+	failed error
 }
 
 // errNotMade is what all of a round return whose call panicked.
@@ -44,8 +44,8 @@ func (t *together[T]) do(ctx context.Context, one T) error {
 	}
 	select {
 	case <-r.done:
-		if !r.made {
-			return errNotMade
+		if r.failed != nil {
+			return r.failed
 		}
 		return r.refused[t.id(one)]
 	case <-ctx.Done():
@@ -58,7 +58,7 @@ func (t *together[T]) join(one T) (r *round[T], first bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if first = t.open == nil; first {
-		t.open = &round[T]{done: make(chan struct{})}
+		t.open = &round[T]{done: make(chan struct{}), failed: errNotMade}
 	}
 	r = t.open
 	if r.of = append(r.of, one); len(r.of) == mostTogether {
@@ -67,7 +67,7 @@ func (t *together[T]) join(one T) (r *round[T], first bool) {
 	return r, first
 }
 
-// run waits for others, closes the round, and makes its call.
+// run waits for others, closes the round, and makes its call unless the context has ended.
 func (t *together[T]) run(ctx context.Context, r *round[T]) {
 	defer close(r.done)
 	timer := time.NewTimer(moment)
@@ -82,6 +82,10 @@ func (t *together[T]) run(ctx context.Context, r *round[T]) {
 	}
 	of := r.of
 	t.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		r.failed = err
+		return
+	}
 	r.refused = t.call(ctx, of)
-	r.made = true
+	r.failed = nil
 }

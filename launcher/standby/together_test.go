@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// What comes within a moment is one call, and no call is larger than what EC2 is asked at once. Each instance has its own answer.
+// What comes within a moment is one call, and no call is larger than what EC2 is asked at once. Each instance has its own answer. After the end of leadership no call is
+// made, neither for the first instance of a round nor for those that have joined it.
 func TestTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		refused := errors.New("no capacity")
@@ -43,10 +44,24 @@ func TestTogether(t *testing.T) {
 		if begin(1); time.Since(start) != moment {
 			t.Errorf("one alone waited %s", time.Since(start))
 		}
-		ended, cancel := context.WithCancel(t.Context())
-		cancel()
-		if err := power.do(ended, "i-1"); err != nil && !errors.Is(err, context.Canceled) {
+		made := len(calls)
+		leads, end := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		for range 2 {
+			all.Go(func() {
+				if err := power.do(leads, "i-1"); !errors.Is(err, context.Canceled) {
+					t.Errorf("while leadership ends: %v", err)
+				}
+			})
+		}
+		synctest.Wait()
+		end()
+		all.Wait()
+		if err := power.do(leads, "i-1"); !errors.Is(err, context.Canceled) {
 			t.Errorf("after the end of leadership: %v", err)
+		}
+		if len(calls) != made {
+			t.Errorf("%d calls were made after the end of leadership", len(calls)-made)
 		}
 	})
 }
