@@ -117,14 +117,19 @@ func TestModuleRolesAreAssumedBy(t *testing.T) {
 // The provider's next major version may be another module.
 func TestModuleBoundsItsProvider(t *testing.T) {
 	m := readModule(t)
+	found := 0
 	for _, b := range m.blocks {
 		if b.Type != "terraform" {
 			continue
 		}
+		found++
 		version := value(t, inner(t, b.Body, "required_providers").Attributes["aws"].Expr, nil).GetAttr("version").AsString()
 		if !strings.Contains(version, ">= ") || !strings.Contains(version, "< ") {
 			t.Errorf("provider aws %q has not both bounds", version)
 		}
+	}
+	if found != 1 {
+		t.Errorf("%d blocks terraform, want one", found)
 	}
 }
 
