@@ -227,7 +227,6 @@ func gamble(t *testing.T, seed uint64) int {
 		synctest.Wait()
 		c.happens(ctx, fmt.Sprintf("node%d", c.pick(5)))
 	}
-	f.set(answers{})
 	f.lead.lost.Store(false)
 	for range 45 {
 		time.Sleep(time.Second + time.Microsecond)
