@@ -162,10 +162,33 @@ func TestLongPoll(t *testing.T) {
 	if m := <-got; len(m) != 1 || awssdk.ToString(m[0].Body) != "this is { no JSON" {
 		t.Errorf("got %+v", m)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	if _, err := client.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{QueueUrl: url, WaitTimeSeconds: 20}); err == nil {
+	polls := func() (n int) {
+		for _, call := range server.Calls() {
+			if call.Action == "ReceiveMessage" {
+				n++
+			}
+		}
+		return n
+	}
+	before := polls()
+	ctx, leave := context.WithCancel(t.Context())
+	left := make(chan error)
+	go func() {
+		_, err := client.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{QueueUrl: url, WaitTimeSeconds: 20})
+		left <- err
+	}()
+	eventually(t, "the second poll to arrive", func() bool { return polls() > before })
+	leave()
+	if err := <-left; err == nil {
 		t.Error("a poll outlives its caller")
+	}
+	// A poll that went on in the server would take the first message. The server notices the closed connection a moment after the caller has left.
+	time.Sleep(time.Second)
+	if err := server.SendRaw("next"); err != nil {
+		t.Fatal(err)
+	}
+	if m := receive(t, client, &sqs.ReceiveMessageInput{QueueUrl: url, WaitTimeSeconds: 5}); len(m) != 1 || awssdk.ToString(m[0].Body) != "next" {
+		t.Errorf("after a poll whose caller has left: got %+v", m)
 	}
 }
 
