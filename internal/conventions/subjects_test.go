@@ -21,8 +21,7 @@ func TestSubjectsOfCommitsAreShort(t *testing.T) {
 	log, err := commitsSince(t, subjectsSince)
 	if err != nil {
 		// A source archive and a shallow clone have no history: there is nothing to check.
-		t.Logf("the subjects of commits were NOT checked: %v", err)
-		return
+		t.Skipf("the subjects of commits were NOT checked: %v", err)
 	}
 	for _, line := range longSubjects(log) {
 		t.Errorf("%s\n\tthe subject of a commit has at most %d characters; the body says the rest", line, longestSubject)
