@@ -98,7 +98,7 @@ func (b *bufferPlacer) step(ctx context.Context, waiting bool, now time.Time) ti
 func (b *bufferPlacer) safe(ctx context.Context, asked *api.PlaceBuffers) (answer *api.PlaceBuffersAnswer) {
 	defer func() {
 		if cause := recover(); cause != nil {
-			b.parts.metrics.panics.WithLabelValues(pointPlaceBuffers).Inc()
+			b.parts.metrics.panicked(klog.Background(), pointPlaceBuffers, cause)
 			answer = &api.PlaceBuffersAnswer{Message: fmt.Sprintf("panic: %v", cause)}
 		}
 	}()

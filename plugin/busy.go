@@ -35,7 +35,7 @@ type busyView struct {
 func (b *busyView) safe(ctx context.Context, q *api.NodeBusy) (answer *api.NodeBusyAnswer) {
 	defer func() {
 		if cause := recover(); cause != nil {
-			b.metrics.panics.WithLabelValues(pointNodeBusy).Inc()
+			b.metrics.panicked(klog.FromContext(ctx), pointNodeBusy, cause)
 			answer = &api.NodeBusyAnswer{Busy: true, Reason: fmt.Sprintf("panic: %v", cause)}
 		}
 	}()

@@ -128,7 +128,7 @@ func (c *consolidator) run(ctx context.Context) {
 func (c *consolidator) safe(ctx context.Context, d decision) (answer *api.ConsolidateAnswer) {
 	defer func() {
 		if cause := recover(); cause != nil {
-			c.metrics.panics.WithLabelValues(pointConsolidate).Inc()
+			c.metrics.panicked(klog.FromContext(ctx), pointConsolidate, cause)
 			answer = &api.ConsolidateAnswer{Message: fmt.Sprintf("panic: %v", cause)}
 		}
 	}()

@@ -86,7 +86,7 @@ func (d *displacer) answer(ctx context.Context, requests []*roomRequest, now tim
 	defer func() {
 		cause := recover()
 		if cause != nil {
-			d.metrics.panics.WithLabelValues(pointMakeRoom).Inc()
+			d.metrics.panicked(klog.FromContext(ctx), pointMakeRoom, cause)
 		}
 		d.publish()
 		for _, r := range requests {

@@ -48,8 +48,7 @@ type guard struct {
 // recovered has the entry point answer as if it were not there after a panic. It is to be deferred.
 func (g *guard) recovered(point string, status **fwk.Status) {
 	if cause := recover(); cause != nil {
-		g.metrics.panics.WithLabelValues(point).Inc()
-		klog.Background().Error(nil, "The plugin panicked, scheduling goes on without it", "point", point, "panic", cause)
+		g.metrics.panicked(klog.Background(), point, cause)
 		*status = nil
 		if point == pointPostFilter {
 			*status = fwk.NewStatus(fwk.Unschedulable, fmt.Sprintf("no node is launched: %s panicked: %v", point, cause))

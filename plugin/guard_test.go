@@ -1,14 +1,19 @@
 package plugin
 
 import (
+	"context"
 	"os"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 
+	"github.com/go-logr/logr/funcr"
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/klog/v2"
 
+	"github.com/slipway-k8s/slipway/launcher/api"
 	"github.com/slipway-k8s/slipway/plugin/hooks"
 	"github.com/slipway-k8s/slipway/plugin/incremental/affinity"
 	"github.com/slipway-k8s/slipway/plugin/incremental/spread"
@@ -43,5 +48,35 @@ func TestFailuresHaveSeriesFromTheStart(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
+	}
+}
+
+// A panic that is recovered is logged with its cause, also where the answer to the launcher has it: nothing else says what went wrong.
+func TestRecoveredPanicsAreLogged(t *testing.T) {
+	m, err := newMetrics(prometheus.NewPedanticRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	// None of these has what it works with.
+	for point, run := range map[string]func(ctx context.Context) string{
+		pointConsolidate: func(ctx context.Context) string {
+			return (&consolidator{consolidatorConfig: consolidatorConfig{metrics: m}}).safe(ctx, decision{}).GetMessage()
+		},
+		pointNodeBusy: func(ctx context.Context) string {
+			return (&busyView{metrics: m}).safe(ctx, &api.NodeBusy{}).GetReason()
+		},
+		pointPlan: func(ctx context.Context) string {
+			_, err := (&provisioner{guard: &guard{metrics: m}}).attempt(ctx, nil, purpose{})
+			return err.Error()
+		},
+	} {
+		var lines []string
+		logger := funcr.New(func(_, line string) { lines = append(lines, line) }, funcr.Options{})
+		if answer := run(klog.NewContext(t.Context(), logger)); !strings.HasPrefix(answer, "panic: ") {
+			t.Errorf("%s: the answer is %q", point, answer)
+		}
+		if len(lines) != 1 || !strings.Contains(lines[0], "panicked") || !strings.Contains(lines[0], `"point"="`+point+`"`) || !strings.Contains(lines[0], "nil pointer") {
+			t.Errorf("%s: logged %q, want one line with the cause", point, lines)
+		}
 	}
 }

@@ -62,7 +62,8 @@ type harnessOptions struct {
 	args []string
 	// absent leaves the launcher's socket closed.
 	absent bool
-	fault  func(point string, pod *corev1.Pod)
+	// fault is that of the plugin's options. Without one the test fails where the plugin recovers a panic, or switches a part off.
+	fault func(point string, pod *corev1.Pod)
 	// objects that exist from the start.
 	objects []runtime.Object
 	prepare func(*testLauncher)
@@ -142,8 +143,30 @@ func start(tb testing.TB, o harnessOptions) *harness {
 		<-done
 		h.cycles.Wait()
 		h.informer.Shutdown()
+		if o.fault == nil {
+			h.unharmed()
+		}
 	})
 	return h
+}
+
+// unharmed fails the test if the plugin has recovered a panic, or has switched a part off.
+func (h *harness) unharmed() {
+	h.t.Helper()
+	families, err := h.registry.Gather()
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	for _, f := range families {
+		if name := f.GetName(); name != "slipway_plugin_panics_total" && name != "slipway_hook_trips_total" {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			if n := m.GetCounter().GetValue(); n > 0 {
+				h.t.Errorf("%s of %s is %v: the log has the cause", f.GetName(), m.GetLabel()[0].GetValue(), n)
+			}
+		}
+	}
 }
 
 // lead runs the scheduler, as leader election does once this process holds the Lease.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/klog/v2"
 
 	"github.com/slipway-k8s/slipway/launcher/api"
 	"github.com/slipway-k8s/slipway/plugin/hooks"
@@ -141,6 +142,12 @@ func (m *metrics) preset() {
 	for _, point := range points() {
 		m.panics.WithLabelValues(point)
 	}
+}
+
+// panicked counts a recovered panic of an entry point, and logs it.
+func (m *metrics) panicked(logger klog.Logger, point string, cause any) {
+	m.panics.WithLabelValues(point).Inc()
+	logger.Error(nil, "The plugin panicked, the rest goes on without it", "point", point, "panic", cause)
 }
 
 // connection shows whether the launcher's catalog is received, and the versions of the contract once the launcher's is known.

@@ -76,8 +76,7 @@ func (p *planner) run(ctx context.Context) {
 func (p *planner) safeStep(ctx context.Context) (next time.Time) {
 	defer func() {
 		if cause := recover(); cause != nil {
-			p.metrics.panics.WithLabelValues(pointStep).Inc()
-			klog.FromContext(ctx).Error(nil, "The planner panicked and goes on", "panic", cause)
+			p.metrics.panicked(klog.FromContext(ctx), pointStep, cause)
 			next = time.Now().Add(housekeeping)
 		}
 	}()

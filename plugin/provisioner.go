@@ -108,7 +108,7 @@ func (p *provisioner) attempt(ctx context.Context, entries []intake.Entry, of pu
 	ended := p.guard.metrics.simulations.begin(of, len(entries))
 	defer func() {
 		if cause := recover(); cause != nil {
-			p.guard.metrics.panics.WithLabelValues(pointPlan).Inc()
+			p.guard.metrics.panicked(klog.FromContext(ctx), pointPlan, cause)
 			w, err = nil, fmt.Errorf("panic: %v", cause)
 		}
 		ended()
