@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -97,16 +98,26 @@ func run(m *testing.M) (code int) {
 		fmt.Fprintln(os.Stderr, "not as AWS's model says:", violation)
 		code = 1
 	}
-	for _, refused := range refusals(shared) {
+	// Whatever the tests made scheduler and launcher do, the rules of manifests/rbac and the policies of manifests/admission allow it.
+	for _, refused := range shared.logged(" is forbidden: User ", "ValidatingAdmissionPolicy 'slipway-launcher") {
 		fmt.Fprintln(os.Stderr, "not allowed by manifests/rbac or manifests/admission:", refused)
+		code = 1
+	}
+	for _, failed := range shared.failures() {
+		fmt.Fprintln(os.Stderr, "a part of scheduler or launcher failed:", failed)
 		code = 1
 	}
 	return code
 }
 
-// refusals are the lines of the two logs that tell of a right that the rules of manifests/rbac do not give, or that the policies of
-// manifests/admission take away: whatever the tests made scheduler and launcher do, the rules were enough for it.
-func refusals(c *cluster) []string {
+// failures returns the lines of the two logs about panics, recovered ones included, about parts of the plugin that were switched off, and about answers of plugins
+// with a memory that differed from those of Kubernetes' plugins.
+func (c *cluster) failures() []string {
+	return c.logged("panic", "is off for a while", "forgets all and begins again")
+}
+
+// logged returns the lines of the two logs that have one of the texts.
+func (c *cluster) logged(texts ...string) []string {
 	var out []string
 	for _, name := range []string{sandbox.Scheduler, sandbox.Launcher} {
 		text, err := os.ReadFile(c.LogFile(name))
@@ -114,7 +125,7 @@ func refusals(c *cluster) []string {
 			return []string{err.Error()}
 		}
 		for line := range strings.Lines(string(text)) {
-			if strings.Contains(line, " is forbidden: User ") || strings.Contains(line, "ValidatingAdmissionPolicy 'slipway-launcher") {
+			if slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(line, text) }) {
 				out = append(out, strings.TrimSpace(line))
 			}
 		}
