@@ -178,11 +178,7 @@ func (i *Interruptions) handle(ctx context.Context, m cloud.Message) {
 	ctx, cancel := context.WithTimeout(ctx, handleTimeout)
 	defer cancel()
 	log := klog.FromContext(ctx)
-	defer func() {
-		if cause := recover(); cause != nil {
-			log.Error(nil, "An interruption message made the launcher panic; the queue will deliver it again", "kind", m.Kind, "panic", cause)
-		}
-	}()
+	defer caught(log, m)
 	if m.Err != nil {
 		i.metrics.received.WithLabelValues(unreadable).Inc()
 		log.Error(m.Err, "Deleting an interruption message that cannot be read")
@@ -194,6 +190,8 @@ func (i *Interruptions) handle(ctx context.Context, m cloud.Message) {
 	var wg sync.WaitGroup
 	for n, id := range m.InstanceIDs {
 		wg.Go(func() {
+			failed[n] = true // Unless apply returns.
+			defer caught(log, m)
 			recorded, err := i.apply(ctx, m, id)
 			if err != nil {
 				log.Error(err, "Could not act on an interruption; the queue will deliver it again", "kind", m.Kind, "instanceID", id)
@@ -204,6 +202,13 @@ func (i *Interruptions) handle(ctx context.Context, m cloud.Message) {
 	wg.Wait()
 	if !slices.Contains(failed, true) {
 		i.delete(ctx, m)
+	}
+}
+
+// caught ends a panic of the goroutine that defers it.
+func caught(log klog.Logger, m cloud.Message) {
+	if cause := recover(); cause != nil {
+		log.Error(nil, "An interruption message made the launcher panic; the queue will deliver it again", "kind", m.Kind, "instanceIDs", m.InstanceIDs, "panic", cause)
 	}
 }
 

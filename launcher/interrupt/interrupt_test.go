@@ -43,8 +43,8 @@ type scene struct {
 	api   client.Client
 	start time.Time
 
-	// fail is how often Begin fails from now on.
-	fail atomic.Int64
+	// fail is how often Begin fails from now on, panics how often it panics.
+	fail, panics atomic.Int64
 
 	mu    sync.Mutex
 	trace []string
@@ -54,7 +54,7 @@ type scene struct {
 //
 //	claim NAME [instance=ID] [node=NAME] [launching] [standby=STATE] [registered]
 //	                                                   a NodeClaim, with its node and a pod on it
-//	terminator fails=N                                 Begin fails so often
+//	terminator [fails=N] [panics=N]                    Begin fails so often, or panics
 //	queue throttled=DURATION                           AWS refuses every call
 //	message KIND INSTANCE...                           a message arrives; kind unreadable: with an error
 //	status INSTANCE [system] [instance] [event=CODE] [over=CODE]
@@ -115,6 +115,10 @@ func (s *scene) Cordon(_ context.Context, node, by string) error {
 
 // Begin implements interrupt.Ender.
 func (s *scene) Begin(ctx context.Context, claim *karpv1.NodeClaim, reason string) error {
+	if s.panics.Add(-1) >= 0 {
+		s.log("begin %s panics", claim.Name)
+		panic("index out of range")
+	}
 	if s.fail.Add(-1) >= 0 {
 		s.log("begin %s fails", claim.Name)
 		return errors.New("conflict")
@@ -149,9 +153,13 @@ func (s *scene) command(d *datadriven.TestData) string {
 	case "claim":
 		s.addClaim(first.Key, args)
 	case "terminator":
-		var fails int64
-		d.ScanArgs(s.t, "fails", &fails)
-		s.fail.Store(fails)
+		for name, left := range map[string]*atomic.Int64{"fails": &s.fail, "panics": &s.panics} {
+			n := int64(0)
+			if d.HasArg(name) {
+				d.ScanArgs(s.t, name, &n)
+			}
+			left.Store(n)
+		}
 	case "queue":
 		s.queue.Throttle(s.duration(args["throttled"]))
 	case "message":
