@@ -8,6 +8,7 @@ import (
 	"time"
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -22,6 +23,8 @@ import (
 type creations struct {
 	// booting are the NodeClaims whose nodes are not initialized, by name.
 	booting map[string]bool
+	// unseen are the names of those that the cache has not shown yet.
+	unseen []string
 	// lost is true where NodeClaims ended without an initialized node since the last creation, or where that failed. The next one then waits.
 	lost bool
 	// until is when it waits no longer, and wait is the time between the last creation and then.
@@ -38,8 +41,10 @@ func (c *creations) look(nodes []Node) {
 	for _, n := range nodes {
 		there[n.Claim.Name] = n
 	}
+	c.unseen = slices.DeleteFunc(c.unseen, func(name string) bool { _, ok := there[name]; return ok })
 	for name := range c.booting {
 		switch n, ok := there[name]; {
+		case !ok && slices.Contains(c.unseen, name):
 		case !ok || n.Deleting:
 			c.lost = true
 			delete(c.booting, name)
@@ -48,6 +53,9 @@ func (c *creations) look(nodes []Node) {
 		}
 	}
 }
+
+// hidden reports whether the cache does not show yet what was created.
+func (c *creations) hidden() bool { return c != nil && len(c.unseen) > 0 }
 
 // ended forgets a NodeClaim whose termination the Keeper started: it is not lost.
 func (c *creations) ended(claim *karpv1.NodeClaim) {
@@ -86,11 +94,15 @@ func settled(f Facts) bool {
 	return !slices.ContainsFunc(f.Nodes, func(n Node) bool { return !n.Deleting && !n.initialized() })
 }
 
-// create creates NodeClaims, unless some of those that were created before are lost and it is too early to try again.
+// create creates NodeClaims, unless some of those that were created before are lost and it is too early to try again, or the cache does not show
+// them all: they would be created again.
 func (k *Keeper) create(ctx context.Context, pool *karpv1.NodePool, n int64, now time.Time) error {
 	c := k.created[pool.UID]
 	if n <= 0 || !conditions.PoolReady(pool) || c.waits(now) {
 		return nil
+	}
+	if c.hidden() {
+		return k.awaitCache(ctx, c) // The next pass counts them.
 	}
 	class := &awsv1.EC2NodeClass{}
 	if err := k.config.Client.Get(ctx, client.ObjectKey{Name: pool.Spec.Template.Spec.NodeClassRef.Name}, class); err != nil {
@@ -101,7 +113,6 @@ func (k *Keeper) create(ctx context.Context, pool *karpv1.NodePool, n int64, now
 		k.created[pool.UID] = c
 	}
 	c.begin(now)
-	var created []*karpv1.NodeClaim
 	var failed error
 	for range n {
 		claim := record.NewStaticNodeClaim(pool.Name+"-"+rand.String(5), pool, class)
@@ -112,21 +123,26 @@ func (k *Keeper) create(ctx context.Context, pool *karpv1.NodePool, n int64, now
 			break
 		}
 		klog.FromContext(ctx).Info("created nodeclaim", "nodeClaim", klog.KObj(claim), "nodePool", pool.Name, "replicas", *pool.Spec.Replicas)
-		created = append(created, claim)
+		c.unseen = append(c.unseen, claim.Name)
 		c.booting[claim.Name] = true
 	}
-	return errors.Join(failed, k.awaitCache(ctx, created))
+	return errors.Join(failed, k.awaitCache(ctx, c))
 }
 
-// awaitCache waits until the cache shows the created NodeClaims: the next pass would create them again.
-func (k *Keeper) awaitCache(ctx context.Context, created []*karpv1.NodeClaim) error {
+// awaitCache waits until the cache has shown the created NodeClaims, without those that are gone again.
+func (k *Keeper) awaitCache(ctx context.Context, c *creations) error {
 	deadline := time.Now().Add(cacheWait)
-	for _, claim := range created {
-		for k.config.Client.Get(ctx, client.ObjectKeyFromObject(claim), &karpv1.NodeClaim{}) != nil {
-			if ctx.Err() != nil || time.Now().After(deadline) {
-				return fmt.Errorf("waiting until the cache shows NodeClaim %s: not within %s", claim.Name, cacheWait)
+	for ; c.hidden(); c.unseen = c.unseen[1:] {
+		key := client.ObjectKey{Name: c.unseen[0]}
+		for k.config.Client.Get(ctx, key, &karpv1.NodeClaim{}) != nil {
+			if ctx.Err() == nil && time.Now().Before(deadline) {
+				time.Sleep(cachePoll)
+				continue
 			}
-			time.Sleep(cachePoll)
+			if err := k.config.Reader.Get(ctx, key, &karpv1.NodeClaim{}); apierrors.IsNotFound(err) {
+				break
+			}
+			return fmt.Errorf("waiting until the cache shows NodeClaim %s: not within %s", key.Name, cacheWait)
 		}
 	}
 	return nil

@@ -47,6 +47,8 @@ type Ender interface {
 type Config struct {
 	// Client reads from the cache, with the indexes of package index, and writes.
 	Client client.Client
+	// Reader reads from the API server.
+	Reader client.Reader
 	// Guard allows effects only while this process leads.
 	Guard leadership.Guard
 	// Ender terminates nodes.
@@ -84,9 +86,9 @@ type Keeper struct {
 
 // New returns a Keeper; Run starts it.
 func New(c Config) (*Keeper, error) {
-	missing := c.Client == nil || c.Guard == nil || c.Ender == nil || c.Ledger == nil || c.Metrics == nil
+	missing := c.Client == nil || c.Reader == nil || c.Guard == nil || c.Ender == nil || c.Ledger == nil || c.Metrics == nil
 	if missing || c.Events == nil || c.Manages == nil || c.Own == nil || c.Gate == nil {
-		return nil, errors.New("static: Client, Guard, Ender, Ledger, Metrics, Events, Manages, Own and Gate are required")
+		return nil, errors.New("static: Client, Reader, Guard, Ender, Ledger, Metrics, Events, Manages, Own and Gate are required")
 	}
 	return &Keeper{
 		config: c, gone: map[types.UID]map[types.UID]bool{}, created: map[types.UID]*creations{}, full: map[types.UID]time.Time{}, reached: map[types.UID]int64{},
@@ -146,10 +148,11 @@ func (k *Keeper) keep(ctx context.Context, pool *karpv1.NodePool, drifts int) er
 		return err
 	}
 	decision, now := Decide(facts), time.Now()
-	if decision.Create == 0 && settled(facts) {
+	created := k.created[pool.UID]
+	created.look(facts.Nodes)
+	if decision.Create == 0 && settled(facts) && !created.hidden() {
 		delete(k.created, pool.UID)
 	}
-	k.created[pool.UID].look(facts.Nodes)
 	if decision.Full && now.Sub(k.full[pool.UID]) > eventEvery {
 		k.full[pool.UID] = now
 		k.config.Events.Eventf(pool, corev1.EventTypeWarning, "NodeLimitReached", "spec.replicas is %d, limits.nodes of %d reached", facts.Replicas, facts.Limit)

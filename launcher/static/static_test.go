@@ -14,9 +14,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
@@ -40,9 +42,37 @@ type scene struct {
 	subject *static.Keeper
 	gate    health.Gate
 	foreign bool
+	// lag is how old NodeClaims are when the cache shows them.
+	lag time.Duration
 }
 
-// TestScenarios runs the file testdata/keeper.txt in a bubble of its own time. Claims have the names of their order, not random ones.
+// cache shows NodeClaims late.
+type cache struct {
+	client.Client
+	s *scene
+}
+
+func (c cache) shows(claim *karpv1.NodeClaim) bool {
+	return c.s.lag == 0 || !claim.CreationTimestamp.IsZero() && time.Since(claim.CreationTimestamp.Time) >= c.s.lag
+}
+
+func (c cache) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+	err := c.Client.Get(ctx, key, o, opts...)
+	if claim, ok := o.(*karpv1.NodeClaim); ok && err == nil && !c.shows(claim) {
+		return apierrors.NewNotFound(schema.GroupResource{Resource: "nodeclaims"}, key.Name)
+	}
+	return err
+}
+
+func (c cache) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	err := c.Client.List(ctx, list, opts...)
+	if claims, ok := list.(*karpv1.NodeClaimList); ok {
+		claims.Items = slices.DeleteFunc(claims.Items, func(claim karpv1.NodeClaim) bool { return !c.shows(&claim) })
+	}
+	return err
+}
+
+// TestScenarios runs files of testdata, each in a bubble of its own time. Claims have the names of their order, not random ones.
 //
 //	pool replicas=N [limit=N] [nodes=BUDGET]    the NodePool, or a change of it; its windows are below
 //	join                                        every NodeClaim gets an initialized node
@@ -53,15 +83,20 @@ type scene struct {
 //	held | one-at-a-time                        the NodePool's nodes do not join: it launches nothing, or one node at a time; or so no longer
 //	foreign                                     a Karpenter manages the NodePool, or no longer
 //	boot N                                      the nodes of the oldest N NodeClaims register, and are not initialized yet
+//	cache DURATION                              the cache shows NodeClaims at that age, as the API server has them by then
 //	run DURATION                                time goes by; prints what happened, with the second
 func TestScenarios(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newScene(t)
-		datadriven.RunTest(t, "testdata/keeper.txt", func(t *testing.T, d *datadriven.TestData) string {
-			t.Helper()
-			return s.command(d)
+	for _, file := range []string{"keeper.txt", "cache.txt"} {
+		t.Run(file, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newScene(t)
+				datadriven.RunTest(t, "testdata/"+file, func(t *testing.T, d *datadriven.TestData) string {
+					t.Helper()
+					return s.command(d)
+				})
+			})
 		})
-	})
+	}
 }
 
 func newScene(t *testing.T) *scene {
@@ -72,7 +107,7 @@ func newScene(t *testing.T) *scene {
 	counted, err := voluntary.NewMetrics(prometheus.NewRegistry(), ledger, func() bool { return true })
 	s.Must(err)
 	s.subject, err = static.New(static.Config{
-		Client: s.API, Guard: leadershiptest.Always{}, Ender: s, Ledger: ledger, Metrics: counted, Events: s,
+		Client: cache{s.API, s}, Reader: s.API, Guard: leadershiptest.Always{}, Ender: s, Ledger: ledger, Metrics: counted, Events: s,
 		Manages: func(*karpv1.NodePool) (bool, string) { return !s.foreign, "" },
 		Own:     func(*karpv1.NodeClaim) {},
 		Gate:    func(*karpv1.NodePool) health.Gate { return s.gate },
@@ -142,6 +177,8 @@ func (s *scene) command(d *datadriven.TestData) string {
 		s.gate.OneAtATime = !s.gate.OneAtATime
 	case "boot":
 		s.mark(d.CmdArgs[0].Key, karpv1.ConditionTypeRegistered)
+	case "cache":
+		s.lag = s.Duration(d.CmdArgs[0].Key)
 	case "foreign":
 		s.foreign = !s.foreign
 	case "run":
