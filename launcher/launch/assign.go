@@ -35,22 +35,23 @@ func (g *group) search(ctx context.Context) ([]cloud.Instance, error) {
 	if err != nil {
 		return nil, err
 	}
-	var list karpv1.NodeClaimList
-	if err := g.config.Reader.List(ctx, &list); err != nil {
-		return nil, fmt.Errorf("listing NodeClaims: %w", err)
+	if !g.since.IsZero() && time.Since(g.since) < lookFor && !slices.ContainsFunc(instances, alive) {
+		return nil, nil // There is nothing to assign, and it is too early for another attempt.
 	}
-	owned, had := map[string]bool{}, map[types.UID]bool{}
+	all := g.lists.next(ctx)
+	if all.err != nil {
+		return nil, all.err
+	}
+	had := map[types.UID]bool{}
 	for _, c := range g.claims {
 		had[c.UID] = true
 	}
 	g.claims = nil
-	for i := range list.Items {
-		c := &list.Items[i]
-		owned[c.Status.ProviderID] = true
-		switch waits := c.Status.ProviderID == "" && c.DeletionTimestamp.IsZero(); {
-		case waits && c.Annotations[catalog.LaunchAnnotation] == g.id:
-			g.claims = append(g.claims, c)
-		case waits && had[c.UID]:
+	for _, c := range all.waiting {
+		switch {
+		case c.Annotations[catalog.LaunchAnnotation] == g.id:
+			g.claims = append(g.claims, c.DeepCopy())
+		case had[c.UID]:
 			g.yield(c)
 		}
 	}
@@ -59,7 +60,7 @@ func (g *group) search(ctx context.Context) ([]cloud.Instance, error) {
 		g.took[c.UID] = true
 	}
 	sortByName(g.claims)
-	return slices.DeleteFunc(instances, func(i cloud.Instance) bool { return !alive(i) || owned[i.ProviderID()] }), nil
+	return slices.DeleteFunc(instances, func(i cloud.Instance) bool { return !alive(i) || all.owned[i.ProviderID()] }), nil
 }
 
 // resume assigns the instances of a call whose answer was lost. If there are too few, a new attempt with a new ID begins only after lookFor:
@@ -72,6 +73,19 @@ func (g *group) resume(ctx context.Context, found []cloud.Instance) error {
 		return nil
 	}
 	if err := g.assign(ctx, found); err != nil {
+		return err
+	}
+	g.done()
+	return nil
+}
+
+// receive waits until EC2 shows the instances and assigns them to the claims; the remaining claims need another attempt.
+func (g *group) receive(ctx context.Context, ids []string) error {
+	instances, err := g.visible(ctx, ids)
+	if err != nil {
+		return err
+	}
+	if err := g.assign(ctx, instances); err != nil {
 		return err
 	}
 	g.done()
@@ -242,50 +256,6 @@ func reservationLabels(i cloud.Instance) map[string]string {
 	return out
 }
 
-// fail ends claims that got no instance: condition, Event, message on the stream, deletion. Claims that cannot be written stay in the group.
-func (g *group) fail(ctx context.Context, claims []*karpv1.NodeClaim, reason, message string) error {
-	g.claims = slices.DeleteFunc(slices.Clone(g.claims), func(c *karpv1.NodeClaim) bool { return slices.Contains(claims, c) })
-	var errs []error
-	for _, c := range claims {
-		if err := g.end(ctx, c, reason, message); err != nil {
-			errs = append(errs, err)
-			g.claims = append(g.claims, c)
-		}
-	}
-	return errors.Join(errs...)
-}
-
-func (g *group) end(ctx context.Context, c *karpv1.NodeClaim, reason, message string) error {
-	err := g.notLaunched(ctx, c, func() { c.StatusConditions().SetFalse(karpv1.ConditionTypeLaunched, reason, message) })
-	if errors.Is(err, errGone) || errors.Is(err, errLaunched) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("writing status of NodeClaim %s: %w", c.Name, err)
-	}
-	g.config.Failed(c, reason, message)
-	if err := g.config.Client.Delete(ctx, c, client.Preconditions{UID: &c.UID}); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("deleting NodeClaim %s: %w", c.Name, err)
-	}
-	if logger := klog.FromContext(ctx); reason == ec2error.ReasonInsufficientCapacity {
-		logger.Info("Launch failed", "nodeClaim", klog.KObj(c), "reason", reason, "message", message)
-	} else {
-		logger.Error(errors.New(message), "Launch failed", "nodeClaim", klog.KObj(c), "reason", reason)
-	}
-	g.config.Events.Eventf(c, corev1.EventTypeWarning, eventOf(reason), "%s", message)
-	return nil
-}
-
-// eventOf returns Karpenter's Event for a reason: it reports quotas and addresses as insufficient capacity.
-func eventOf(reason string) string {
-	switch reason {
-	case ec2error.ReasonInsufficientCapacity, ec2error.ReasonVCPULimit, ec2error.ReasonSpotQuota, ec2error.ReasonFleetQuota,
-		ec2error.ReasonQuota, ec2error.ReasonInsufficientAddresses:
-		return "InsufficientCapacityError"
-	}
-	return reason
-}
-
 func (g *group) visible(ctx context.Context, ids []string) ([]cloud.Instance, error) {
 	if len(ids) == 0 {
 		return nil, nil
@@ -311,45 +281,35 @@ func alive(i cloud.Instance) bool {
 	return i.State == cloud.StatePending || i.State == cloud.StateRunning
 }
 
-// silent returns what to do when the current attempt has no answer for long: the claims say so. It changes nothing of the group's, because
-// the attempt goes on.
-func (g *group) silent(ctx context.Context) func() {
-	began := time.Now()
-	claims := make([]*karpv1.NodeClaim, 0, len(g.claims))
-	for _, c := range g.claims {
-		claims = append(claims, c.DeepCopy())
+// refresh reads the claims again and drops those that are deleted or being deleted.
+func (g *group) refresh(ctx context.Context) error {
+	read, err := readAgain(ctx, g.config.Reader, g.claims)
+	if err != nil {
+		return err
 	}
-	return func() {
-		message := fmt.Sprintf("%s from EC2 since %s: the attempt goes on. What to do: %s", ec2error.NoAnswer, ec2error.Clock(began),
-			ec2error.NoAnswer.Remedy(""))
-		klog.FromContext(ctx).Error(errors.New(message), "Launch has no answer yet", "nodeClaims", len(claims))
-		effects, cancel, ok := g.config.Guard.Context(ctx)
-		defer cancel()
-		if !ok {
-			return
+	var kept, late []*karpv1.NodeClaim
+	for i, c := range g.claims {
+		current := read[i]
+		switch {
+		case current == nil, current.UID != c.UID, !current.DeletionTimestamp.IsZero(), current.Status.ProviderID != "":
+			// Deleted, being deleted, or launched.
+		case !g.mine[current.Annotations[catalog.LaunchAnnotation]]:
+			g.yield(current)
+		case time.Since(current.CreationTimestamp.Time) > record.LaunchTimeout:
+			late = append(late, current)
+		default:
+			kept = append(kept, current)
 		}
-		each(claims, func(c *karpv1.NodeClaim) error {
-			err := g.notLaunched(effects, c, func() {
-				c.StatusConditions().SetUnknownWithReason(karpv1.ConditionTypeLaunched, ec2error.ReasonLaunchPending, message)
-			})
-			if err == nil {
-				g.config.Events.Eventf(c, corev1.EventTypeWarning, "LaunchPending", "%s", message)
-			}
-			return err // An error of this write is ignored: the condition only informs.
-		})
 	}
+	g.claims = kept
+	if len(late) > 0 {
+		return g.fail(ctx, late, ec2error.ReasonLaunchTimeout, fmt.Sprintf("no instance within %s: %s", record.LaunchTimeout, g.tooLate()))
+	}
+	return nil
 }
 
-// failures returns the offerings that gave no instance, and those that were not tried because EC2 refused them a moment ago.
-func (g *group) failures() []cloud.OfferingFailure {
-	return slices.Concat(slices.Collect(maps.Values(g.failed)), g.refused)
-}
-
-// tooLate returns why claims had no instance by their deadline.
-func (g *group) tooLate() string {
-	if g.trouble.attempts > 0 {
-		defer func() { g.trouble = trouble{} }() // It ended nothing.
-		return g.trouble.text
-	}
-	return explain(g.failures())
+// yield gives up a claim for which another leader began an attempt meanwhile: its call is handled like that of an earlier process.
+func (g *group) yield(c *karpv1.NodeClaim) {
+	g.Forget(c.UID)
+	g.Enqueue(c)
 }

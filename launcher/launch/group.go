@@ -265,39 +265,6 @@ func (g *group) failClass(ctx context.Context, class *cloud.NodeClassError) erro
 	return g.fail(ctx, g.claims, reason, message)
 }
 
-// refresh reads the claims again and drops those that are deleted or being deleted.
-func (g *group) refresh(ctx context.Context) error {
-	read, err := readAgain(ctx, g.config.Reader, g.claims)
-	if err != nil {
-		return err
-	}
-	var kept, late []*karpv1.NodeClaim
-	for i, c := range g.claims {
-		current := read[i]
-		switch {
-		case current == nil, current.UID != c.UID, !current.DeletionTimestamp.IsZero(), current.Status.ProviderID != "":
-			// Deleted, being deleted, or launched.
-		case !g.mine[current.Annotations[catalog.LaunchAnnotation]]:
-			g.yield(current)
-		case time.Since(current.CreationTimestamp.Time) > record.LaunchTimeout:
-			late = append(late, current)
-		default:
-			kept = append(kept, current)
-		}
-	}
-	g.claims = kept
-	if len(late) > 0 {
-		return g.fail(ctx, late, ec2error.ReasonLaunchTimeout, fmt.Sprintf("no instance within %s: %s", record.LaunchTimeout, g.tooLate()))
-	}
-	return nil
-}
-
-// yield gives up a claim for which another leader began an attempt meanwhile: its call is handled like that of an earlier process.
-func (g *group) yield(c *karpv1.NodeClaim) {
-	g.Forget(c.UID)
-	g.Enqueue(c)
-}
-
 // choose decides what to request from EC2. done means that nothing is left to request, and that the claims have failed.
 func (g *group) choose(ctx context.Context) (in cloud.LaunchInput, done bool, err error) {
 	first := g.claims[0]
@@ -379,18 +346,5 @@ func (g *group) stamp(ctx context.Context) error {
 		return fmt.Errorf("writing the launch id: %w", failed)
 	}
 	g.claims, g.id, g.asked = stamped, id, false
-	return nil
-}
-
-// receive waits until EC2 shows the instances and assigns them to the claims; the remaining claims need another attempt.
-func (g *group) receive(ctx context.Context, ids []string) error {
-	instances, err := g.visible(ctx, ids)
-	if err != nil {
-		return err
-	}
-	if err := g.assign(ctx, instances); err != nil {
-		return err
-	}
-	g.done()
 	return nil
 }

@@ -89,6 +89,7 @@ type Launcher struct {
 	// working is the number of groups being launched.
 	working atomic.Int32
 	waits   *waits
+	lists   *claimLists
 	loop    liveness.Loop
 
 	mu    sync.Mutex
@@ -117,8 +118,8 @@ func New(c Config) (*Launcher, error) {
 		return nil, err
 	}
 	return &Launcher{
-		config: c, metrics: m, wake: make(chan struct{}, 1), tags: newTags(), waits: newWaits(m.waiting), known: map[types.UID]struct{}{},
-		held: map[string]int{}, fresh: map[string]bool{}, lost: map[string][]*karpv1.NodeClaim{},
+		config: c, metrics: m, wake: make(chan struct{}, 1), tags: newTags(), waits: newWaits(m.waiting), lists: newClaimLists(c.Reader),
+		known: map[types.UID]struct{}{}, held: map[string]int{}, fresh: map[string]bool{}, lost: map[string][]*karpv1.NodeClaim{},
 	}, nil
 }
 

@@ -3,12 +3,16 @@ package launch
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog/ec2error"
@@ -162,4 +166,91 @@ func (g *group) recovered(ctx context.Context) {
 		"since", g.trouble.since.UTC().Format(time.RFC3339), "attempts", g.trouble.attempts)
 	g.trouble = trouble{events: g.trouble.events}
 	g.waits.set(g, "", 0)
+}
+
+// fail ends claims that got no instance: condition, Event, message on the stream, deletion. Claims that cannot be written stay in the group.
+func (g *group) fail(ctx context.Context, claims []*karpv1.NodeClaim, reason, message string) error {
+	g.claims = slices.DeleteFunc(slices.Clone(g.claims), func(c *karpv1.NodeClaim) bool { return slices.Contains(claims, c) })
+	var errs []error
+	for _, c := range claims {
+		if err := g.end(ctx, c, reason, message); err != nil {
+			errs = append(errs, err)
+			g.claims = append(g.claims, c)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (g *group) end(ctx context.Context, c *karpv1.NodeClaim, reason, message string) error {
+	err := g.notLaunched(ctx, c, func() { c.StatusConditions().SetFalse(karpv1.ConditionTypeLaunched, reason, message) })
+	if errors.Is(err, errGone) || errors.Is(err, errLaunched) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("writing status of NodeClaim %s: %w", c.Name, err)
+	}
+	g.config.Failed(c, reason, message)
+	if err := g.config.Client.Delete(ctx, c, client.Preconditions{UID: &c.UID}); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("deleting NodeClaim %s: %w", c.Name, err)
+	}
+	if logger := klog.FromContext(ctx); reason == ec2error.ReasonInsufficientCapacity {
+		logger.Info("Launch failed", "nodeClaim", klog.KObj(c), "reason", reason, "message", message)
+	} else {
+		logger.Error(errors.New(message), "Launch failed", "nodeClaim", klog.KObj(c), "reason", reason)
+	}
+	g.config.Events.Eventf(c, corev1.EventTypeWarning, eventOf(reason), "%s", message)
+	return nil
+}
+
+// eventOf returns Karpenter's Event for a reason: it reports quotas and addresses as insufficient capacity.
+func eventOf(reason string) string {
+	switch reason {
+	case ec2error.ReasonInsufficientCapacity, ec2error.ReasonVCPULimit, ec2error.ReasonSpotQuota, ec2error.ReasonFleetQuota,
+		ec2error.ReasonQuota, ec2error.ReasonInsufficientAddresses:
+		return "InsufficientCapacityError"
+	}
+	return reason
+}
+
+// silent returns what to do when the current attempt has no answer for long: the claims say so. It changes nothing of the group's, because
+// the attempt goes on.
+func (g *group) silent(ctx context.Context) func() {
+	began := time.Now()
+	claims := make([]*karpv1.NodeClaim, 0, len(g.claims))
+	for _, c := range g.claims {
+		claims = append(claims, c.DeepCopy())
+	}
+	return func() {
+		message := fmt.Sprintf("%s from EC2 since %s: the attempt goes on. What to do: %s", ec2error.NoAnswer, ec2error.Clock(began),
+			ec2error.NoAnswer.Remedy(""))
+		klog.FromContext(ctx).Error(errors.New(message), "Launch has no answer yet", "nodeClaims", len(claims))
+		effects, cancel, ok := g.config.Guard.Context(ctx)
+		defer cancel()
+		if !ok {
+			return
+		}
+		each(claims, func(c *karpv1.NodeClaim) error {
+			err := g.notLaunched(effects, c, func() {
+				c.StatusConditions().SetUnknownWithReason(karpv1.ConditionTypeLaunched, ec2error.ReasonLaunchPending, message)
+			})
+			if err == nil {
+				g.config.Events.Eventf(c, corev1.EventTypeWarning, "LaunchPending", "%s", message)
+			}
+			return err // An error of this write is ignored: the condition only informs.
+		})
+	}
+}
+
+// failures returns the offerings that gave no instance, and those that were not tried because EC2 refused them a moment ago.
+func (g *group) failures() []cloud.OfferingFailure {
+	return slices.Concat(slices.Collect(maps.Values(g.failed)), g.refused)
+}
+
+// tooLate returns why claims had no instance by their deadline.
+func (g *group) tooLate() string {
+	if g.trouble.attempts > 0 {
+		defer func() { g.trouble = trouble{} }() // It ended nothing.
+		return g.trouble.text
+	}
+	return explain(g.failures())
 }

@@ -67,6 +67,8 @@ type world struct {
 	// settled are the ids of launches that will not be repeated.
 	settled []string
 	inputs  []cloud.LaunchInput
+	// listed is called when a list of NodeClaims begins.
+	listed func()
 	// overlaid are the instance types of NodePools with NodeOverlays.
 	overlaid map[string][]catalog.InstanceType
 }
@@ -200,6 +202,12 @@ func (w *world) around(what string, do func() error) error {
 
 func (w *world) interceptors() interceptor.Funcs {
 	return interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			if w.listed != nil {
+				w.listed()
+			}
+			return c.List(ctx, list, opts...)
+		},
 		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
 			return w.around("patch "+o.GetName(), func() error { return c.Patch(ctx, o, p, opts...) })
 		},
