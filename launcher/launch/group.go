@@ -42,8 +42,9 @@ type group struct {
 	input cloud.LaunchInput
 	// mine are the IDs that this group has written or found: a claim with another ID belongs to another process.
 	mine map[string]bool
-	// took are the claims that this group has ever had.
-	took map[types.UID]bool
+	// first is the ID that the claims came with, while other claims with it wait for this group; took are the claims that it has ever had.
+	first string
+	took  map[types.UID]bool
 	// failed are the offerings that gave no instance, with the reason.
 	failed map[cloud.Option]cloud.OfferingFailure
 	// offered are the class's instance types by name, from which the current attempt chose.
@@ -62,38 +63,53 @@ type group struct {
 	since time.Time
 }
 
-// work runs a group until every claim is launched, failed or deleted. Transient errors are retried with backoff.
+// work runs a group until every claim is launched, failed or deleted.
 func (l *Launcher) work(ctx context.Context, claims []*karpv1.NodeClaim) {
 	id := claims[0].Annotations[catalog.LaunchAnnotation]
 	if id != "" && !l.claim(id, claims) {
 		return // Another group adds all claims of that call.
 	}
 	g := &group{
-		Launcher: l, claims: claims, id: id, fresh: l.begin(id), mine: map[string]bool{id: true}, took: map[types.UID]bool{},
+		Launcher: l, claims: claims, id: id, fresh: l.begin(id), mine: map[string]bool{id: true}, first: id, took: map[types.UID]bool{},
 		failed: map[cloud.Option]cloud.OfferingFailure{},
 	}
 	defer func() {
 		l.waits.set(g, "", 0)
-		l.requeueMissed(id, g.took)
+		l.requeueMissed(g.first, g.took)
 	}()
-	backoff := newBackoff()
-	for len(g.claims)+len(g.portion.rest) > 0 {
+	for g.waiting() {
 		effects, cancel, err := l.config.Guard.Wait(ctx)
 		if err != nil {
 			return // The process ends: the next one resumes from the annotation.
 		}
+		// Another process may have led before, and assigned the instances of this one's call: the call counts as an earlier process's.
+		g.asked = false
+		g.lead(ctx, effects)
+		cancel()
+		if ctx.Err() != nil {
+			return
+		}
+	}
+}
+
+// waiting reports whether there are claims to launch.
+func (g *group) waiting() bool { return len(g.claims)+len(g.portion.rest) > 0 }
+
+// lead makes attempts until every claim is launched, failed or deleted, or until effects ends. Transient errors are retried with backoff.
+func (g *group) lead(ctx, effects context.Context) {
+	backoff := newBackoff()
+	for g.waiting() {
 		g.next()
 		silence := time.AfterFunc(silentAfter, g.silent(ctx))
-		err = g.attempt(effects)
+		err := g.attempt(effects)
 		silence.Stop()
-		cancel()
-		if id != "" && g.id != "" && g.id != id { // No claim of this group carries the old ID any more.
-			l.requeueMissed(id, g.took)
-			id = ""
+		if g.first != "" && g.id != "" && g.id != g.first { // No claim of this group carries the first ID any more.
+			g.requeueMissed(g.first, g.took)
+			g.first = ""
 		}
 		pause := time.Duration(0)
 		switch {
-		case ctx.Err() != nil:
+		case effects.Err() != nil:
 			return
 		case err != nil:
 			g.note(ctx, err)
@@ -106,7 +122,7 @@ func (l *Launcher) work(ctx context.Context, claims []*karpv1.NodeClaim) {
 			g.recovered(ctx)
 		}
 		select {
-		case <-ctx.Done():
+		case <-effects.Done():
 			return
 		case <-time.After(pause):
 		}

@@ -1,6 +1,8 @@
 package launch_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"testing"
@@ -60,4 +62,40 @@ func TestLostLaunchesShareLists(t *testing.T) {
 			t.Errorf("%d lists of NodeClaims for %d lost calls, up to %d at once", n, calls, atOnce.Load())
 		}
 	})
+}
+
+// The lead is lost while a call is made, or before it is repeated. Another leader assigns one of its instances, and this process leads again: it
+// looks for what is left, as it would for another process's call.
+func TestLeadAgainAfterAnother(t *testing.T) {
+	for _, during := range []bool{true, false} {
+		t.Run(fmt.Sprintf("during the call %t", during), func(t *testing.T) {
+			inWorld(t, memory.Config{}, func(t *testing.T, w *world) {
+				t.Helper()
+				w.at("after", func(what string) error {
+					if what != "launch" || w.ec2.Calls(memory.Launch) > 1 {
+						return nil
+					}
+					if during {
+						w.lead(false)
+					}
+					return errors.New("connection reset")
+				})
+				w.record("default-a", "default-b", "default-c")
+				w.settle(50 * time.Millisecond)
+				w.lead(false)
+				first := w.claims()[0]
+				first.Status.ProviderID = "aws:///us-east-1a/" + w.ec2.Live()[0]
+				if err := w.api.Status().Update(context.Background(), &first); err != nil {
+					t.Fatal(err)
+				}
+				w.lead(true)
+				w.settle(10 * time.Second)
+				w.wantLaunches(1)
+				w.owners()
+				if n := len(w.ec2.Live()); n != 3 {
+					t.Errorf("%d instances are left of 3", n)
+				}
+			})
+		})
+	}
 }
