@@ -31,7 +31,7 @@ import (
 // because the instances can be assigned only with all waiting claims known. It gives up the group's claims that have another launch ID by now.
 // It returns the instances that no claim has.
 func (g *group) search(ctx context.Context) ([]cloud.Instance, error) {
-	instances, err := g.config.Cloud.Instances(ctx, cloud.Selector{LaunchIDs: []string{g.id}})
+	instances, err := g.config.Cloud.Instances(ctx, cloud.Selector{LaunchIDs: []string{g.id}, IDs: g.shown})
 	if err != nil {
 		return nil, err
 	}
@@ -63,19 +63,18 @@ func (g *group) search(ctx context.Context) ([]cloud.Instance, error) {
 	return slices.DeleteFunc(instances, func(i cloud.Instance) bool { return !alive(i) || all.owned[i.ProviderID()] }), nil
 }
 
-// resume assigns the instances of a call whose answer was lost. If there are too few, a new attempt with a new ID begins only after lookFor:
-// EC2 shows an instance late, and an earlier second call would buy it twice.
+// resume assigns the instances found of a call whose answer was lost. If there are too few, a new attempt with a new ID begins only after
+// lookFor: EC2 shows an instance late, and an earlier second call would buy it twice.
 func (g *group) resume(ctx context.Context, found []cloud.Instance) error {
 	if g.since.IsZero() {
 		g.since = time.Now()
 	}
-	if len(found) < len(g.claims) && time.Since(g.since) < lookFor {
-		return nil
-	}
 	if err := g.assign(ctx, found); err != nil {
 		return err
 	}
-	g.done()
+	if len(g.claims) == 0 || g.shown != nil || time.Since(g.since) >= lookFor {
+		g.done()
+	}
 	return nil
 }
 
@@ -85,6 +84,7 @@ func (g *group) receive(ctx context.Context, ids []string) error {
 	if err != nil {
 		return err
 	}
+	g.shown = ids
 	if err := g.assign(ctx, instances); err != nil {
 		return err
 	}
@@ -281,8 +281,9 @@ func alive(i cloud.Instance) bool {
 	return i.State == cloud.StatePending || i.State == cloud.StateRunning
 }
 
-// refresh reads the claims again and drops those that are deleted or being deleted.
-func (g *group) refresh(ctx context.Context) error {
+// refresh reads the claims again and drops those that are deleted or being deleted. found is how many instances there are for them: while there
+// are any, no claim is too late.
+func (g *group) refresh(ctx context.Context, found int) error {
 	read, err := readAgain(ctx, g.config.Reader, g.claims)
 	if err != nil {
 		return err
@@ -295,7 +296,7 @@ func (g *group) refresh(ctx context.Context) error {
 			// Deleted, being deleted, or launched.
 		case !g.mine[current.Annotations[catalog.LaunchAnnotation]]:
 			g.yield(current)
-		case time.Since(current.CreationTimestamp.Time) > record.LaunchTimeout:
+		case found == 0 && time.Since(current.CreationTimestamp.Time) > record.LaunchTimeout:
 			late = append(late, current)
 		default:
 			kept = append(kept, current)

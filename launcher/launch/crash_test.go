@@ -178,7 +178,7 @@ func TestStampThatArrivesLate(t *testing.T) {
 	}
 }
 
-// EC2 launched fewer instances than requested before the crash: those are assigned, the rest is bought after 30 seconds.
+// EC2 launched fewer instances than requested before the crash: those are assigned at once, the rest is bought after 30 seconds.
 func TestPartialFulfilmentBeforeACrash(t *testing.T) {
 	inWorld(t, memory.Config{}, func(t *testing.T, w *world) {
 		t.Helper()
@@ -188,7 +188,9 @@ func TestPartialFulfilmentBeforeACrash(t *testing.T) {
 		w.settle(100 * time.Millisecond)
 		w.ec2.SetCapacity(memory.Offering{}, 9)
 		w.crash()
-		w.settle(20 * time.Second)
+		w.settle(time.Second)
+		w.want(map[string]string{"default-a": "m7g.large us-east-1a", "default-b": "no instance"})
+		w.settle(19 * time.Second)
 		w.wantLaunches(1)
 		w.settle(time.Minute)
 		if got := w.state(); got["default-a"] != "m7g.large us-east-1a" || got["default-b"] == "no instance" {

@@ -37,6 +37,9 @@ type group struct {
 	id    string
 	fresh bool
 	asked bool
+	// shown are the IDs of the instances that the current attempt's call launched, once EC2 has shown them or has had its time to: there are no
+	// others to look for. nil before that.
+	shown []string
 	// begun means that an earlier attempt may have written claims.
 	begun bool
 	input cloud.LaunchInput
@@ -153,7 +156,7 @@ func (g *group) attempt(ctx context.Context) error {
 	}
 	if g.recorded() {
 		g.claims = undeleted(ctx, g.config.Client, g.claims)
-	} else if err := g.refresh(ctx); err != nil {
+	} else if err := g.refresh(ctx, len(found)); err != nil {
 		return err
 	}
 	if len(g.claims) == 0 {
@@ -213,7 +216,7 @@ func (g *group) resize(ctx context.Context, err error) {
 // done ends the attempt: its call is not repeated, and the next attempt starts from scratch.
 func (g *group) done() {
 	g.config.Cloud.Settled(g.id)
-	g.id, g.fresh, g.asked, g.since = "", false, false, time.Time{}
+	g.id, g.fresh, g.asked, g.shown, g.since = "", false, false, nil, time.Time{}
 }
 
 // recorded reports whether claims were just created and nothing was done for them yet. Asking the API server for them would only cost time:

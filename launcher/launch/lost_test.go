@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -98,4 +99,65 @@ func TestLeadAgainAfterAnother(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The process was away for longer than a claim may take. The instance that its call launched is assigned; the claim without one is too late.
+func TestFoundAfterTheLaunchTimeout(t *testing.T) {
+	inWorld(t, memory.Config{}, func(t *testing.T, w *world) {
+		t.Helper()
+		w.ec2.SetCapacity(memory.Offering{}, 1)
+		w.at("after", always("launch", errCrash))
+		w.record("default-a", "default-b")
+		w.settle(100 * time.Millisecond)
+		w.stop()
+		w.settle(10 * time.Minute)
+		w.crash()
+		w.settle(10 * time.Second)
+		w.want(map[string]string{"default-a": "m7g.large us-east-1a", "default-b": "going"})
+		w.wantLaunches(1)
+		w.owners()
+		if len(w.failed) != 1 || !strings.HasPrefix(w.failed[0], "default-b LaunchTimeout: ") {
+			t.Errorf("failed %v", w.failed)
+		}
+	})
+}
+
+// EC2 shows the instances of a lost call one by one: each is assigned at once.
+func TestInstancesThatAreShownOneByOne(t *testing.T) {
+	inWorld(t, memory.Config{}, func(t *testing.T, w *world) {
+		t.Helper()
+		claims := []*karpv1.NodeClaim{w.lostCall("default-a", "call"), w.lostCall("default-b", "call")}
+		w.launchedBy("call")
+		w.subject.Enqueue(claims...)
+		w.settle(5 * time.Second)
+		w.want(map[string]string{"default-a": "m7g.large us-east-1a", "default-b": "no instance"})
+		w.launchedBy("call")
+		w.settle(5 * time.Second)
+		w.want(map[string]string{"default-a": "m7g.large us-east-1a", "default-b": "m7g.large us-east-1a"})
+		w.wantLaunches(0)
+		w.owners()
+	})
+}
+
+// EC2 launches fewer instances than asked for, and the record of one cannot be written at first: there is nothing more to look for, so that the
+// rest is asked for again at once.
+func TestPartialFulfilmentAndAFailedWrite(t *testing.T) {
+	inWorld(t, memory.Config{}, func(t *testing.T, w *world) {
+		t.Helper()
+		w.ec2.SetCapacity(memory.Offering{}, 1)
+		w.answer = func(call int, out cloud.LaunchOutput) cloud.LaunchOutput {
+			if call == 1 {
+				w.ec2.SetCapacity(memory.Offering{}, 9)
+				w.ec2.ClearCapacity(memory.Offering{InstanceType: "m7g.large", Zone: "us-east-1a", CapacityType: "on-demand"})
+				out.Failures = nil
+			}
+			return out
+		}
+		w.at("before", once("status default-a", errors.New("the API server is busy")))
+		w.record("default-a", "default-b")
+		w.settle(5 * time.Second)
+		w.want(map[string]string{"default-a": "m7g.large us-east-1a", "default-b": "m7g.large us-east-1a"})
+		w.wantLaunches(2)
+		w.owners()
+	})
 }
