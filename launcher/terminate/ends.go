@@ -23,7 +23,8 @@ const (
 	gather = 100 * time.Millisecond
 	// endPeriod is the period of asking EC2 for the states of terminating instances.
 	endPeriod = 2 * time.Second
-	// askAgain is when TerminateInstances is repeated for an instance that still runs.
+	// askAgain is when TerminateInstances is repeated for an instance that still runs, and the longest pause after a refusal: the first is endPeriod, and each
+	// more doubles it.
 	askAgain = 30 * time.Second
 )
 
@@ -56,8 +57,9 @@ type end struct {
 	shifted bool
 	// terminate is false if only the state is needed.
 	terminate bool
-	asked     time.Time
-	first     time.Time
+	// again is when it may be asked for again, first when it was asked for successfully for the first time.
+	again time.Time
+	first time.Time
 	// ending means that EC2 shows the instance shutting down: the call need not be repeated.
 	ending bool
 	// gone means that the instance has terminated, ended when that was seen.
@@ -180,7 +182,7 @@ func (e *ends) step(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("asking for zonal shifts: %w", err)
 	}
-	due, open := e.due(shifted, time.Now())
+	calls, open := e.due(shifted, time.Now())
 	if len(open) == 0 {
 		return nil
 	}
@@ -190,12 +192,12 @@ func (e *ends) step(ctx context.Context) error {
 	}
 	defer cancel()
 	var refused error
-	if len(due) > 0 {
+	for _, due := range calls {
 		klog.FromContext(ctx).V(2).Info("Terminating instances", "instanceIDs", due)
 		err := e.cloud.Terminate(ctx, due)
 		e.asked(due, cloud.NotTerminated(err, due), time.Now())
 		if err != nil {
-			refused = fmt.Errorf("terminating %s: %w", catalog.CountText(len(due), "instance"), err)
+			refused = errors.Join(refused, fmt.Errorf("terminating %s: %w", catalog.CountText(len(due), "instance"), err))
 		}
 	}
 	// Instances that EC2 refuses to terminate hold up no others.
@@ -207,10 +209,12 @@ func (e *ends) step(ctx context.Context) error {
 	return refused
 }
 
-// due returns the instances to terminate, and those that have not terminated.
-func (e *ends) due(shifted map[string]bool, now time.Time) (due, open []string) {
+// due returns the instances to terminate by call, and those that have not terminated. EC2 refuses a call because of one of its instances: those that it has
+// refused before have a call of their own.
+func (e *ends) due(shifted map[string]bool, now time.Time) (calls [][]string, open []string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	var due, refused []string
 	e.shifted = shifted
 	for _, id := range slices.Sorted(maps.Keys(e.wanted)) {
 		w := e.wanted[id]
@@ -219,11 +223,20 @@ func (e *ends) due(shifted map[string]bool, now time.Time) (due, open []string) 
 		}
 		open = append(open, id)
 		w.shifted = shifted[w.zone]
-		if w.terminate && !w.ending && !w.shifted && (w.asked.IsZero() || now.Sub(w.asked) >= askAgain) {
+		switch {
+		case !w.terminate || w.ending || w.shifted || now.Before(w.again):
+		case w.failures > 0:
+			refused = append(refused, id)
+		default:
 			due = append(due, id)
 		}
 	}
-	return due, open
+	for _, ids := range [][]string{due, refused} {
+		if len(ids) > 0 {
+			calls = append(calls, ids)
+		}
+	}
+	return calls, open
 }
 
 // asked notes the outcome of a call for instances: failed has the errors of those that EC2 does not terminate.
@@ -237,9 +250,10 @@ func (e *ends) asked(ids []string, failed map[string]error, now time.Time) {
 		}
 		if err := failed[id]; err != nil {
 			w.failures, w.failure = w.failures+1, err.Error()
+			w.again = now.Add(min(endPeriod<<min(w.failures-1, 8), askAgain))
 			continue
 		}
-		w.asked, w.failures, w.failure = now, 0, ""
+		w.again, w.failures, w.failure = now.Add(askAgain), 0, ""
 		if w.first.IsZero() {
 			w.first = now
 		}

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,12 +23,23 @@ import (
 type guarding struct {
 	*memory.Cloud
 	protected string
-	calls     [][]string
+
+	mu    sync.Mutex
+	calls [][]string
+}
+
+// made returns the calls so far.
+func (g *guarding) made() [][]string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.Clone(g.calls)
 }
 
 // Terminate implements Instances.
 func (g *guarding) Terminate(ctx context.Context, ids []string) error {
+	g.mu.Lock()
 	g.calls = append(g.calls, ids)
+	g.mu.Unlock()
 	var errs []error
 	var rest []string
 	for _, id := range ids {
@@ -66,8 +79,22 @@ func TestRefusedInstanceHoldsUpNoOther(t *testing.T) {
 				t.Errorf("the failure does not say why: %s", why)
 			}
 		}
-		if first, last := ec2.calls[0], ec2.calls[len(ec2.calls)-1]; len(first) != 3 || len(last) != 1 {
+		if first, last := ec2.made()[0], ec2.made()[len(ec2.made())-1]; len(first) != 3 || len(last) != 1 {
 			t.Errorf("the first call is for %v, the last one for %v: want all, and then the refused one alone", first, last)
+		}
+		before := len(ec2.made())
+		time.Sleep(10 * time.Minute)
+		next := ec2.Put(cloud.Instance{Zone: "us-east-1a"})
+		e.end(next, owner{claim: "next"}, claim)
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		if calls := ec2.made()[before:]; len(calls) > 2*20+1 {
+			t.Errorf("%d calls in 20 minutes", len(calls))
+		}
+		for _, ids := range ec2.made()[before:] {
+			if len(ids) > 1 {
+				t.Errorf("one call for %v, one of which EC2 refuses", ids)
+			}
 		}
 		cancel()
 		synctest.Wait()
