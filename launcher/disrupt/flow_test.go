@@ -219,6 +219,9 @@ func (f *flow) Busy(_ context.Context, q *api.NodeBusy) (bool, string, error) {
 	return now.busy != "", now.busy, nil
 }
 
+// Stream implements terminate.Asker: no other scheduler begins.
+func (f *flow) Stream() uint64 { return 0 }
+
 // MakeRoom implements disrupt.Asker, and terminate.Asker: nothing is drained here.
 func (f *flow) MakeRoom(ctx context.Context, q *api.MakeRoom) (*api.MakeRoomAnswer, error) {
 	if q.GetPurpose() != api.Purpose_PURPOSE_MOVE {

@@ -116,6 +116,9 @@ func (f *flow) Eventf(o runtime.Object, _, reason, format string, args ...any) {
 	}
 }
 
+// Stream implements terminate.Asker: no other scheduler begins.
+func (f *flow) Stream() uint64 { return 0 }
+
 // MakeRoom implements terminate.Asker: an empty node has no pods to ask for.
 func (f *flow) MakeRoom(context.Context, *api.MakeRoom) (*api.MakeRoomAnswer, error) {
 	return nil, errors.New("not here")
