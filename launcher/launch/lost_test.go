@@ -25,8 +25,8 @@ func (w *world) lostCall(name, id string) *karpv1.NodeClaim {
 }
 
 // launchedBy adds an instance of a call.
-func (w *world) launchedBy(id string) string {
-	return w.ec2.Put(cloud.Instance{
+func (w *world) launchedBy(id string) {
+	w.ec2.Put(cloud.Instance{
 		InstanceType: "m7g.large", Zone: "us-east-1a", CapacityType: "on-demand", PrivateDNSName: "of-" + id, Tags: map[string]string{catalog.LaunchAnnotation: id},
 	})
 }

@@ -86,10 +86,8 @@ func (w *world) command(ctx context.Context, d *datadriven.TestData) {
 		w.addVolume(ctx, d)
 	case "node":
 		w.changeNode(ctx, arg)
-	case "instance":
-		w.instance(d)
-	case "shift":
-		w.ec2.Shift(map[string][]string{"": {zoneID}, "over": nil}[arg]...)
+	case "instance", "shift":
+		w.atEC2(d, arg)
 	case "orphan", "foreground", "strip":
 		w.somebody(ctx, d.Cmd)
 	case "begin", "begin-now":

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
-	"github.com/cockroachdb/datadriven"
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -29,7 +28,6 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/api"
-	"github.com/slipway-k8s/slipway/launcher/cloud"
 	"github.com/slipway-k8s/slipway/launcher/cloud/memory"
 	"github.com/slipway-k8s/slipway/launcher/index"
 	"github.com/slipway-k8s/slipway/launcher/leadership/leadershiptest"
@@ -162,24 +160,6 @@ func (w *world) MakeRoom(_ context.Context, q *api.MakeRoom) (*api.MakeRoomAnswe
 
 // Stream implements terminate.Asker.
 func (w *world) Stream() uint64 { return w.schedulers }
-
-type tracedCloud struct{ w *world }
-
-func (c tracedCloud) Instances(ctx context.Context, sel cloud.Selector) ([]cloud.Instance, error) {
-	return c.w.ec2.Instances(ctx, sel)
-}
-
-func (c tracedCloud) ShiftedZones(ctx context.Context) (map[string]bool, error) {
-	return c.w.ec2.ShiftedZones(ctx)
-}
-
-func (c tracedCloud) Terminate(ctx context.Context, ids []string) error {
-	if err := c.w.crash("terminate"); err != nil {
-		return err
-	}
-	c.w.log("terminate %d instance", len(ids))
-	return c.w.ec2.Terminate(ctx, ids)
-}
 
 func (w *world) interceptors() interceptor.Funcs {
 	describe := func(verb string, o client.Object) string {
@@ -385,15 +365,4 @@ func (w *world) reconcile(what string, r reconciler, ctx context.Context, name s
 	default:
 		w.log("%s reconcile error: %v", what, err)
 	}
-}
-
-// instance has EC2 take the instance, or refuse to end it so many times.
-func (w *world) instance(d *datadriven.TestData) {
-	if !d.HasArg("refuse") {
-		w.ec2.Kill(w.ec2.Live()...)
-		return
-	}
-	var times int
-	d.ScanArgs(w.t, "refuse", &times)
-	w.ec2.Fail(memory.Terminate, slices.Repeat([]error{errors.New("UnauthorizedOperation: You are not authorized to perform this operation")}, times)...)
 }
