@@ -10,8 +10,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// anyValue stands for each value of a label. No label has it as its value.
-const anyValue = "*"
+// mostSelected bounds the values of a label that divide classes: a tenant's selectors may name thousands, of other tenants' pods too. Pods with a value beyond
+// it are planned as alike.
+const mostSelected = 256
 
 // identities returns the labels that only distinguish one pod of a set from its siblings.
 func identities() [3]string {
@@ -43,44 +44,46 @@ func (s Selected) Add(pod *corev1.Pod) {
 	for i := range pod.Spec.TopologySpreadConstraints {
 		c := &pod.Spec.TopologySpreadConstraints[i]
 		s.selector(c.LabelSelector)
-		s.keys(c.MatchLabelKeys)
+		s.own(pod, c.MatchLabelKeys)
 	}
 	a := pod.Spec.Affinity
 	if a == nil {
 		return
 	}
 	if a.PodAffinity != nil {
-		s.terms(a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution)
-		s.preferred(a.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution)
+		s.terms(pod, a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution)
+		s.preferred(pod, a.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution)
 	}
 	if a.PodAntiAffinity != nil {
-		s.terms(a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution)
-		s.preferred(a.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution)
+		s.terms(pod, a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution)
+		s.preferred(pod, a.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution)
 	}
 }
 
-func (s Selected) preferred(list []corev1.WeightedPodAffinityTerm) {
+func (s Selected) preferred(pod *corev1.Pod, list []corev1.WeightedPodAffinityTerm) {
 	for i := range list {
-		s.term(&list[i].PodAffinityTerm)
+		s.term(pod, &list[i].PodAffinityTerm)
 	}
 }
 
-func (s Selected) terms(list []corev1.PodAffinityTerm) {
+func (s Selected) terms(pod *corev1.Pod, list []corev1.PodAffinityTerm) {
 	for i := range list {
-		s.term(&list[i])
+		s.term(pod, &list[i])
 	}
 }
 
-func (s Selected) term(t *corev1.PodAffinityTerm) {
+func (s Selected) term(pod *corev1.Pod, t *corev1.PodAffinityTerm) {
 	s.selector(t.LabelSelector)
-	s.keys(t.MatchLabelKeys)
-	s.keys(t.MismatchLabelKeys)
+	s.own(pod, t.MatchLabelKeys)
+	s.own(pod, t.MismatchLabelKeys)
 }
 
-// keys adds keys of which the values of a pod itself are selected: each value counts.
-func (s Selected) keys(list []string) {
-	for _, key := range list {
-		s.values(key, anyValue)
+// own adds keys of which the pod's own value is selected.
+func (s Selected) own(pod *corev1.Pod, keys []string) {
+	for _, key := range keys {
+		if value, ok := pod.Labels[key]; ok {
+			s.values(key, value)
+		}
 	}
 }
 
@@ -107,7 +110,9 @@ func (s Selected) values(key string, values ...string) {
 		s[key] = map[string]bool{}
 	}
 	for _, v := range values {
-		s[key][v] = true
+		if len(s[key]) < mostSelected {
+			s[key][v] = true
+		}
 	}
 }
 
@@ -123,7 +128,7 @@ func (s Selected) Of(pod *corev1.Pod) string {
 		value, has := pod.Labels[key]
 		switch {
 		case !named || !has:
-		case values[value] || values[anyValue]:
+		case values[value]:
 			out.WriteString(key + "=" + value + ",")
 		default: // As all whose value no selector names.
 			out.WriteString(key + ",")

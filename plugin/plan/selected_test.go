@@ -1,6 +1,7 @@
 package plan_test
 
 import (
+	"fmt"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -43,14 +44,14 @@ func TestSelected(t *testing.T) {
 		"two names":          {apart(corev1.PodAffinityTerm{LabelSelector: in(name, "db-1")}, corev1.PodAffinityTerm{LabelSelector: in(name, "db-2")}), 4},
 		"preferred names":    {rather, 4},
 		"its presence":       {near(corev1.PodAffinityTerm{LabelSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: index, Operator: metav1.LabelSelectorOpExists}}}}), 2},
-		"match label keys":   {near(corev1.PodAffinityTerm{LabelSelector: &metav1.LabelSelector{}, MatchLabelKeys: []string{index}}), 4},
-		"mismatch":           {apart(corev1.PodAffinityTerm{LabelSelector: &metav1.LabelSelector{}, MismatchLabelKeys: []string{index}}), 4},
+		"match label keys":   {near(corev1.PodAffinityTerm{LabelSelector: &metav1.LabelSelector{}, MatchLabelKeys: []string{index}}), 3},
+		"mismatch":           {apart(corev1.PodAffinityTerm{LabelSelector: &metav1.LabelSelector{}, MismatchLabelKeys: []string{index}}), 3},
 		"spread":             {spread(corev1.TopologySpreadConstraint{LabelSelector: equal(index, "2")}), 3},
-		"keys of a spread":   {spread(corev1.TopologySpreadConstraint{MatchLabelKeys: []string{index}}), 4},
+		"keys of a spread":   {spread(corev1.TopologySpreadConstraint{MatchLabelKeys: []string{index}}), 3},
 		"no selector at all": {near(corev1.PodAffinityTerm{}), 1},
 	} {
 		selected := plan.Selected{}
-		selected.Add(&corev1.Pod{Spec: c.spec})
+		selected.Add(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{index: "1"}}, Spec: c.spec})
 		groups := map[string]bool{}
 		for _, i := range []string{"0", "1", "2"} {
 			groups[selected.Of(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{name: "db-" + i, index: i}}})] = true
@@ -59,5 +60,23 @@ func TestSelected(t *testing.T) {
 		if len(groups) != c.groups {
 			t.Errorf("%s: %d groups, want %d: %v", what, len(groups), c.groups, groups)
 		}
+	}
+}
+
+// A tenant's selectors name as many pods of others as they like, which divide into a bounded number of classes.
+func TestSelectedIsBounded(t *testing.T) {
+	const name = "statefulset.kubernetes.io/pod-name"
+	selected, groups := plan.Selected{}, map[string]bool{}
+	for i := range 5000 {
+		one := fmt.Sprintf("db-%d", i)
+		selected.Add(&corev1.Pod{Spec: corev1.PodSpec{Affinity: &corev1.Affinity{PodAffinity: &corev1.PodAffinity{
+			RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{name: one}}}},
+		}}}})
+	}
+	for i := range 5000 {
+		groups[selected.Of(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{name: fmt.Sprintf("db-%d", i)}}})] = true
+	}
+	if len(groups) != 257 {
+		t.Errorf("%d groups, want 256 and the others", len(groups))
 	}
 }
