@@ -10,6 +10,7 @@ import (
 	autoscalingv1beta1 "sigs.k8s.io/karpenter/pkg/apis/autoscaling/v1beta1"
 
 	"github.com/slipway-k8s/slipway/internal/clip"
+	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
 )
 
 // BookedForAnnotation is for how long the room of a one-shot buffer is kept for its pods, once all of it is there. Ten minutes without it.
@@ -53,12 +54,8 @@ func (b *Booking) Expired(now time.Time) bool { return b.Provisioned() && !now.B
 
 // Took reports whether a pod on a node may have taken room of the buffer: it was bound since all pods had some.
 func (b *Booking) Took(pod *corev1.Pod) bool {
-	for i := range pod.Status.Conditions {
-		if c := &pod.Status.Conditions[i]; c.Type == corev1.PodScheduled {
-			return !c.LastTransitionTime.Time.Before(b.Since)
-		}
-	}
-	return false
+	c := conditions.Pod(pod, corev1.PodScheduled)
+	return c != nil && !c.LastTransitionTime.Time.Before(b.Since)
 }
 
 // Open returns for how many of the wanted pods room is kept, or wanted.

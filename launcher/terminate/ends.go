@@ -39,7 +39,8 @@ type ends struct {
 
 	mu     sync.Mutex
 	wanted map[string]*end
-	// shifted are the zones that a zonal shift is away from, as of the last step.
+	// shifted are the zones that a zonal shift is away from, as of the last step: no call is made for instances there, and that EC2 does not show one says
+	// nothing.
 	shifted map[string]bool
 }
 
@@ -51,10 +52,8 @@ type end struct {
 	owner owner
 	// born is the latest time at which the instance was requested: EC2 may not show a young one yet.
 	born time.Time
-	// zone is the ID of its zone. shifted means that a zonal shift is away from it: no call is made for the instance, and that EC2 does not show it
-	// says nothing.
-	zone    string
-	shifted bool
+	// zone is the ID of its zone.
+	zone string
 	// terminate is false if only the state is needed.
 	terminate bool
 	// again is when it may be asked for again, first when it was asked for successfully for the first time.
@@ -93,7 +92,6 @@ func (e *ends) want(instanceID string, by owner, of client.Object, terminate boo
 	w, ok := e.wanted[instanceID]
 	if !ok {
 		w = &end{born: of.GetCreationTimestamp().Time, zone: of.GetLabels()[awsv1.LabelTopologyZoneID]}
-		w.shifted = e.shifted[w.zone]
 		e.wanted[instanceID] = w
 	}
 	w.owner = by
@@ -125,7 +123,7 @@ func (e *ends) waits(instanceID string) (zone string, called bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	w, ok := e.wanted[instanceID]
-	if !ok || !w.shifted {
+	if !ok || !e.shifted[w.zone] {
 		return "", false
 	}
 	return w.zone, !w.first.IsZero()
@@ -137,7 +135,7 @@ func (e *ends) failed(instanceID string) string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	w, ok := e.wanted[instanceID]
-	if !ok || w.shifted || w.failures < 2 || time.Since(w.reportedAt) < askAgain {
+	if !ok || e.shifted[w.zone] || w.failures < 2 || time.Since(w.reportedAt) < askAgain {
 		return ""
 	}
 	w.reportedAt = time.Now()
@@ -222,9 +220,8 @@ func (e *ends) due(shifted map[string]bool, now time.Time) (calls [][]string, op
 			continue
 		}
 		open = append(open, id)
-		w.shifted = shifted[w.zone]
 		switch {
-		case !w.terminate || w.ending || w.shifted || now.Before(w.again):
+		case !w.terminate || w.ending || shifted[w.zone] || now.Before(w.again):
 		case w.failures > 0:
 			refused = append(refused, id)
 		default:
@@ -273,7 +270,7 @@ func (e *ends) observe(asked []string, instances []cloud.Instance, now time.Time
 			continue
 		}
 		w.ending = states[id] == cloud.StateShuttingDown
-		if !gone(states[id], now.Sub(w.born)) || states[id] == "" && w.shifted {
+		if !gone(states[id], now.Sub(w.born)) || states[id] == "" && e.shifted[w.zone] {
 			continue
 		}
 		w.gone, w.ended = true, now

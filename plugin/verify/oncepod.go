@@ -17,14 +17,12 @@ import (
 func (s *scene) sharing() []Verdict {
 	var out []Verdict
 	users := map[string]catalog.PodRef{}
-	byPriority := slices.SortedStableFunc(slices.Values(s.order), func(a, b int) int {
+	byPriority := slices.DeleteFunc(slices.Clone(s.order), func(index int) bool { return len(oncePod(&s.classes[index])) == 0 })
+	slices.SortStableFunc(byPriority, func(a, b int) int {
 		return cmp.Compare(corev1helpers.PodPriority(s.classes[b].Pod), corev1helpers.PodPriority(s.classes[a].Pod))
 	})
 	for _, index := range byPriority {
 		claims := oncePod(&s.classes[index])
-		if len(claims) == 0 {
-			continue
-		}
 		late := Verdict{Class: index}
 		for _, at := range s.spots[index] {
 			for _, ref := range at.refs {
