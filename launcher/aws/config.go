@@ -142,7 +142,7 @@ const maxAttempts = 10
 const longestPause = 20 * time.Second
 
 // pause returns how long to wait after so many failed attempts: half a second to a second after the first, twice as long after each more, up to longestPause. The
-// SDK's own backoff may be nothing at all, so that three attempts end within a moment of throttling.
+// SDK's own backoff may be nothing at all, so that all attempts end within a moment of throttling.
 func pause(failed int, _ error) (time.Duration, error) {
 	longest := min(time.Second<<min(max(failed-1, 0), 5), longestPause)
 	return longest/2 + rand.N(longest/2), nil

@@ -13,9 +13,9 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/catalog/ec2error"
 )
 
-// reportedAfter is the number of attempts for a call whose caller repeats it, or does without its answer. With the SDK's backoff an outage
-// is known after some seconds: more attempts would only hide it.
-const reportedAfter = 3
+// reportedAfter is the number of attempts for a call whose caller repeats it, or does without its answer. With their pauses a call outlasts 3.5 to 7 s of
+// throttling, and an outage is known after as long: more attempts would only hide it.
+const reportedAfter = 4
 
 // fewAttempts configures a client whose callers repeat its calls, or do without the answer.
 func fewAttempts(o *ec2.Options) { o.Retryer = retry.AddWithMaxAttempts(o.Retryer, reportedAfter) }
