@@ -59,7 +59,7 @@ type Args struct {
 	ExpectGrowth *bool `json:"expectGrowth,omitempty"`
 	// MinValuesPolicy is Strict (a node that cannot keep its NodePool's minValues is not launched) or BestEffort. Default Strict.
 	MinValuesPolicy string `json:"minValuesPolicy,omitempty"`
-	// Hooks on the Scheduler's fields: quicker batches and cheaper failures. Default true.
+	// Hooks on the Scheduler's fields: quicker batches, cheaper failures, fewer nodes for equal pods. Default true.
 	Hooks *bool `json:"hooks,omitempty"`
 	// Adopt names other schedulers whose unschedulable pods are served too: nodes are launched for them, and their scheduler
 	// keeps the slots by nominatedNodeName. Default: none.

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 )
 
 // One pod is tried on the nodes, its siblings are answered by its failure, and all are planned together; a sibling that comes
@@ -56,5 +57,28 @@ func TestRepeatedVerdictIsReported(t *testing.T) {
 	}
 	if h.metric("slipway_class_answers_total", "") == 0 {
 		t.Error("every pod was tried on the nodes")
+	}
+}
+
+// In a large cluster equal pods are placed on the best nodes of the first one, unless the profile says how many nodes are scored.
+func TestEqualPodsLookAtFewNodes(t *testing.T) {
+	t.Parallel()
+	const nodes, pods = 400, 18
+	for name, percentage := range map[string]*int32{"kube-scheduler's choice": nil, "all nodes": new(int32(100))} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var objects []runtime.Object
+			for i := range nodes {
+				objects = append(objects, newNode(fmt.Sprintf("n%d", i), "4", nil))
+			}
+			for i := range pods {
+				objects = append(objects, newPod(fmt.Sprintf("web-%d", i), "500m", "512Mi"))
+			}
+			h := start(t, harnessOptions{objects: objects, profile: func(p *config.KubeSchedulerProfile) { p.PercentageOfNodesToScore = percentage }})
+			h.eventually("all pods to be bound", func() bool { return h.bound() == pods })
+			if hinted := h.metric("slipway_hinted_pods_total", ""); (hinted > 0) != (percentage == nil) {
+				t.Errorf("%v pods were placed without a look at all nodes", hinted)
+			}
+		})
 	}
 }

@@ -82,6 +82,9 @@ func (h *hookSide) Repeats(pod *corev1.Pod) bool {
 	return true
 }
 
+// Hinted counts the pod.
+func (h *hookSide) Hinted() { h.guard.metrics.hinted.Inc() }
+
 // Collected reports whether the planner will report on the pod.
 func (h *hookSide) Collected(pod *corev1.Pod, verdict string) bool {
 	h.guard.injected(hooks.FailureHandler, pod)

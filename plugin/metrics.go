@@ -42,6 +42,7 @@ type metrics struct {
 	panics          *prometheus.CounterVec
 	released        *prometheus.CounterVec
 	answers         prometheus.Counter
+	hinted          prometheus.Counter
 	replacementPods prometheus.Counter
 	// uselessLaunches and delayedOwners are of launches whose pods never ran on their node. delayedOwners counts gangs as well.
 	uselessLaunches prometheus.Counter
@@ -98,6 +99,9 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		answers: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "slipway_class_answers_total", Help: "Pods for which another of their class had failed a moment ago, with nothing changed since: not tried on the nodes.",
 		}),
+		hinted: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "slipway_hinted_pods_total", Help: "Pods that were placed on one of the nodes that were best for another of their class, without a look at all nodes.",
+		}),
 		replacementPods: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "slipway_replacement_pods_total", Help: "Replacement pods that were scheduled into the room reserved for a pod of a node that terminates.",
 		}),
@@ -116,7 +120,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		}),
 	}
 	for _, c := range []prometheus.Collector{
-		m.batches, m.batchSize, m.planSeconds, m.rounds, m.pods, m.promises, m.probation, m.asleep, m.connected, m.versions, m.trips, m.panics, m.released, m.answers,
+		m.batches, m.batchSize, m.planSeconds, m.rounds, m.pods, m.promises, m.probation, m.asleep, m.connected, m.versions, m.trips, m.panics, m.released, m.answers, m.hinted,
 		m.replacementPods, m.uselessLaunches, m.delayedOwners, m.cutShort, m.simulations, m.simulations.seconds, m.expected,
 	} {
 		if err := r.Register(c); err != nil {

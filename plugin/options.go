@@ -37,6 +37,8 @@ type Scheduler struct {
 	Karpenter announce.EventRecorder
 	// Extenders it was built with; nil for none.
 	Extenders []config.Extender
+	// PercentageOfNodesToScore it was built with; 0 for kube-scheduler's own choice.
+	PercentageOfNodesToScore int32
 	// OutOfTree are the plugins that it was built with besides slipway's; nil for none.
 	OutOfTree frameworkruntime.Registry
 	// Identity of the leader election, exactly as its lock gives it; empty where there is none.

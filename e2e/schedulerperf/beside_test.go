@@ -41,7 +41,7 @@ func TestBeside(t *testing.T) {
 }
 
 // TestSmoke runs two workloads of 500 nodes on both sides: all pods are bound, or the framework fails, and slipway tries one for all pods that
-// are alike and fit nowhere.
+// are alike and fit nowhere, and tries pods that are alike on few nodes.
 func TestSmoke(t *testing.T) {
 	r := newRunner(t)
 	all := r.cases()
@@ -53,6 +53,9 @@ func TestSmoke(t *testing.T) {
 		round := r.round(all[i], 0)
 		if all[i].Name == "Unschedulable" && round.Slipway.Repeated == 0 {
 			t.Errorf("%s: each pod that fits nowhere was tried on all nodes", want)
+		}
+		if all[i].Name == "TopologySpreading" && round.Slipway.Hinted == 0 {
+			t.Errorf("%s: each pod was tried on all nodes", want)
 		}
 	}
 }
@@ -190,6 +193,6 @@ func (r *runner) figures(folder string) cases.Figures {
 	if err := json.Unmarshal(text, &more); err != nil {
 		r.t.Fatal(err)
 	}
-	out.Batched, out.Repeated, out.Seconds = more.Batched, more.Repeated, more.Seconds
+	out.Batched, out.Repeated, out.Hinted, out.Seconds = more.Batched, more.Repeated, more.Hinted, more.Seconds
 	return out
 }

@@ -64,9 +64,9 @@ type side struct {
 
 // counted is what a side reports beside Kubernetes' figures.
 type counted struct {
-	// Batched, Repeated and Seconds are those of cases.Figures.
-	Batched, Repeated int64
-	Seconds           float64
+	// Batched, Repeated, Hinted and Seconds are those of cases.Figures.
+	Batched, Repeated, Hinted int64
+	Seconds                   float64
 }
 
 // profile writes the profile that slipway ships beside the workload's configuration, which names its path.
@@ -187,7 +187,7 @@ func (s *side) metric(name string) float64 {
 func (s *side) report(b *testing.B) {
 	b.Helper()
 	if s.metrics != nil {
-		s.counted.Repeated = int64(s.metric("slipway_class_answers_total"))
+		s.counted.Repeated, s.counted.Hinted = int64(s.metric("slipway_class_answers_total")), int64(s.metric("slipway_hinted_pods_total"))
 	}
 	var used syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {

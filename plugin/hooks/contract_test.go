@@ -40,7 +40,7 @@ type served struct {
 	begin                        func()
 	panics, class, place         string
 
-	drained, noNodes, tripped, repeats, preempts atomic.Int64
+	drained, noNodes, tripped, repeats, preempts, hinted atomic.Int64
 }
 
 func (s *served) boom(hook string) {
@@ -70,6 +70,7 @@ func (s *served) Collected(*corev1.Pod, string) bool {
 func (s *served) Preempts(types.UID)     { s.preempts.Add(1) }
 func (s *served) Place(types.UID) string { return s.place }
 func (s *served) Serves(string) bool     { return true }
+func (s *served) Hinted()                { s.hinted.Add(1) }
 func (s *served) Tripped(string, any)    { s.tripped.Add(1) }
 
 // stock counts what is delegated.

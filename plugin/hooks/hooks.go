@@ -55,6 +55,8 @@ type Plugin interface {
 	Place(uid types.UID) string
 	// Serves reports whether the profile of this name has slipway's plugin.
 	Serves(profile string) bool
+	// Hinted records a pod that was placed on one of the best nodes for another of its class, without a look at all nodes.
+	Hinted()
 	// Tripped records that a hook was switched off, and what it panicked with.
 	Tripped(hook string, cause any)
 }
@@ -71,6 +73,8 @@ type Config struct {
 	Rejector string
 	// Waker is the name of a plugin that has Node events registered. Pods in a cluster without nodes fail in its name.
 	Waker string
+	// AllNodes has each pod tried on as many nodes as kube-scheduler would try: percentageOfNodesToScore says how many, or extenders score nodes too.
+	AllNodes bool
 }
 
 // hooked is the state behind the three functions.
@@ -88,6 +92,8 @@ type hooked struct {
 	failing bool
 	// verdicts are those of the pods that were tried a moment ago.
 	verdicts verdicts
+	// hints are the nodes that were best for pods that were tried a moment ago.
+	hints hints
 }
 
 // Install sets the hooks on the scheduler. Call it before the scheduler runs.
@@ -96,7 +102,7 @@ func Install(cfg Config) error {
 		return errors.New("hooks: Scheduler, Plugin, Pods, Rejector and Waker are required")
 	}
 	s := cfg.Scheduler
-	h := &hooked{Config: cfg, next: s.NextPod, schedule: s.SchedulePod, fail: s.FailureHandler, failing: true}
+	h := &hooked{Config: cfg, next: s.NextPod, schedule: s.SchedulePod, fail: s.FailureHandler, failing: true, hints: newHints()}
 	h.ofNext = breaker.Breaker{Name: NextPod, Tripped: cfg.Plugin.Tripped}
 	h.ofSchedule = breaker.Breaker{Name: SchedulePod, Tripped: cfg.Plugin.Tripped}
 	h.ofFailure = breaker.Breaker{Name: FailureHandler, Tripped: cfg.Plugin.Tripped}
@@ -155,7 +161,7 @@ func (h *hooked) schedulePod(ctx context.Context, fw framework.Framework, state 
 	if rejected != nil {
 		return scheduler.ScheduleResult{}, rejected
 	}
-	result, err := h.schedule(ctx, fw, state, podInfo)
+	result, err := h.try(ctx, fw, state, podInfo)
 	h.failing = err != nil
 	if err != nil {
 		h.ofSchedule.Do(logger, func() {
@@ -167,6 +173,44 @@ func (h *hooked) schedulePod(ctx context.Context, fw framework.Framework, state 
 		})
 	}
 	return result, err
+}
+
+// try tries the pod on the nodes that were best for its class a moment ago, and on all nodes if there are none or it fits none of them.
+func (h *hooked) try(ctx context.Context, fw framework.Framework, state fwk.CycleState, podInfo *framework.QueuedPodInfo) (scheduler.ScheduleResult, error) {
+	var class string
+	var nodes sets.Set[string]
+	logger := klog.FromContext(ctx)
+	h.ofSchedule.Do(logger, func() {
+		if class = h.hinted(fw, podInfo.Pod); class != "" {
+			nodes = h.hints.take(class, time.Now())
+		}
+	})
+	if nodes != nil {
+		result, err := h.schedule(ctx, &onNodes{fw, nodes}, state, podInfo)
+		if _, unfit := errors.AsType[*framework.FitError](err); !unfit {
+			h.ofSchedule.Do(logger, h.Plugin.Hinted)
+			return result, err
+		}
+	}
+	if class == "" {
+		return h.schedule(ctx, fw, state, podInfo)
+	}
+	return h.schedule(ctx, &shown{fw, func(scores []fwk.NodePluginScores, nodes []fwk.NodeInfo) {
+		h.ofSchedule.Do(logger, func() { h.hints.learn(class, scores, nodes, time.Now()) })
+	}}, state, podInfo)
+}
+
+// hinted returns the class whose hints are for the pod; empty if it is to be tried on all nodes.
+func (h *hooked) hinted(fw framework.Framework, pod *corev1.Pod) string {
+	if of := fw.PercentageOfNodesToScore(); h.AllNodes || of != nil && *of != 0 || fw.SnapshotSharedLister() == nil || !hintable(pod) {
+		return ""
+	}
+	nodes, err := fw.SnapshotSharedLister().NodeInfos().List()
+	if err != nil || len(nodes) < hintedNodes {
+		return ""
+	}
+	class, _ := h.Plugin.Class(pod)
+	return class
 }
 
 // attempt is a pod that is tried. Its class is empty if its failure counts for no other pod.

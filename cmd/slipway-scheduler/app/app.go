@@ -154,6 +154,9 @@ func run(opts *options.Options, others frameworkruntime.Registry) error {
 
 func parts(cc *schedulerconfig.CompletedConfig, s plugin.Scheduler) plugin.Scheduler {
 	s.Profiles, s.Extenders = cc.ComponentConfig.Profiles, cc.ComponentConfig.Extenders
+	if of := cc.ComponentConfig.PercentageOfNodesToScore; of != nil {
+		s.PercentageOfNodesToScore = *of
+	}
 	s.Informers = cc.InformerFactory
 	s.Client = cc.Client
 	if cc.LeaderElection != nil {
