@@ -21,6 +21,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/internal/announce"
+	"github.com/slipway-k8s/slipway/internal/disruption"
 	"github.com/slipway-k8s/slipway/launcher/index"
 	"github.com/slipway-k8s/slipway/launcher/leadership"
 )
@@ -124,7 +125,7 @@ func (r *Repairer) reconcile(ctx context.Context, req reconcile.Request) (reconc
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	sickness, found := Find(node, r.config.Policies)
-	if !found || node.DeletionTimestamp != nil {
+	if !found {
 		return reconcile.Result{}, nil
 	}
 	if wait := time.Until(sickness.Due); wait > 0 {
@@ -132,7 +133,7 @@ func (r *Repairer) reconcile(ctx context.Context, req reconcile.Request) (reconc
 	}
 	claim, err := r.claimOf(ctx, node)
 	switch {
-	case err != nil || claim == nil:
+	case err != nil || claim == nil || ends(claim):
 		return reconcile.Result{}, err
 	case !r.config.Ours(claim):
 		return reconcile.Result{RequeueAfter: foreignPeriod}, nil
@@ -149,8 +150,12 @@ func (r *Repairer) reconcile(ctx context.Context, req reconcile.Request) (reconc
 	return reconcile.Result{}, r.end(ctx, node, claim, sickness)
 }
 
-// claimOf returns the joined NodeClaim of a Node that is not being terminated; nil if there is none. A node that does not join is handled by
-// package join.
+// ends reports whether the termination of a claim waits for no pod any more: a drain that waits is ended as a node is that serves.
+func ends(claim *karpv1.NodeClaim) bool {
+	return disruption.GraceIsOver(claim, time.Now()) || claim.StatusConditions().IsTrue(karpv1.ConditionTypeInstanceTerminating)
+}
+
+// claimOf returns the joined NodeClaim of a Node; nil if there is none. A node that does not join is handled by package join.
 func (r *Repairer) claimOf(ctx context.Context, node *corev1.Node) (*karpv1.NodeClaim, error) {
 	list := &karpv1.NodeClaimList{}
 	if err := r.config.Client.List(ctx, list, client.MatchingFields{index.ClaimNodeName: node.Name}); err != nil {
@@ -159,7 +164,7 @@ func (r *Repairer) claimOf(ctx context.Context, node *corev1.Node) (*karpv1.Node
 	for i := range list.Items {
 		claim := &list.Items[i]
 		own := node.Spec.ProviderID == "" || claim.Status.ProviderID == node.Spec.ProviderID
-		if own && claim.DeletionTimestamp == nil && claim.StatusConditions().IsTrue(karpv1.ConditionTypeRegistered) {
+		if own && claim.StatusConditions().IsTrue(karpv1.ConditionTypeRegistered) {
 			return claim, nil
 		}
 	}
@@ -188,8 +193,12 @@ func (r *Repairer) end(ctx context.Context, node *corev1.Node, claim *karpv1.Nod
 		r.config.Events.Eventf(object, corev1.EventTypeWarning, "DisruptionTerminating", "Disrupting Node: Unhealthy: condition %s is %s since %s: %s",
 			c.Type, c.Status, c.LastTransitionTime.UTC().Format(time.RFC3339), c.Message)
 	}
+	drains := claim.DeletionTimestamp != nil
 	if err := r.config.Ender.BeginNow(ctx, claim, Reason); err != nil {
 		return fmt.Errorf("repair Node %s: %w", node.Name, err)
+	}
+	if drains {
+		return nil // As in Karpenter, what another reason disrupted already is not counted.
 	}
 	r.metrics.unhealthy.WithLabelValues(snake(string(c.Type)), claim.Labels[karpv1.NodePoolLabelKey],
 		claim.Labels[karpv1.CapacityTypeLabelKey], claim.Status.ImageID).Inc()

@@ -2,11 +2,13 @@ package repair_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/cockroachdb/datadriven"
 	"github.com/prometheus/client_golang/prometheus"
@@ -40,6 +42,7 @@ type ward struct {
 //
 //	nodes POOL N [joining] [foreign]       N ready nodes POOL-0, POOL-1, ... with their claims; _ for no NodePool
 //	condition NODE TYPE=STATUS             a condition of the node changes now
+//	drain NODE [instance]                  it is being deleted, and its NodeClaim; instance: its drain is over, its instance terminates
 //	run DURATION                           prints what happened, with the time since the beginning
 //	metrics                                prints what was counted
 func TestScenarios(t *testing.T) {
@@ -63,7 +66,24 @@ func TestScenarios(t *testing.T) {
 // BeginNow implements repair.Ender.
 func (w *ward) BeginNow(ctx context.Context, claim *karpv1.NodeClaim, reason string) error {
 	w.LogTimed("end %s now: %s", claim.Name, reason)
-	return w.API.Delete(ctx, claim)
+	metav1.SetMetaDataAnnotation(&claim.ObjectMeta, karpv1.NodeClaimTerminationTimestampAnnotationKey, time.Now().UTC().Format(time.RFC3339))
+	return errors.Join(w.API.Update(ctx, claim), w.API.Delete(ctx, claim))
+}
+
+// drain has a termination of the node have begun.
+func (w *ward) drain(name string, instance bool) {
+	node, claim := &corev1.Node{}, &karpv1.NodeClaim{}
+	for _, o := range []client.Object{node, claim} {
+		w.Must(w.API.Get(w.t.Context(), client.ObjectKey{Name: name}, o))
+	}
+	if instance {
+		claim.StatusConditions().SetTrue(karpv1.ConditionTypeInstanceTerminating)
+	}
+	for _, o := range []client.Object{node, claim} {
+		o.SetFinalizers([]string{karpv1.TerminationFinalizer})
+		w.Must(w.API.Update(w.t.Context(), o))
+		w.Must(w.API.Delete(w.t.Context(), o))
+	}
 }
 
 // Eventf implements announce.EventRecorder.
@@ -79,6 +99,8 @@ func (w *ward) command(d *datadriven.TestData) string {
 		w.add(d)
 	case "condition":
 		w.condition(d.CmdArgs[0].Key, d.CmdArgs[1].Key, corev1.ConditionStatus(d.CmdArgs[1].Vals[0]))
+	case "drain":
+		w.drain(d.CmdArgs[0].Key, d.HasArg("instance"))
 	case "run":
 		w.Must(w.Run(w.subject, w.Duration(d.CmdArgs[0].Key)))
 	case "metrics":
