@@ -14,6 +14,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/internal/announce"
+	"github.com/slipway-k8s/slipway/internal/disruption"
 	"github.com/slipway-k8s/slipway/launcher/budget"
 	"github.com/slipway-k8s/slipway/launcher/expire"
 	"github.com/slipway-k8s/slipway/launcher/index"
@@ -106,6 +107,18 @@ func (r *Roller) Run(ctx context.Context) error {
 	return nil
 }
 
+// place is a place in the budgets of a NodePool. A node that is disrupted already, because it is not Ready, has one: budgets that are used up refuse
+// the others alone.
+type place struct {
+	pool      string
+	disrupted bool
+}
+
+func placeOf(c Candidate) place {
+	counts := disruption.BudgetNodeOf(c.Claim, c.Node)
+	return place{pool: counts.Pool, disrupted: counts.Disrupted}
+}
+
 // Pass examines all candidates once and hands those that may be replaced to the Mover. ctx ends with leadership.
 func (r *Roller) Pass(ctx context.Context) error {
 	began := time.Now()
@@ -118,7 +131,7 @@ func (r *Roller) Pass(ctx context.Context) error {
 	Order(list)
 	// 3. Replace as many as the budgets allow.
 	eligible := 0
-	full := map[string]bool{}
+	full := map[place]bool{}
 	var errs []error
 	for _, c := range list {
 		if why := c.Blocked(); why != "" {
@@ -127,8 +140,8 @@ func (r *Roller) Pass(ctx context.Context) error {
 			continue
 		}
 		eligible++
-		pool := c.Claim.Labels[karpv1.NodePoolLabelKey]
-		if full[pool] {
+		at := placeOf(c)
+		if full[at] {
 			continue
 		}
 		err := r.config.Mover.Replace(ctx, c.Claim, c.Due.Why, c.Due.Message)
@@ -136,7 +149,7 @@ func (r *Roller) Pass(ctx context.Context) error {
 		switch {
 		case err == nil, errors.Is(err, ErrBusy):
 		case errors.As(err, &refused):
-			full[pool] = !refused.Taken
+			full[at] = !refused.Taken
 			r.recordRefusal(ctx, refused, began)
 		default:
 			errs = append(errs, fmt.Errorf("replacing NodeClaim %s: %w", c.Claim.Name, err))
