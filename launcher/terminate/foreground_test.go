@@ -33,6 +33,15 @@ func (w *world) strip(ctx context.Context) {
 	}
 }
 
+// force sets the end of the grace period to a time long past.
+func (w *world) force(ctx context.Context) {
+	claim := w.claim(ctx)
+	metav1.SetMetaDataAnnotation(&claim.ObjectMeta, karpv1.NodeClaimTerminationTimestampAnnotationKey, "1999-01-01T00:00:00Z")
+	if err := w.api.Update(ctx, claim); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
 // collectGarbage plays the garbage collector: the Node depends on its claim and blocks its deletion.
 func (w *world) collectGarbage(ctx context.Context) {
 	claim, node := &karpv1.NodeClaim{}, &corev1.Node{}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/cockroachdb/datadriven"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -36,6 +37,44 @@ func (w *world) kubelet(ctx context.Context) {
 				_ = w.api.Delete(ctx, va)
 			}
 		}
+	}
+}
+
+func (w *world) addVolume(ctx context.Context, d *datadriven.TestData) {
+	name, podName := d.CmdArgs[0].Key, d.CmdArgs[1].Vals[0]
+	w.detach[name] = w.number(d.CmdArgs[2].Vals[0])
+	pv := "pv-" + name
+	mode := corev1.ReadWriteOnce
+	if len(d.CmdArgs) > 3 && d.CmdArgs[3].Key == "shared" {
+		mode = corev1.ReadWriteMany
+	}
+	if d.HasArg("inline") {
+		w.create(ctx, &storagev1.VolumeAttachment{
+			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"pod": podName}},
+			Spec:       storagev1.VolumeAttachmentSpec{NodeName: nodeName, Source: storagev1.VolumeAttachmentSource{InlineVolumeSpec: &corev1.PersistentVolumeSpec{}}},
+		})
+		return
+	}
+	w.create(
+		ctx,
+		&storagev1.VolumeAttachment{
+			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"pod": podName}},
+			Spec:       storagev1.VolumeAttachmentSpec{NodeName: nodeName, Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &pv}},
+		},
+		&corev1.PersistentVolumeClaim{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "pvc-" + name},
+			Spec:       corev1.PersistentVolumeClaimSpec{VolumeName: pv, AccessModes: []corev1.PersistentVolumeAccessMode{mode}},
+		},
+	)
+	pod := &corev1.Pod{}
+	if err := w.api.Get(ctx, client.ObjectKey{Namespace: "default", Name: podName}, pod); err != nil {
+		w.t.Fatal(err)
+	}
+	pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{
+		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "pvc-" + name},
+	}})
+	if err := w.api.Update(ctx, pod); err != nil {
+		w.t.Fatal(err)
 	}
 }
 

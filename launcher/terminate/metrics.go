@@ -48,7 +48,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 	}
 	m.ahead = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Namespace: "slipway", Name: "replacements_total",
-		Help: "Nodes whose pods may be evicted, by the state of the pods' room at that time.",
+		Help: "Nodes whose pods may be evicted, by the state of the pods' room when the first may be.",
 	}, []string{"outcome"})
 	for _, outcome := range []string{aheadUnneeded, aheadRoom, aheadNone, aheadReady, aheadLaunched, aheadLaunching, aheadUnanswered} {
 		m.ahead.WithLabelValues(outcome)

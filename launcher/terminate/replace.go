@@ -67,6 +67,8 @@ type replacement struct {
 	// stream is that of the scheduler that was asked last, again how many schedulers were asked before it.
 	stream uint64
 	again  int
+	// counted means that the metric has the node.
+	counted bool
 }
 
 // renewed returns the record as it is for a scheduler that was not asked yet, if questions go to another one than the record's: the room that was reserved on
@@ -75,7 +77,7 @@ func (r replacement) renewed(stream uint64, now time.Time) replacement {
 	if r.stream == stream || r.again == mostAgain || !r.answered && !r.over {
 		return r
 	}
-	return replacement{since: now, stream: stream, again: r.again + 1}
+	return replacement{since: now, stream: stream, again: r.again + 1, counted: r.counted}
 }
 
 func (r *replacements) of(claim types.UID, now time.Time) replacement {
@@ -192,9 +194,11 @@ func longestGrace(pods []*corev1.Pod) time.Duration {
 
 // evictFrom ends the wait.
 func (t *Terminator) evictFrom(ctx context.Context, s *scope, have replacement, outcome string) {
-	have.over, have.stream = true, t.config.Asker.Stream()
+	if !have.counted {
+		t.metrics.ahead.WithLabelValues(outcome).Inc()
+	}
+	have.over, have.counted, have.stream = true, true, t.config.Asker.Stream()
 	t.ahead.set(s.claim.UID, have)
-	t.metrics.ahead.WithLabelValues(outcome).Inc()
 	if outcome != aheadUnneeded {
 		klog.FromContext(ctx).Info("Pods may be evicted", "nodeClaim", klog.KObj(s.claim), "replacement", outcome,
 			"nodeClaims", have.claims, "waited", s.now.Sub(have.since))

@@ -15,7 +15,6 @@ import (
 	"github.com/cockroachdb/datadriven"
 	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -37,6 +36,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 //	orphan                                           the NodeClaim vanishes, finalizer and all
 //	foreground                                       somebody deletes the NodeClaim in the foreground
 //	strip                                            somebody removes our finalizer from the NodeClaim
+//	force                                            somebody sets the end of the NodeClaim's termination grace period to a time long past
 //	pod NAME [daemonset] [critical] [tolerates] [protected[=VALUE]] [owned] [pending] [exit=DURATION] [refuse=N] [ending] [undeletable] [ready] [grace=DURATION] [sole] [set] [elsewhere] [foreign]
 //	set ready NAME                                   a pod becomes Ready
 //	scheduler silent | full | NODECLAIM...           what it launches when it is asked for room; without this: nothing; full: there is no room
@@ -44,15 +44,18 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 //	replacement NODECLAIM launching|launched|ready|gone    how far such a NodeClaim is
 //	set releases | set ready | set gone              what the ReplicaSet controller does about the pod that is sole
 //	set guarded                                      its PodDisruptionBudget has maxUnavailable 0
-//	volume NAME pod=POD detach=SECONDS [shared]      a VolumeAttachment of the pod's volume; shared: many nodes may mount it
+//	volume NAME pod=POD detach=SECONDS [shared] [inline]    a VolumeAttachment of the pod's volume; shared: many nodes may mount it; inline: it has no
+//	                                                PersistentVolume
 //	node notready | node delete                      the kubelet dies; somebody deletes the Node
 //	node keep | node free                            somebody adds a finalizer to the Node, and removes it
 //	instance kill | instance refuse=N                EC2 takes the instance; it refuses to end it N times
 //	shift | shift over                               a zonal shift is away from the instance's zone, which EC2 does not show; it is over
 //	begin REASON | begin-now REASON                  Begin or BeginNow is called
 //	crash + lines                                    the process dies once per line, instead of doing what begins so
-//	run DURATION [writes] [outcomes] [ends]          time goes by; writes: how often the status of the NodeClaim was written; outcomes: how
-//	                                                many drains began with which state of the room; ends: how long instances took to end
+//	away DURATION                                    time goes by, and no process runs
+//	run DURATION [writes] [outcomes] [evictions] [ends]    time goes by; writes: how often the status of the NodeClaim was written; outcomes: how
+//	                                                many drains began with which state of the room; evictions: how many pods had to go why, and how
+//	                                                many evictions had which answer; ends: how long instances took to end
 func TestScenarios(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		t.Helper()
@@ -88,7 +91,7 @@ func (w *world) command(ctx context.Context, d *datadriven.TestData) {
 		w.changeNode(ctx, arg)
 	case "instance", "shift":
 		w.atEC2(d, arg)
-	case "orphan", "foreground", "strip":
+	case "orphan", "foreground", "strip", "force":
 		w.somebody(ctx, d.Cmd)
 	case "begin", "begin-now":
 		w.begin(ctx, d.Cmd, arg)
@@ -98,6 +101,8 @@ func (w *world) command(ctx context.Context, d *datadriven.TestData) {
 		w.scheduler(d)
 	case "replacement":
 		w.replacement(ctx, arg, d.CmdArgs[1].Key)
+	case "away":
+		time.Sleep(w.duration(arg))
 	case "run":
 		w.run(ctx, d)
 	default:
@@ -130,7 +135,7 @@ func (w *world) begin(ctx context.Context, cmd, reason string) {
 
 // somebody deletes the claim, or removes its finalizer, as a user may.
 func (w *world) somebody(ctx context.Context, does string) {
-	map[string]func(context.Context){"orphan": w.orphan, "foreground": w.foreground, "strip": w.strip}[does](ctx)
+	map[string]func(context.Context){"orphan": w.orphan, "foreground": w.foreground, "strip": w.strip, "force": w.force}[does](ctx)
 }
 
 // orphan removes the claim, finalizer and all.
@@ -172,7 +177,11 @@ func (w *world) run(ctx context.Context, d *datadriven.TestData) {
 		defer func() { w.log("status of the claim written %d times", w.writes.Load()) }()
 	}
 	if d.HasArg("outcomes") {
-		defer w.outcomes()
+		defer w.outcomes("slipway_replacements_total")
+	}
+	if d.HasArg("evictions") {
+		defer w.outcomes("karpenter_pods_eviction_requests_total")
+		defer w.outcomes("karpenter_pods_drained_total")
 	}
 	if d.HasArg("ends") {
 		defer w.ends()
@@ -329,37 +338,6 @@ func (w *world) number(s string) int {
 		w.t.Fatal(err)
 	}
 	return n
-}
-
-func (w *world) addVolume(ctx context.Context, d *datadriven.TestData) {
-	name, podName := d.CmdArgs[0].Key, d.CmdArgs[1].Vals[0]
-	w.detach[name] = w.number(d.CmdArgs[2].Vals[0])
-	pv := "pv-" + name
-	mode := corev1.ReadWriteOnce
-	if len(d.CmdArgs) > 3 && d.CmdArgs[3].Key == "shared" {
-		mode = corev1.ReadWriteMany
-	}
-	w.create(
-		ctx,
-		&storagev1.VolumeAttachment{
-			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"pod": podName}},
-			Spec:       storagev1.VolumeAttachmentSpec{NodeName: nodeName, Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &pv}},
-		},
-		&corev1.PersistentVolumeClaim{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "pvc-" + name},
-			Spec:       corev1.PersistentVolumeClaimSpec{VolumeName: pv, AccessModes: []corev1.PersistentVolumeAccessMode{mode}},
-		},
-	)
-	pod := &corev1.Pod{}
-	if err := w.api.Get(ctx, client.ObjectKey{Namespace: "default", Name: podName}, pod); err != nil {
-		w.t.Fatal(err)
-	}
-	pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{
-		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "pvc-" + name},
-	}})
-	if err := w.api.Update(ctx, pod); err != nil {
-		w.t.Fatal(err)
-	}
 }
 
 // theirFinalizer is one that others put on a Node.

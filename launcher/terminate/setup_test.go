@@ -46,8 +46,8 @@ func TestNewNeedsItsDependencies(t *testing.T) {
 }
 
 // outcomes prints how many drains began with which state of the room.
-func (w *world) outcomes() {
-	for _, m := range w.measured("slipway_replacements_total") {
+func (w *world) outcomes(metric string) {
+	for _, m := range w.measured(metric) {
 		if m.GetCounter().GetValue() > 0 {
 			w.log("%s %g", m.GetLabel()[0].GetValue(), m.GetCounter().GetValue())
 		}
