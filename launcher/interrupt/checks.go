@@ -64,7 +64,7 @@ func (i *Interruptions) endImpaired(ctx context.Context, id string, v Judgment) 
 	}
 	klog.FromContext(ctx).Info("Terminating a NodeClaim whose instance is impaired", "nodeClaim", klog.KObj(claim), "node", claim.Status.NodeName,
 		"instanceID", id, "reason", v.Reason, "message", v.Message, "forceful", v.Now)
-	i.metrics.unhealthy.WithLabelValues(v.Reason).Inc()
+	i.metrics.unhealthy.WithLabelValues(categoryOf(v.Reason)).Inc()
 	i.record(ctx, claim, node, Effect{
 		EventType: "Warning", EventReason: "InstanceUnhealthy", EventMessage: "An unhealthy warning was triggered for the instance: " + v.Message,
 	})

@@ -48,6 +48,8 @@ type scene struct {
 
 	mu    sync.Mutex
 	trace []string
+
+	registry *prometheus.Registry
 }
 
 // TestScenarios runs the files of testdata, each in a bubble of its own time:
@@ -60,15 +62,16 @@ type scene struct {
 //	status INSTANCE [system] [instance] [event=CODE] [over=CODE]
 //	                                                   a check fails from now on, an event is scheduled, or is over; in files checks*
 //	run DURATION                                       prints what happened and how many messages are left
+//	unhealthy                                          prints how many instances were ended for which part of their status
 func TestScenarios(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		t.Helper()
 		synctest.Test(t, func(t *testing.T) {
-			s := &scene{t: t, queue: memory.New(memory.Config{}), start: time.Now()}
+			s := &scene{t: t, queue: memory.New(memory.Config{}), start: time.Now(), registry: prometheus.NewRegistry()}
 			b := fake.NewClientBuilder().WithScheme(scheme.Scheme)
 			index.Each(func(o client.Object, field string, value client.IndexerFunc) { b.WithIndex(o, field, value) })
 			s.api = b.Build()
-			registry, leads := prometheus.NewRegistry(), true
+			registry, leads := s.registry, true
 			subject, err := interrupt.New(interrupt.Config{
 				Client: s.api, Launching: func() bool { return false }, Queue: s.queue, Checker: s.queue, Guard: leadershiptest.Always{}, Leading: func() bool { return leads }, Ender: s,
 				Events: s, Registerer: registry, Unjoined: s.unjoined,
@@ -148,6 +151,9 @@ func (s *scene) command(d *datadriven.TestData) string {
 	for _, a := range d.CmdArgs {
 		args[a.Key] = strings.Join(a.Vals, ",")
 	}
+	if d.Cmd == "unhealthy" {
+		return s.unhealthy()
+	}
 	first := d.CmdArgs[0]
 	switch d.Cmd {
 	case "claim":
@@ -185,6 +191,22 @@ func (s *scene) command(d *datadriven.TestData) string {
 		s.t.Fatalf("unknown command %s", d.Cmd)
 	}
 	return ""
+}
+
+func (s *scene) unhealthy() string {
+	families, err := s.registry.Gather()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	var out strings.Builder
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			if f.GetName() == "karpenter_interruption_instance_status_unhealthy_total" {
+				fmt.Fprintf(&out, "%s %g\n", m.GetLabel()[0].GetValue(), m.GetCounter().GetValue())
+			}
+		}
+	}
+	return out.String()
 }
 
 func (s *scene) status(d *datadriven.TestData) {

@@ -16,6 +16,11 @@ const (
 	reasonEvent    = "event_status"
 )
 
+// categoryOf returns Karpenter's label value for the part of an instance's status that a reason is about.
+func categoryOf(reason string) string {
+	return map[string]string{reasonSystem: "SystemStatus", reasonInstance: "InstanceStatus", reasonEvent: "EventStatus"}[reason]
+}
+
 // impairedAtLeast is how long a status check must have failed: many failures are transient.
 const impairedAtLeast = 2 * time.Minute
 

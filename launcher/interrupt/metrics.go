@@ -19,7 +19,7 @@ type metrics struct {
 	latency  prometheus.Histogram
 	errors   prometheus.Counter
 	up       prometheus.Gauge
-	// unhealthy is labelled by the reason.
+	// unhealthy is labelled by the category of the status.
 	unhealthy *prometheus.CounterVec
 }
 
@@ -47,7 +47,7 @@ func newMetrics(r prometheus.Registerer, leading func() bool) (*metrics, error) 
 		Help: "Instances terminated because EC2 reports them as impaired or has scheduled an event.",
 	}, []string{"category"})
 	for _, reason := range []string{reasonSystem, reasonInstance, reasonEvent} {
-		m.unhealthy.WithLabelValues(reason)
+		m.unhealthy.WithLabelValues(categoryOf(reason))
 	}
 	for _, kind := range []cloud.MessageKind{
 		cloud.SpotInterrupted, cloud.RebalanceRecommendation, cloud.CapacityReservation, cloud.ScheduledChange,

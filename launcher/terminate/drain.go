@@ -219,10 +219,13 @@ func code(err error) string {
 	var status apierrors.APIStatus
 	switch {
 	case err == nil:
-		return "201"
+		return evicted
 	case errors.As(err, &status):
 		return strconv.Itoa(int(status.Status().Code))
 	}
+// evicted is Karpenter's code of an eviction that succeeds; the API server answers 201.
+const evicted = "200"
+
 	return "500"
 }
 

@@ -35,8 +35,8 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		claims:           counter("nodeclaims", "terminated_total", "NodeClaims that ended.", "nodepool", "capacity_type", "zone"),
 		nodes:            counter("nodes", "terminated_total", "Nodes that ended.", "nodepool", "zone"),
 		drained:          counter("nodes", "drained_total", "Nodes that were drained.", "nodepool"),
-		podsDrained:      counter("pods", "drained_total", "Pods evicted or deleted by a drain, by the reason of their node's end.", "reason"),
-		evictions:        counter("pods", "eviction_requests_total", "Eviction requests, by response code.", "code"),
+		podsDrained:      counter("pods", "drained_total", "Pods evicted or deleted by a drain, by the reason of their node's end; Forceful Termination if the launcher did not begin it.", "reason"),
+		evictions:        counter("pods", "eviction_requests_total", "Eviction requests, by response code; one that succeeds counts as 200.", "code"),
 		claimDuration:    histogram("nodeclaims", "termination_duration_seconds", "From the deletion of a NodeClaim to its end.", prometheus.ExponentialBuckets(1, 2, 12)),
 		instanceDuration: histogram("nodeclaims", "instance_termination_duration_seconds", "From the first TerminateInstances to the terminated state.", prometheus.ExponentialBuckets(1, 2, 11)),
 		lifetime:         histogram("nodes", "lifetime_duration_seconds", "Age of Nodes at their end.", prometheus.ExponentialBuckets(60, 2, 16)),
@@ -53,7 +53,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 	for _, outcome := range []string{aheadUnneeded, aheadRoom, aheadNone, aheadReady, aheadLaunched, aheadLaunching, aheadUnanswered} {
 		m.ahead.WithLabelValues(outcome)
 	}
-	for _, code := range []string{"201", "404", "409", "429", "500"} {
+	for _, code := range []string{evicted, "404", "409", "429", "500"} {
 		m.evictions.WithLabelValues(code)
 	}
 	return m, errors.Join(r.Register(m.disrupted), r.Register(m.claims), r.Register(m.nodes), r.Register(m.drained),

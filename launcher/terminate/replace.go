@@ -253,10 +253,13 @@ func (t *Terminator) launches(ctx context.Context, names []string, into *drain.R
 
 // reasonOf returns the reason of the claim's termination.
 func reasonOf(claim *karpv1.NodeClaim) string {
+// forceful is Karpenter's reason for pods of a node whose NodeClaim a user or another program deleted.
+const forceful = "Forceful Termination"
+
 	if c := claim.StatusConditions().Get(karpv1.ConditionTypeDisruptionReason); c.IsTrue() {
 		return c.Reason
 	}
-	return "deleted"
+	return forceful
 }
 
 // instanceEnds reports whether EC2 takes the instance away, whatever its pods need.
