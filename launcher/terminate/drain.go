@@ -45,7 +45,7 @@ func (t *Terminator) drain(ctx context.Context, s *scope) (time.Duration, error)
 	}
 	plan := disruption.DecideDrain(disruption.DrainFacts{Pods: pods, Now: s.now, Deadline: s.deadline})
 	held, err := t.evictor.carryOut(ctx, s, plan)
-	done := plan.Done && s.now.Sub(s.claim.DeletionTimestamp.Time) >= minDrain
+	done := plan.Done && cordonedFor(s, t.ahead.of(s.claim.UID, s.now).cordoned) >= minDrain
 	if err != nil && !done {
 		return 0, err
 	}
@@ -61,6 +61,14 @@ func (t *Terminator) drain(ctx context.Context, s *scope) (time.Duration, error)
 	}
 	t.progress.waiting(s, plan, held)
 	return drainPeriod, nil
+}
+
+// cordonedFor returns for how long the Nodes have been cordoned: since this process found them so, or another one, which began to write the condition.
+func cordonedFor(s *scope, since time.Time) time.Duration {
+	if c := s.claim.StatusConditions().Get(karpv1.ConditionTypeDrained); c != nil && c.LastTransitionTime.Time.Before(since) {
+		since = c.LastTransitionTime.Time
+	}
+	return s.now.Sub(since)
 }
 
 // podsOn lists the pods bound to the nodes, by namespace and name: the cache lists them in no order, and what a condition says is not to change with it.
@@ -215,6 +223,9 @@ func (e *evictor) refusal(ctx context.Context, pod *corev1.Pod, err error) strin
 	return out[0] + " PodDisruptionBudgets that select it: " + strings.Join(names, ", ")
 }
 
+// evicted is Karpenter's code of an eviction that succeeds; the API server answers 201.
+const evicted = "200"
+
 func code(err error) string {
 	var status apierrors.APIStatus
 	switch {
@@ -223,9 +234,6 @@ func code(err error) string {
 	case errors.As(err, &status):
 		return strconv.Itoa(int(status.Status().Code))
 	}
-// evicted is Karpenter's code of an eviction that succeeds; the API server answers 201.
-const evicted = "200"
-
 	return "500"
 }
 

@@ -50,14 +50,16 @@ const (
 	aheadUnanswered = "unanswered"
 )
 
-// replacements records, by the UID of a terminating claim, the progress of the room for its pods. A new process asks again, and gets the
-// claims that were launched already.
+// replacements records, by the UID of a terminating claim whose Nodes are cordoned, the progress of the room for its pods. A new process asks again,
+// and gets the claims that were launched already.
 type replacements struct {
 	mu      sync.Mutex
 	byClaim map[types.UID]*replacement
 }
 
 type replacement struct {
+	// cordoned is when this process found the Nodes cordoned first.
+	cordoned time.Time
 	since    time.Time
 	answered bool
 	// noRoom means that the answer names pods that have none.
@@ -77,14 +79,14 @@ func (r replacement) renewed(stream uint64, now time.Time) replacement {
 	if r.stream == stream || r.again == mostAgain || !r.answered && !r.over {
 		return r
 	}
-	return replacement{since: now, stream: stream, again: r.again + 1, counted: r.counted}
+	return replacement{cordoned: r.cordoned, since: now, stream: stream, again: r.again + 1, counted: r.counted}
 }
 
 func (r *replacements) of(claim types.UID, now time.Time) replacement {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.byClaim[claim] == nil {
-		r.byClaim[claim] = &replacement{since: now}
+		r.byClaim[claim] = &replacement{cordoned: time.Now(), since: now}
 	}
 	return *r.byClaim[claim]
 }
@@ -251,11 +253,11 @@ func (t *Terminator) launches(ctx context.Context, names []string, into *drain.R
 	return nil
 }
 
-// reasonOf returns the reason of the claim's termination.
-func reasonOf(claim *karpv1.NodeClaim) string {
 // forceful is Karpenter's reason for pods of a node whose NodeClaim a user or another program deleted.
 const forceful = "Forceful Termination"
 
+// reasonOf returns the reason of the claim's termination.
+func reasonOf(claim *karpv1.NodeClaim) string {
 	if c := claim.StatusConditions().Get(karpv1.ConditionTypeDisruptionReason); c.IsTrue() {
 		return c.Reason
 	}

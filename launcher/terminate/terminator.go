@@ -68,7 +68,7 @@ const (
 	volumePeriod   = 2 * time.Second
 	nodePeriod     = 5 * time.Second
 	foreignPeriod  = time.Minute
-	// minDrain is the minimum duration of a drain: a pod bound at the moment of the cordon must still be seen.
+	// minDrain is the minimum duration of a drain from the cordon on, as in Karpenter: a pod bound at that moment must still be seen.
 	minDrain = 5 * time.Second
 	// visibleAfter is the age from which EC2's eventual consistency no longer explains a missing instance.
 	visibleAfter = time.Minute
