@@ -7,12 +7,9 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 )
 
-// beginsWithin is how long after its deadline was written the deletion of a NodeClaim may follow, where the deadline is written first.
-const beginsWithin = time.Minute
-
 // Deadline returns the end of the termination grace period of a NodeClaim that is being deleted, as its annotation
-// karpenter.sh/nodeclaim-termination-timestamp has it; zero if none is recorded. A time well before the deletion counts as none: it is left of a
-// termination that ended before it began.
+// karpenter.sh/nodeclaim-termination-timestamp has it; zero if none is recorded. As in Karpenter, any past time means that the
+// period is over: users set one to force the end.
 func Deadline(claim *karpv1.NodeClaim) (time.Time, error) {
 	text := claim.Annotations[karpv1.NodeClaimTerminationTimestampAnnotationKey]
 	if text == "" || claim.DeletionTimestamp == nil {
@@ -21,9 +18,6 @@ func Deadline(claim *karpv1.NodeClaim) (time.Time, error) {
 	at, err := time.Parse(time.RFC3339, text)
 	if err != nil {
 		return time.Time{}, fmt.Errorf("NodeClaim %s: annotation %s: %q is no time such as 2026-01-02T15:04:05Z", claim.Name, karpv1.NodeClaimTerminationTimestampAnnotationKey, text)
-	}
-	if at.Before(claim.DeletionTimestamp.Add(-beginsWithin)) {
-		return time.Time{}, nil
 	}
 	return at, nil
 }

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -52,28 +53,28 @@ func Overtakes(claim *karpv1.NodeClaim, reason string) bool {
 }
 
 // BeginNow starts the termination of a NodeClaim without waiting for pods, or has one that has begun wait no longer: its termination grace
-// period has already ended, so that its pods get one second, whatever budgets and do-not-disrupt say. It is for instances that do not work.
-// ctx is an effect's.
+// period ends now, so that its pods get one second, whatever budgets and do-not-disrupt say. It is for instances that do not work. The deletion
+// comes first: an end that was written before it would end a later termination at once, if this process died in between. ctx is an effect's.
 func (t *Terminator) BeginNow(ctx context.Context, claim *karpv1.NodeClaim, reason string) error {
+	if err := t.Begin(ctx, claim, reason); err != nil {
+		return err
+	}
 	err := leadership.RetryOnConflict(func() error {
 		current := &karpv1.NodeClaim{}
 		if err := t.config.Reader.Get(ctx, client.ObjectKeyFromObject(claim), current); err != nil {
-			return client.IgnoreNotFound(err)
+			return err
 		}
 		if current.UID != claim.UID || disruption.GraceIsOver(current, time.Now()) {
 			return nil
 		}
 		before := current.DeepCopy()
-		if current.Annotations == nil {
-			current.Annotations = map[string]string{}
-		}
-		current.Annotations[karpv1.NodeClaimTerminationTimestampAnnotationKey] = time.Now().UTC().Format(time.RFC3339)
+		metav1.SetMetaDataAnnotation(&current.ObjectMeta, karpv1.NodeClaimTerminationTimestampAnnotationKey, time.Now().UTC().Format(time.RFC3339))
 		return t.config.Client.Patch(ctx, current, nodeobj.ClaimMetadata(before))
 	})
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("end the grace period of NodeClaim %s: %w", claim.Name, err)
 	}
-	return t.Begin(ctx, claim, reason)
+	return nil
 }
 
 // record writes the reason into the claim's status and returns the updated claim; nil if there is no claim to delete.
