@@ -44,7 +44,8 @@ func (t *Terminator) waitVolumes(ctx context.Context, s *scope) (time.Duration, 
 	return volumePeriod, nil
 }
 
-// attachments returns the VolumeAttachments to wait for, by name: those of the nodes without those of pods that stay until the end.
+// attachments returns the VolumeAttachments to wait for, by name: those of the nodes' PersistentVolumes without those of pods that
+// stay until the end. As in Karpenter, inline volumes are not waited for: an attachment does not say whose they are.
 func (t *Terminator) attachments(ctx context.Context, s *scope) ([]string, error) {
 	var found []storagev1.VolumeAttachment
 	for _, node := range s.nodes {
@@ -63,7 +64,7 @@ func (t *Terminator) attachments(ctx context.Context, s *scope) ([]string, error
 	}
 	var out []string
 	for _, va := range found {
-		if pv := va.Spec.Source.PersistentVolumeName; pv == nil || !staying[*pv] {
+		if pv := va.Spec.Source.PersistentVolumeName; pv != nil && !staying[*pv] {
 			out = append(out, va.Name)
 		}
 	}

@@ -38,7 +38,9 @@ func TestWaitReadsAttachmentsOfItsNodesAlone(t *testing.T) {
 	})
 	index.Each(func(o client.Object, field string, value client.IndexerFunc) { b.WithIndex(o, field, value) })
 	for name, node := range map[string]string{"vol-1": "a", "vol-2": "b", "vol-3": "c", "vol-4": "a"} {
-		b.WithObjects(&storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: storagev1.VolumeAttachmentSpec{NodeName: node}})
+		b.WithObjects(&storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: storagev1.VolumeAttachmentSpec{
+			NodeName: node, Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: new("pv-" + name)},
+		}})
 	}
 	terminator := &Terminator{config: Config{Client: b.Build()}}
 	node := func(name string) *corev1.Node { return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}} }
