@@ -52,8 +52,11 @@ func TestTransientCauseIsReported(t *testing.T) {
 		if got := w.metric("slipway_launches_waiting", "RequestLimitExceeded"); got != 0 {
 			t.Errorf("%v claims wait", got)
 		}
-		if got := w.metric("slipway_launch_refusals_total", "RequestLimitExceeded"); got != 20 {
-			t.Errorf("%v refusals", got)
+		if got := w.metric("slipway_launch_errors_total", "RequestLimitExceeded"); got != 20 {
+			t.Errorf("%v errors", got)
+		}
+		if got := w.metric("slipway_launch_refusals_total", "RequestLimitExceeded"); got != 0 {
+			t.Errorf("%v refusals, while nothing was refused", got)
 		}
 		if n := w.attempts(); n != 1 {
 			t.Errorf("%d ids: %v", n, w.tokens)
@@ -149,6 +152,10 @@ func TestPassingFailureOfAnOffering(t *testing.T) {
 		w.want(map[string]string{"default-a": "m7g.large us-east-1a"})
 		if n := w.attempts(); n != 2 {
 			t.Errorf("%d ids: %v", n, w.tokens)
+		}
+		failed, refused := w.metric("slipway_launch_errors_total", "InvalidLaunchTemplateId.NotFound"), w.metric("slipway_launch_refusals_total", "InvalidLaunchTemplateId.NotFound")
+		if failed != 1 || refused != 0 {
+			t.Errorf("%v errors and %v refusals, want one error", failed, refused)
 		}
 		w.owners()
 	})

@@ -240,11 +240,12 @@ func (g *group) call(ctx context.Context) error {
 	causes, codes := map[cloud.Cause]bool{}, map[ec2error.Code]bool{}
 	for _, f := range out.Failures {
 		g.metrics.failures.WithLabelValues(string(f.Reason)).Inc()
-		causes[f.Cause], codes[f.Reason] = true, true
+		causes[f.Cause] = true
 		if f.Cause.Passing() {
 			passing = &f
 			continue
 		}
+		codes[f.Reason] = true
 		g.failed[key(f.Option)] = f
 	}
 	for cause := range causes {

@@ -40,7 +40,7 @@ func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 			Name: "slipway_launch_failures_total", Help: "Calls of CreateFleet that gave less than was asked for, by cause.",
 		}, []string{"cause"}),
 		codes: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "slipway_launch_refusals_total", Help: "Launch attempts that EC2 did not fulfill, by its error code; one with several codes counts for each.",
+			Name: "slipway_launch_refusals_total", Help: "Launch attempts that EC2 did not fulfill, without those that slipway_launch_errors_total has, by its error code; one with several codes counts for each.",
 		}, []string{"code"}),
 		waiting: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "slipway_launches_waiting", Help: "NodeClaims whose launch ends in errors and is tried again, by the last error code.",

@@ -129,7 +129,7 @@ func (g *group) note(ctx context.Context, err error) {
 	}
 	g.metrics.errors.WithLabelValues(string(cmp.Or(g.trouble.code, otherError))).Inc()
 	g.metrics.causes.WithLabelValues(string(cause)).Inc()
-	if g.trouble.code != "" {
+	if g.trouble.code != "" && !cause.Passing() {
 		g.metrics.codes.WithLabelValues(string(g.trouble.code)).Inc()
 	}
 	g.waits.set(g, g.trouble.code, len(g.claims)+len(g.portion.rest))
