@@ -310,7 +310,9 @@ func TestAnotherLedMeanwhile(t *testing.T) {
 	})
 }
 
+slipway_prebind_rejected_total{nodepool="default",reason="NodeName"} 0
 // The state of a deleted NodePool is dropped.
+slipway_prebind_rejected_total{nodepool="default",reason="OutOfephemeral-storage"} 0
 func TestPoolThatIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -31,10 +31,13 @@ func newMetrics(registerer prometheus.Registerer, leading func() bool) (*metrics
 	return m, nil
 }
 
+// nodeName is the launcher's own reason: the kubelet of a node that pods were bound to joined under another name.
+const nodeName = "NodeName"
+
 // preset makes the series of the usual rejections, at 0. The increase of a series that begins at 2 is 0: two nodes that reject pods turn pre-binding
 // off, and the alert would not fire.
 func (m *metrics) preset(pool string) {
-	for _, reason := range []string{"OutOfcpu", "OutOfmemory", "OutOfpods", "NodeAffinity"} {
+	for _, reason := range []string{"OutOfcpu", "OutOfmemory", "OutOfpods", "OutOfephemeral-storage", "NodeAffinity", nodeName} {
 		m.rejected.WithLabelValues(pool, reason)
 	}
 }
