@@ -24,7 +24,7 @@ import (
 // Otherwise the condition is missing.
 const ConditionPreBinding = "PreBinding"
 
-// lookEvery is how often Run looks whether this replica leads.
+// lookEvery is how often Run looks whether this replica leads, and which NodePools are held.
 const lookEvery = time.Second
 
 // Reasons of the conditions.
@@ -103,7 +103,7 @@ func (h *Health) Run(ctx context.Context) error {
 	defer look.Stop()
 	led := h.config.Leading()
 	for {
-		h.prune(ctx)
+		h.show(ctx)
 		ends := time.After(h.next(time.Now()))
 		for changed := false; !changed; {
 			select {
@@ -114,6 +114,7 @@ func (h *Health) Run(ctx context.Context) error {
 			case <-h.poke:
 				changed = true
 			case <-look.C:
+				h.show(ctx) // A NodePool may have been edited or deleted.
 				was := led
 				if led = h.config.Leading(); led && !was {
 					h.forget()
@@ -133,23 +134,27 @@ func (h *Health) forget() {
 	h.metrics.held.Reset()
 }
 
-// prune drops deleted NodePools.
-func (h *Health) prune(ctx context.Context) {
+// show drops deleted NodePools, and writes the metric of the others.
+func (h *Health) show(ctx context.Context) {
 	list := &karpv1.NodePoolList{}
 	if err := h.config.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 		return // The cache is not filled yet.
 	}
-	alive := map[types.UID]bool{}
+	alive, named := map[types.UID]bool{}, map[string]bool{}
 	for i := range list.Items {
-		alive[list.Items[i].UID] = true
+		alive[list.Items[i].UID], named[list.Items[i].Name] = true, true
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for uid, k := range h.pools {
 		if !alive[uid] {
-			h.metrics.forget(k.name)
 			delete(h.pools, uid)
+			if !named[k.name] { // Another of that name has these series now.
+				h.metrics.forget(k.name)
+			}
+			continue
 		}
+		h.metrics.hold(k.name, k.breaker.Gate(time.Now()))
 	}
 }
 
@@ -162,7 +167,6 @@ func (h *Health) next(now time.Time) time.Duration {
 		if left := k.breaker.Until.Sub(now); left > 0 {
 			out = min(out, left)
 		}
-		h.metrics.hold(k.name, k.breaker.Gate(now))
 	}
 	return out
 }

@@ -258,34 +258,6 @@ func TestSwitchOffSurvivesAConflict(t *testing.T) {
 	})
 }
 
-// heldWorld is a world whose NodePool is held, with the goroutine of the Health. It is for a bubble of its own.
-func heldWorld(t *testing.T) *world {
-	t.Helper()
-	w := newWorld(t)
-	w.fails("a")
-	w.fails("b")
-	ctx, cancel := context.WithCancel(t.Context())
-	t.Cleanup(cancel)
-	go func() { _ = w.health.Run(ctx) }()
-	synctest.Wait()
-	return w
-}
-
-// A replica that does not lead any more reports no NodePool as held: the one that leads knows.
-func TestHeldPoolsAreTheLeadersToReport(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := heldWorld(t)
-		held, failures := "slipway_nodepool_held", "slipway_node_join_failures_total"
-		if n := testutil.CollectAndCount(w.registry, held); n != 1 {
-			t.Errorf("%d series while leading, want one", n)
-		}
-		w.standby.Store(true)
-		if n, counted := testutil.CollectAndCount(w.registry, held), testutil.CollectAndCount(w.registry, failures); n != 0 || counted == 0 {
-			t.Errorf("%d series while another replica leads, and %d of failures, which stay", n, counted)
-		}
-	})
-}
-
 // A replica that leads again goes by what the one that led meanwhile wrote.
 func TestAnotherLedMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -310,9 +282,7 @@ func TestAnotherLedMeanwhile(t *testing.T) {
 	})
 }
 
-slipway_prebind_rejected_total{nodepool="default",reason="NodeName"} 0
 // The state of a deleted NodePool is dropped.
-slipway_prebind_rejected_total{nodepool="default",reason="OutOfephemeral-storage"} 0
 func TestPoolThatIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -340,7 +310,9 @@ func TestRejectionsAreCountedFromZero(t *testing.T) {
 # HELP slipway_prebind_rejected_total Promised pods that a kubelet rejected, by NodePool and the kubelet's reason.
 # TYPE slipway_prebind_rejected_total counter
 slipway_prebind_rejected_total{nodepool="default",reason="NodeAffinity"} 0
+slipway_prebind_rejected_total{nodepool="default",reason="NodeName"} 0
 slipway_prebind_rejected_total{nodepool="default",reason="OutOfcpu"} 0
+slipway_prebind_rejected_total{nodepool="default",reason="OutOfephemeral-storage"} 0
 slipway_prebind_rejected_total{nodepool="default",reason="OutOfmemory"} 0
 slipway_prebind_rejected_total{nodepool="default",reason="OutOfpods"} 0
 `
