@@ -22,6 +22,8 @@ type Pods interface {
 	// Changes returns a number that is another once a pod that is bound to a node has come, changed or gone, a moment after On has it; false if that is
 	// not known.
 	Changes(ctx context.Context, node string) (uint64, bool)
+	// In returns the pods of a namespace.
+	In(ctx context.Context, namespace string) ([]*corev1.Pod, error)
 	// Of returns the pod of a UID, nil if there is none.
 	Of(ctx context.Context, uid string) (*corev1.Pod, error)
 	// Controlled returns the pods of a namespace that name the controller as theirs.
@@ -50,6 +52,12 @@ func (l listedPods) On(ctx context.Context, node string) ([]*corev1.Pod, error) 
 
 // Changes implements Pods.
 func (listedPods) Changes(context.Context, string) (uint64, bool) { return 0, false }
+
+// In implements Pods.
+func (l listedPods) In(ctx context.Context, namespace string) ([]*corev1.Pod, error) {
+	list := &corev1.PodList{}
+	return listed(&list.Items, l.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy), "pods of namespace "+namespace)
+}
 
 // Of implements Pods.
 func (l listedPods) Of(ctx context.Context, uid string) (*corev1.Pod, error) {
@@ -122,6 +130,15 @@ func (s sharedPods) Changes(ctx context.Context, node string) (uint64, bool) {
 		return 0, false
 	}
 	return s.counts.of(node).Load(), true
+}
+
+// In implements Pods.
+func (s sharedPods) In(ctx context.Context, namespace string) ([]*corev1.Pod, error) {
+	found, err := s.by(ctx, toolscache.NamespaceIndex, namespace)
+	if err != nil {
+		return nil, fmt.Errorf("reading pods of namespace %s: %w", namespace, err)
+	}
+	return typed[*corev1.Pod](found), nil
 }
 
 // Of implements Pods.

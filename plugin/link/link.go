@@ -17,10 +17,11 @@ import (
 )
 
 const (
-	// firstRetry and lastRetry bound the wait between two attempts to open a stream. The socket is local: the launcher is
-	// unreachable only while its container restarts.
+	// firstRetry and lastRetry bound the wait between two attempts to open a stream, and also gRPC's between two attempts to connect: both waits follow
+	// each other. They are short, since the launcher is unreachable only while its container restarts, pods wait for it meanwhile, and an attempt at a
+	// local socket costs nothing.
 	firstRetry = 50 * time.Millisecond
-	lastRetry  = 2 * time.Second
+	lastRetry  = 200 * time.Millisecond
 )
 
 // Config is what a Link needs.
@@ -178,19 +179,22 @@ func (l *Link) RunQuestions(ctx context.Context) {
 	l.keep(ctx, "questions", l.receiveQuestions)
 }
 
-// keep runs a stream again and again, with growing waits while it cannot be opened.
+// keep runs a stream again and again, with growing waits while it cannot be opened. It logs each error once in a row.
 func (l *Link) keep(ctx context.Context, name string, stream func(context.Context) (bool, error)) {
 	logger := klog.FromContext(ctx)
-	wait := firstRetry
+	wait, logged := firstRetry, ""
 	for ctx.Err() == nil {
 		worked, err := stream(ctx)
 		if ctx.Err() != nil {
 			return
 		}
 		if worked {
-			wait = firstRetry
+			wait, logged = firstRetry, ""
 		}
-		logger.V(2).Info("Stream to the launcher broke, will open it again", "stream", name, "wait", wait, "err", err)
+		if text := fmt.Sprint(err); text != logged {
+			logged = text
+			logger.V(2).Info("Stream to the launcher broke, will open it again", "stream", name, "wait", wait, "err", err)
+		}
 		select {
 		case <-ctx.Done():
 		case <-time.After(wait):

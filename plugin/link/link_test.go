@@ -212,6 +212,19 @@ func script() [][]*api.CatalogUpdate {
 	}
 }
 
+// A launcher that comes back after seconds is noticed at once: pods wait for it.
+func TestLateLauncherIsNoticed(t *testing.T) {
+	const late, within = 3400 * time.Millisecond, 1200 * time.Millisecond
+	began := time.Now()
+	c := connect(t, &server{script: [][]*api.CatalogUpdate{{{Full: true}}}}, late)
+	if now := receive(t, c.connected); !now.Up {
+		t.Errorf("connection %+v", now)
+	}
+	if took := time.Since(began); took > late+within {
+		t.Errorf("noticed %s after it listened", took-late)
+	}
+}
+
 func TestCatalogStream(t *testing.T) {
 	c := connect(t, &server{script: script()}, 200*time.Millisecond)
 	full := receive(t, c.updates)
