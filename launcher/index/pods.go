@@ -24,6 +24,8 @@ type Pods interface {
 	Changes(ctx context.Context, node string) (uint64, bool)
 	// In returns the pods of a namespace.
 	In(ctx context.Context, namespace string) ([]*corev1.Pod, error)
+	// Repelling returns the bound pods with required anti-affinity over a topology that is larger than a node.
+	Repelling(ctx context.Context) ([]*corev1.Pod, error)
 	// Of returns the pod of a UID, nil if there is none.
 	Of(ctx context.Context, uid string) (*corev1.Pod, error)
 	// Controlled returns the pods of a namespace that name the controller as theirs.
@@ -59,6 +61,12 @@ func (l listedPods) In(ctx context.Context, namespace string) ([]*corev1.Pod, er
 	return listed(&list.Items, l.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy), "pods of namespace "+namespace)
 }
 
+// Repelling implements Pods.
+func (l listedPods) Repelling(ctx context.Context) ([]*corev1.Pod, error) {
+	all, err := l.All(ctx)
+	return slices.DeleteFunc(all, func(pod *corev1.Pod) bool { return repelling(pod) == "" }), err
+}
+
 // Of implements Pods.
 func (l listedPods) Of(ctx context.Context, uid string) (*corev1.Pod, error) {
 	list := &corev1.PodList{}
@@ -86,6 +94,7 @@ func (l listedPods) Controlled(ctx context.Context, namespace string, controller
 const (
 	podsOnNode       = "pods-on-node"
 	podsOfController = "pods-of-controller"
+	podsRepelling    = "pods-repelling"
 	// podsByUID has a few pods under each value: a value for each pod would weigh as much as a quarter of it.
 	podsByUID = "pods-by-uid"
 	// uidPrefix is how much of a UID is the value: 4,096 values of hexadecimal digits.
@@ -99,6 +108,7 @@ func SharedPods(informers cache.Informers) Pods {
 	return sharedPods{&store{informers: informers, of: &corev1.Pod{}, handler: counts.handler(), indexers: toolscache.Indexers{
 		podsOnNode:       ofPod(func(pod *corev1.Pod) string { return pod.Spec.NodeName }),
 		podsOfController: ofPod(controllerOf),
+		podsRepelling:    ofPod(repelling),
 		podsByUID:        ofPod(func(pod *corev1.Pod) string { return prefixOf(string(pod.UID)) }),
 	}}, counts}
 }
@@ -134,9 +144,18 @@ func (s sharedPods) Changes(ctx context.Context, node string) (uint64, bool) {
 
 // In implements Pods.
 func (s sharedPods) In(ctx context.Context, namespace string) ([]*corev1.Pod, error) {
-	found, err := s.by(ctx, toolscache.NamespaceIndex, namespace)
+	found, err := s.by(ctx, toolscache.NamespaceIndex, namespace) // Each informer of controller-runtime has it.
 	if err != nil {
 		return nil, fmt.Errorf("reading pods of namespace %s: %w", namespace, err)
+	}
+	return typed[*corev1.Pod](found), nil
+}
+
+// Repelling implements Pods.
+func (s sharedPods) Repelling(ctx context.Context) ([]*corev1.Pod, error) {
+	found, err := s.by(ctx, podsRepelling, Yes)
+	if err != nil {
+		return nil, fmt.Errorf("reading pods with anti-affinity: %w", err)
 	}
 	return typed[*corev1.Pod](found), nil
 }
@@ -183,3 +202,16 @@ func ofPod(value func(pod *corev1.Pod) string) toolscache.IndexFunc {
 }
 
 func prefixOf(uid string) string { return uid[:min(len(uid), uidPrefix)] }
+
+// repelling returns Yes for a bound pod with required anti-affinity over a topology that is larger than a node.
+func repelling(pod *corev1.Pod) string {
+	affinity := pod.Spec.Affinity
+	if pod.Spec.NodeName == "" || affinity == nil || affinity.PodAntiAffinity == nil {
+		return ""
+	}
+	wide := func(t corev1.PodAffinityTerm) bool { return t.TopologyKey != corev1.LabelHostname }
+	if slices.ContainsFunc(affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution, wide) {
+		return Yes
+	}
+	return ""
+}

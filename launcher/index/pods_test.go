@@ -33,7 +33,7 @@ func (i informers) GetInformer(context.Context, client.Object, ...cache.Informer
 func TestPods(t *testing.T) {
 	pods := map[string]*corev1.Pod{}
 	builder := fake.NewClientBuilder().WithScheme(scheme.Scheme)
-	store := toolscache.NewSharedIndexInformer(&toolscache.ListWatch{}, &corev1.Pod{}, 0, toolscache.Indexers{})
+	store := toolscache.NewSharedIndexInformer(&toolscache.ListWatch{}, &corev1.Pod{}, 0, toolscache.Indexers{toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc})
 	set := []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "set", UID: "set", Controller: new(true)}}
 	for name, node := range map[string]string{"a": "n", "b": "n", "c": "m", "d": "", "e": "m"} {
 		pods[name] = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "x", Name: name, UID: types.UID("1234-" + name)}, Spec: corev1.PodSpec{NodeName: node}}
@@ -42,6 +42,9 @@ func TestPods(t *testing.T) {
 			pods[name].OwnerReferences = set
 		case "e":
 			pods[name].Namespace, pods[name].OwnerReferences = "y", set
+		}
+		if key := map[string]string{"b": corev1.LabelHostname, "d": corev1.LabelTopologyZone, "e": corev1.LabelTopologyZone}[name]; key != "" {
+			pods[name].Spec.Affinity = apart(key)
 		}
 		builder.WithObjects(pods[name])
 		if err := store.GetIndexer().Add(pods[name]); err != nil {
@@ -60,6 +63,7 @@ func TestPods(t *testing.T) {
 		}
 		podsOfUIDs(t, kind, read)
 		podsOfController(t, kind, read)
+		podsOfTheCluster(t, kind, read)
 	}
 	none := index.SharedPods(&informertest.FakeInformers{Scheme: scheme.Scheme})
 	if _, err := none.On(t.Context(), "n"); err == nil {
@@ -70,6 +74,30 @@ func TestPods(t *testing.T) {
 	}
 	if _, err := none.Controlled(t.Context(), "x", "set"); err == nil {
 		t.Error("no error for an informer without a store")
+	}
+	if _, err := none.In(t.Context(), "x"); err == nil {
+		t.Error("no error for an informer without a store")
+	}
+	if _, err := none.Repelling(t.Context()); err == nil {
+		t.Error("no error for an informer without a store")
+	}
+}
+
+// apart is anti-affinity over a topology.
+func apart(key string) *corev1.Affinity {
+	return &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{TopologyKey: key}}}}
+}
+
+// podsOfTheCluster checks the pods of namespace y, and the bound ones with anti-affinity over zones.
+func podsOfTheCluster(t *testing.T, kind string, read index.Pods) {
+	t.Helper()
+	in, err := read.In(t.Context(), "y")
+	if err != nil || len(in) != 1 || in[0].Name != "e" {
+		t.Errorf("%s: pods of the namespace %v, error %v", kind, in, err)
+	}
+	repelling, err := read.Repelling(t.Context())
+	if err != nil || len(repelling) != 1 || repelling[0].Name != "e" {
+		t.Errorf("%s: pods with anti-affinity %v, error %v", kind, repelling, err)
 	}
 }
 

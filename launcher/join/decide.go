@@ -1,6 +1,7 @@
 package join
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -67,6 +68,8 @@ type Slot struct {
 	Pod *corev1.Pod
 	// UnboundVolume names a volume claim of the pod that is not bound; empty if there is none.
 	UnboundVolume string
+	// ClaimTaken is that another pod on a node uses a ReadWriteOncePod claim of the pod; empty if none does.
+	ClaimTaken string
 }
 
 // Settings are the user's settings of joining.
@@ -201,7 +204,7 @@ func (d *Decision) bindings(o Observed, ready bool) {
 		if due := moment == bind.Launch || moment == bind.Ready && ready; !due {
 			continue
 		}
-		if refusal := bind.Check(s.Pod, o.Node, onNode); refusal != "" {
+		if refusal := cmp.Or(bind.Check(s.Pod, o.Node, onNode), s.ClaimTaken); refusal != "" {
 			if ready {
 				d.Refused[s.Pod.UID] = refusal // Before that the Node may still change to one that fits.
 			}

@@ -28,7 +28,7 @@ import (
 //
 //	claim [standby[=STATE/TIME]] [label=KEY=VALUE] [gpu] [taint=KEY:EFFECT] [startup-taint=KEY:EFFECT] [bind-at=SETTING] [registered] [initialized]
 //	    [network-at-start] [switched-off=WHY]             the last two are the state of its NodePool
-//	pod NAME [owner=KIND|none] [volumes=none] [host-network] [gpu] [cpu=Q] [unbound-volume=NAME] [scheduler-only=WHY]
+//	pod NAME [owner=KIND|none] [volumes=none] [host-network] [gpu] [cpu=Q] [unbound-volume=NAME] [claim-taken=WHY] [scheduler-only=WHY]
 //	    [tolerates=KEY] [not-ready=SECONDS] [bound] [deleted] [gone] [adopted] [nominated=NODE]
 //	                                                      a promised pod is created or changed; the node is launched for one before it exists
 //	node [ready=true|false|none] [says=MESSAGE] [gpu=N] [cpu=Q] [add-taint=KEY:EFFECT] [remove-taint=KEY] [gone]
@@ -195,6 +195,8 @@ func (s *scenario) pod(name string, args map[string]string) {
 			slot.Pod.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse(value)
 		case "unbound-volume":
 			slot.UnboundVolume = value
+		case "claim-taken":
+			slot.ClaimTaken = value
 		case "scheduler-only":
 			slot.Ref.SchedulerOnly = value
 		case "tolerates", "not-ready":

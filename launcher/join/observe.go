@@ -2,6 +2,7 @@ package join
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/internal/disruption"
 	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
 	"github.com/slipway-k8s/slipway/launcher/bind"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
@@ -143,7 +145,7 @@ func (c *Controller) slots(ctx context.Context, claim *karpv1.NodeClaim) ([]Slot
 	for _, p := range promises {
 		s := Slot{Ref: p.Ref, Pod: p.Pod}
 		if p.Pod != nil {
-			if s.UnboundVolume, err = c.unboundVolume(ctx, p.Pod); err != nil {
+			if err = c.volumes(ctx, &s); err != nil {
 				return nil, err
 			}
 		}
@@ -152,25 +154,51 @@ func (c *Controller) slots(ctx context.Context, claim *karpv1.NodeClaim) ([]Slot
 	return slots, nil
 }
 
-// unboundVolume returns a volume claim of the pod that is not bound to a volume.
-func (c *Controller) unboundVolume(ctx context.Context, pod *corev1.Pod) (string, error) {
-	for _, v := range pod.Spec.Volumes {
+// volumes notes what the volume claims of the slot's pod say about its binding.
+func (c *Controller) volumes(ctx context.Context, s *Slot) error {
+	for _, v := range s.Pod.Spec.Volumes {
 		name := ""
 		switch {
 		case v.PersistentVolumeClaim != nil:
 			name = v.PersistentVolumeClaim.ClaimName
 		case v.Ephemeral != nil:
-			name = pod.Name + "-" + v.Name
+			name = s.Pod.Name + "-" + v.Name
 		default:
 			continue
 		}
 		pvc := &corev1.PersistentVolumeClaim{}
-		err := c.config.Client.Get(ctx, types.NamespacedName{Namespace: pod.Namespace, Name: name}, pvc)
+		err := c.config.Client.Get(ctx, types.NamespacedName{Namespace: s.Pod.Namespace, Name: name}, pvc)
 		if client.IgnoreNotFound(err) != nil {
-			return "", err
+			return err
 		}
 		if pvc.Status.Phase != corev1.ClaimBound { // A claim that does not exist counts as unbound.
-			return name, nil
+			s.UnboundVolume = name
+			return nil
+		}
+		if s.ClaimTaken == "" && s.Pod.Spec.NodeName == "" && slices.Contains(pvc.Spec.AccessModes, corev1.ReadWriteOncePod) {
+			if s.ClaimTaken, err = taken(ctx, c.config.Pods, s.Pod, name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// taken returns that another pod on a node uses a ReadWriteOncePod claim of the pod; "" if none does. One that terminates uses it until it is gone, as for
+// the scheduler (pkg/scheduler/framework/plugins/volumerestrictions).
+func taken(ctx context.Context, pods index.Pods, pod *corev1.Pod, claim string) (string, error) {
+	others, err := pods.In(ctx, pod.Namespace)
+	if err != nil {
+		return "", err
+	}
+	for _, other := range others {
+		if other.UID == pod.UID || other.Spec.NodeName == "" || disruption.Terminal(other) {
+			continue
+		}
+		if slices.ContainsFunc(other.Spec.Volumes, func(v corev1.Volume) bool {
+			return v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == claim
+		}) {
+			return fmt.Sprintf("volume claim %s is ReadWriteOncePod, and pod %s on node %s uses it", claim, other.Name, other.Spec.NodeName), nil
 		}
 	}
 	return "", nil
