@@ -288,7 +288,7 @@ func (l *Launcher) joining(p parts) error {
 		return err
 	}
 	controller, err := join.New(join.Config{
-		Client: mgr.GetClient(), Pods: l.cache.Pods, Reader: mgr.GetAPIReader(), Instances: l.config.Cloud, Launcher: p.launcher, Ender: p.terminator,
+		Client: mgr.GetClient(), Pods: l.cache.Pods, Nodes: l.cache.Nodes, Reader: mgr.GetAPIReader(), Instances: l.config.Cloud, Launcher: p.launcher, Ender: p.terminator,
 		Binder: p.binder, Images: images.Prepare, Health: p.health, Guard: p.leader, Events: l.recorders.slipway, KarpenterEvents: l.recorders.karpenter, Ours: p.beside.ours, Failed: p.late.failed, Registerer: l.registerer,
 		Settings: join.Settings{
 			BindAt: settings.BindAt, Patience: settings.patience(),

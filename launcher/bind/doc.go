@@ -1,3 +1,3 @@
-// Package bind decides when a promised pod is bound to its node and binds it. At and Check are pure; Binder is the one
+// Package bind decides when a promised pod is bound to its node and binds it. At, Check and Meanwhile are pure; Binder is the one
 // edge that writes bindings.
 package bind

@@ -221,7 +221,7 @@ func (c *Controller) bind(ctx context.Context, o Observed, d Decision) time.Dura
 
 // leave leaves a promised pod to the scheduler.
 func (c *Controller) leave(ctx context.Context, o Observed, pod *corev1.Pod, reason string) {
-	c.memory.answer(o.Claim.UID, pod.UID)
+	c.memory.leave(o.Claim.UID, pod.UID)
 	c.metrics.refused.Inc()
 	klog.FromContext(ctx).Info("Promised pod is left to the scheduler", "pod", klog.KObj(pod), "node", o.Node.Name, "reason", reason)
 	c.config.Events.Eventf(pod, corev1.EventTypeWarning, "NotPreBound", "Left to the scheduler: %s", reason)

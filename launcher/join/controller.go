@@ -76,6 +76,8 @@ type Config struct {
 	Client client.Client
 	// Pods of the cluster.
 	Pods index.Pods
+	// Nodes of the cluster.
+	Nodes index.Nodes
 	// Reader reads from the API server what no cache holds.
 	Reader client.Reader
 	// Instances of the cloud.
@@ -113,12 +115,13 @@ type Controller struct {
 	memory  *memory
 	leases  leases
 	costs   *deletionCosts
+	around  surroundings
 }
 
 // New returns a Controller; SetupWithManager starts it with the manager.
 func New(c Config) (*Controller, error) {
 	given := []bool{
-		c.Client != nil, c.Pods != nil, c.Reader != nil, c.Instances != nil, c.Launcher != nil, c.Ender != nil, c.Binder != nil, c.Images != nil, c.Health != nil,
+		c.Client != nil, c.Pods != nil, c.Nodes != nil, c.Reader != nil, c.Instances != nil, c.Launcher != nil, c.Ender != nil, c.Binder != nil, c.Images != nil, c.Health != nil,
 		c.Guard != nil, c.Events != nil, c.KarpenterEvents != nil, c.Ours != nil, c.Failed != nil, c.Registerer != nil,
 	}
 	if slices.Contains(given, false) {
@@ -134,7 +137,8 @@ func New(c Config) (*Controller, error) {
 	memory := newMemory()
 	return &Controller{
 		config: c, metrics: m, memory: memory, leases: leases{client: c.Client, reader: c.Reader, memory: memory},
-		costs: &deletionCosts{cache: c.Client, recent: map[types.UID]*chosen{}},
+		costs:  &deletionCosts{cache: c.Client, recent: map[types.UID]*chosen{}},
+		around: surroundings{client: c.Client, pods: c.Pods, nodes: c.Nodes, memory: memory},
 	}, nil
 }
 

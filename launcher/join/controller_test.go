@@ -143,7 +143,7 @@ func (w *world) config() join.Config {
 		w.t.Fatal(err)
 	}
 	return join.Config{
-		Client: w.api, Pods: index.ListPods(w.api), Reader: w.api, Instances: w.ec2, Launcher: w, Ender: w, Binder: binder, Guard: leadershiptest.Always{}, Events: w, KarpenterEvents: w, Health: w,
+		Client: w.api, Pods: index.ListPods(w.api), Nodes: index.ListNodes(w.api), Reader: w.api, Instances: w.ec2, Launcher: w, Ender: w, Binder: binder, Guard: leadershiptest.Always{}, Events: w, KarpenterEvents: w, Health: w,
 		Settings: join.Settings{BindAt: bind.Auto, Patience: record.Patience{Promised: 5 * time.Minute, Empty: 15 * time.Minute}},
 		Ours:     func(*karpv1.NodeClaim) bool { return w.ours },
 		Images: func(_ context.Context, _ *karpv1.NodeClaim, node *corev1.Node) func() {

@@ -30,6 +30,8 @@ type Observed struct {
 	Slots []Slot
 	// OnNode are the pods bound to the node.
 	OnNode []*corev1.Pod
+	// Around is what topology constraints of the pods that are due depend on.
+	Around bind.Around
 	// ReadySince is when the node was first observed Ready; zero if it was not.
 	ReadySince time.Time
 	// Answered are the pods whose binding at Ready was answered, or refused by Check.
@@ -192,24 +194,31 @@ func unbound(o Observed, s Slot) bool {
 	return s.Pod != nil && s.Pod.Spec.NodeName == "" && s.Pod.DeletionTimestamp.IsZero() && !o.Answered[s.Pod.UID]
 }
 
+// due returns when a promised pod is bound, and whether that is now.
+func due(o Observed, s Slot, rules bind.Table, ready bool) (verdict bind.Verdict, now bool) {
+	if !unbound(o, s) {
+		return bind.Verdict{}, false
+	}
+	verdict = rules.At(facts(o, s))
+	return verdict, verdict.Moment == bind.Launch || verdict.Moment == bind.Ready && ready
+}
+
 // bindings selects the pods that are due.
 func (d *Decision) bindings(o Observed, ready bool) {
-	onNode, rules := o.OnNode, bind.Rules()
+	onNode, around, rules := o.OnNode, o.Around, bind.Rules()
 	for _, s := range o.Slots {
-		if !unbound(o, s) {
+		verdict, now := due(o, s, rules, ready)
+		if !now {
 			continue
 		}
-		verdict := rules.At(facts(o, s))
-		moment, reason := verdict.Moment, verdict.Reason
-		if due := moment == bind.Launch || moment == bind.Ready && ready; !due {
-			continue
-		}
-		if refusal := cmp.Or(bind.Check(s.Pod, o.Node, onNode), s.ClaimTaken); refusal != "" {
+		if refusal := cmp.Or(bind.Check(s.Pod, o.Node, onNode), s.ClaimTaken, bind.Meanwhile(s.Pod, o.Node, around)); refusal != "" {
 			if ready {
 				d.Refused[s.Pod.UID] = refusal // Before that the Node may still change to one that fits.
+				around = around.Without(s.Pod) // Else one pod too many would be the end of all promises of a domain.
 			}
 			continue
 		}
+		moment, reason := verdict.Moment, verdict.Reason
 		if moment == bind.Launch && ready {
 			moment, reason = bind.Ready, "the node is ready already"
 		}

@@ -29,12 +29,13 @@ import (
 //	claim [standby[=STATE/TIME]] [label=KEY=VALUE] [gpu] [taint=KEY:EFFECT] [startup-taint=KEY:EFFECT] [bind-at=SETTING] [registered] [initialized]
 //	    [network-at-start] [switched-off=WHY]             the last two are the state of its NodePool
 //	pod NAME [owner=KIND|none] [volumes=none] [host-network] [gpu] [cpu=Q] [unbound-volume=NAME] [claim-taken=WHY] [scheduler-only=WHY]
-//	    [tolerates=KEY] [not-ready=SECONDS] [bound] [deleted] [gone] [adopted] [nominated=NODE]
+//	    [tolerates=KEY] [not-ready=SECONDS] [bound] [deleted] [gone] [adopted] [nominated=NODE] [spread]
 //	                                                      a promised pod is created or changed; the node is launched for one before it exists
 //	node [ready=true|false|none] [says=MESSAGE] [gpu=N] [cpu=Q] [add-taint=KEY:EFFECT] [remove-taint=KEY] [gone]
 //	                                                      the kubelet, or a user, changes the Node
 //	instance STATE                                        EC2's answer for the instance
 //	twin joined|placeholder                               there is a second Node with the same providerID
+//	neighbor NAME zone=ZONE [newcomer]                    another pod is bound in a zone; with newcomer, since the claim was created
 //	daemon [none]                                         only the launcher's taint blocks a DaemonSet
 //	restart                                               the process loses its state
 //	decide at=DURATION                                    decide and do nothing
@@ -57,7 +58,11 @@ func TestDecide(t *testing.T) {
 // start is second 0.
 func start() time.Time { return time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC) }
 
-type scenario struct{ join.Observed }
+type scenario struct {
+	join.Observed
+
+	neighbors []bind.Neighbor
+}
 
 func newScenario() *scenario {
 	native := corev1.ResourceList{
@@ -68,7 +73,7 @@ func newScenario() *scenario {
 	}}
 	claim.Status = karpv1.NodeClaimStatus{ProviderID: "aws:///us-east-1a/i-1", NodeName: "node-1", Capacity: native, Allocatable: native}
 	launchedAt(claim, start())
-	return &scenario{join.Observed{
+	return &scenario{Observed: join.Observed{
 		Claim: claim, Answered: map[types.UID]bool{},
 		Settings: join.Settings{BindAt: bind.Auto, Patience: record.Patience{Promised: 5 * time.Minute, Empty: 15 * time.Minute}},
 	}}
@@ -103,6 +108,8 @@ func (s *scenario) run(t *testing.T, d *datadriven.TestData) string {
 		s.Instance, s.StateReason = cloud.InstanceState(d.CmdArgs[0].Key), cloud.StateReason{Code: args["code"], Message: args["says"]}
 	case "twin":
 		s.twin(d.CmdArgs[0].Key)
+	case "neighbor":
+		s.neighbor(d.CmdArgs[0].Key, args)
 	case "plan":
 		return s.plan()
 	case "restart":
@@ -230,6 +237,8 @@ func fate(slot *join.Slot, what string) {
 		slot.Pod.DeletionTimestamp = &metav1.Time{Time: start()}
 	case "gone":
 		slot.Pod = nil
+	case "spread":
+		overZones(slot.Pod)
 	}
 }
 
@@ -296,6 +305,7 @@ func (s *scenario) decide(t *testing.T, at string) join.Decision {
 	if s.Node != nil {
 		s.Known = join.Known(s.Known, s.Node.Name, s.Slots, s.Now)
 	}
+	s.around()
 	claim, seen := s.Claim.DeepCopy(), s.Node.DeepCopy()
 	decision := join.Decide(s.Observed)
 	if diff := cmp.Diff(decision, join.Decide(s.Observed)); diff != "" {

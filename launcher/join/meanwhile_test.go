@@ -1,13 +1,45 @@
 package join_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/slipway-k8s/slipway/launcher/bind"
 )
+
+// overZones gives a pod a topology spread with its own kind over zones, with a skew of 1 at most.
+func overZones(pod *corev1.Pod) {
+	pod.Labels = map[string]string{"app": "web"}
+	pod.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
+		MaxSkew: 1, TopologyKey: corev1.LabelTopologyZone, WhenUnsatisfiable: corev1.DoNotSchedule,
+		LabelSelector: &metav1.LabelSelector{MatchLabels: pod.Labels},
+	}}
+}
+
+// neighbor adds a pod that is bound in a zone.
+func (s *scenario) neighbor(name string, args map[string]string) {
+	_, newcomer := args["newcomer"]
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID("uid-" + name)}, Spec: corev1.PodSpec{NodeName: "node-of-" + name}}
+	overZones(pod)
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: pod.Spec.NodeName, Labels: map[string]string{corev1.LabelTopologyZone: args["zone"]}}}
+	s.neighbors = append(s.neighbors, bind.Neighbor{Pod: pod, Node: node, Newcomer: newcomer})
+}
+
+// around observes the neighbors, and the promised pods among them.
+func (s *scenario) around() {
+	s.Around = bind.Around{Others: slices.Clone(s.neighbors)}
+	for _, slot := range s.Slots {
+		if slot.Pod != nil && s.Node != nil {
+			s.Around.Others = append(s.Around.Others, bind.Neighbor{Pod: slot.Pod, Node: s.Node})
+		}
+	}
+}
 
 // onClaim returns a pod of a ReadWriteOncePod claim.
 func onClaim(name, node string, phase corev1.PodPhase) *corev1.Pod {

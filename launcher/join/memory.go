@@ -38,6 +38,8 @@ type remembered struct {
 	known    map[types.UID]time.Time
 	answered map[types.UID]bool
 	failures map[types.UID]int
+	// left are the pods that were left to the scheduler.
+	left map[types.UID]bool
 	// ahead are the pods that were bound before the scheduler could have bound them, until it could.
 	ahead map[types.UID]ahead
 }
@@ -73,6 +75,22 @@ func (m *memory) answer(claim, pod types.UID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.entry(claim).answered[pod] = true
+}
+
+// leave records that a pod is left to the scheduler.
+func (m *memory) leave(claim, pod types.UID) {
+	m.answer(claim, pod)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.entry(claim).left[pod] = true
+}
+
+// hasLeft reports whether a pod that the claim promises was left to the scheduler.
+func (m *memory) hasLeft(claim, pod types.UID) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r := m.claims[claim]
+	return r != nil && r.left[pod]
 }
 
 // failed counts a failed binding, and returns the number of failures.
@@ -155,7 +173,7 @@ func (m *memory) networkAtStart(pool string) bool {
 
 func (m *memory) entry(claim types.UID) *remembered {
 	if m.claims[claim] == nil {
-		m.claims[claim] = &remembered{answered: map[types.UID]bool{}, failures: map[types.UID]int{}, ahead: map[types.UID]ahead{}}
+		m.claims[claim] = &remembered{answered: map[types.UID]bool{}, failures: map[types.UID]int{}, left: map[types.UID]bool{}, ahead: map[types.UID]ahead{}}
 	}
 	return m.claims[claim]
 }

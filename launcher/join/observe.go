@@ -55,6 +55,9 @@ func (c *Controller) observe(ctx context.Context, claim *karpv1.NodeClaim) (Obse
 	if err = c.poolOf(ctx, pool, &o); err != nil {
 		return o, err
 	}
+	if o.Around, err = c.around.around(ctx, o); err != nil {
+		return o, err
+	}
 	if conditions.Posted(o.Node) != nil && (!conditions.NodeReady(o.Node) || awaited(o)) {
 		o.DaemonKeptOff, err = c.daemonKeptOff(ctx, o.Node)
 	}

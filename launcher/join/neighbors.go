@@ -1,0 +1,237 @@
+package join
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/internal/disruption"
+	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
+	"github.com/slipway-k8s/slipway/launcher/bind"
+	"github.com/slipway-k8s/slipway/launcher/index"
+	"github.com/slipway-k8s/slipway/launcher/record"
+)
+
+// surroundings reads what constraints of promised pods by topology depend on.
+type surroundings struct {
+	client client.Reader
+	pods   index.Pods
+	nodes  index.Nodes
+	memory *memory
+}
+
+// neighbors are the neighbors that one look has found so far.
+type neighbors struct {
+	surroundings
+	// claim is that of the look.
+	claim *karpv1.NodeClaim
+	// nodes are those of the cluster, by name.
+	nodes map[string]*corev1.Node
+	// promised are the UIDs that the NodeClaim of a node promises, by the node's name.
+	promised map[string]map[string]bool
+	// seen are the pods that were looked at.
+	seen map[types.UID]bool
+	// waiting are pods that are not bound.
+	waiting []*corev1.Pod
+	// newcomer means that one was found.
+	newcomer bool
+	out      []bind.Neighbor
+}
+
+// around returns what bind.Meanwhile needs for the pods that are due; nothing where no constraint of theirs or of a bound pod reaches beyond a node.
+func (s surroundings) around(ctx context.Context, o Observed) (bind.Around, error) {
+	pods := duePods(o)
+	if len(pods) == 0 {
+		return bind.Around{}, nil
+	}
+	repelling, err := s.pods.Repelling(ctx)
+	if err != nil {
+		return bind.Around{}, err
+	}
+	out := bind.Around{}
+	if out.Namespaces, err = s.namespaces(ctx, slices.Concat(pods, repelling)); err != nil {
+		return bind.Around{}, err
+	}
+	scope, beside := scopeOf(pods, out.Namespaces)
+	if len(scope) == 0 && len(repelling) == 0 {
+		return bind.Around{}, nil
+	}
+	if out.Nodes, err = s.nodes.All(ctx); err != nil {
+		return bind.Around{}, err
+	}
+	n := neighbors{
+		surroundings: s, claim: o.Claim, nodes: make(map[string]*corev1.Node, len(out.Nodes)), promised: map[string]map[string]bool{}, seen: map[types.UID]bool{},
+	}
+	for _, node := range out.Nodes {
+		n.nodes[node.Name] = node
+	}
+	for namespace := range scope {
+		found, err := s.pods.In(ctx, namespace)
+		if err != nil {
+			return bind.Around{}, err
+		}
+		if err := n.add(ctx, found); err != nil {
+			return bind.Around{}, err
+		}
+	}
+	if err := n.add(ctx, repelling); err != nil {
+		return bind.Around{}, err
+	}
+	// Promised pods count beside a newcomer, and for pods that must be beside others. In most looks there is neither.
+	if n.newcomer || beside {
+		err = n.addWaiting(ctx)
+	}
+	out.Others = n.out
+	return out, err
+}
+
+// duePods returns the promised pods that are to be bound now.
+func duePods(o Observed) []*corev1.Pod {
+	var out []*corev1.Pod
+	rules, ready := bind.Rules(), conditions.NodeReady(o.Node)
+	for _, s := range o.Slots {
+		if _, now := due(o, s, rules, ready); now {
+			out = append(out, s.Pod)
+		}
+	}
+	return out
+}
+
+// scopeOf returns the namespaces whose pods the constraints of the pods name, and whether one of them must be beside others.
+func scopeOf(pods []*corev1.Pod, namespaces map[string]labels.Set) (scope map[string]bool, beside bool) {
+	scope = map[string]bool{}
+	for _, pod := range pods {
+		spread, affinity, anti := bind.Wide(pod)
+		if spread {
+			scope[pod.Namespace] = true
+		}
+		beside = beside || len(affinity) > 0
+		terms, err := fwk.GetAffinityTerms(pod, slices.Concat(affinity, anti))
+		if err != nil {
+			continue // The API server accepts no term that cannot be read.
+		}
+		for _, t := range terms {
+			for namespace := range t.Namespaces {
+				scope[namespace] = true
+			}
+			for namespace, have := range namespaces {
+				if t.NamespaceSelector.Matches(have) {
+					scope[namespace] = true
+				}
+			}
+		}
+	}
+	return scope, beside
+}
+
+// namespaces returns the labels of all namespaces, if a term of the pods selects namespaces by them.
+func (s surroundings) namespaces(ctx context.Context, pods []*corev1.Pod) (map[string]labels.Set, error) {
+	selects := func(t corev1.PodAffinityTerm) bool { return t.NamespaceSelector != nil }
+	if !slices.ContainsFunc(pods, func(pod *corev1.Pod) bool {
+		_, affinity, anti := bind.Wide(pod)
+		return slices.ContainsFunc(affinity, selects) || slices.ContainsFunc(anti, selects)
+	}) {
+		return nil, nil
+	}
+	list := &corev1.NamespaceList{}
+	if err := s.client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing Namespaces: %w", err)
+	}
+	out := make(map[string]labels.Set, len(list.Items))
+	for i := range list.Items {
+		out[list.Items[i].Name] = list.Items[i].Labels
+	}
+	return out, nil
+}
+
+// add adds the pods that are bound, and keeps the others for addWaiting.
+func (n *neighbors) add(ctx context.Context, pods []*corev1.Pod) error {
+	for _, pod := range pods {
+		if n.seen[pod.UID] || disruption.Terminal(pod) {
+			continue
+		}
+		n.seen[pod.UID] = true
+		node := n.nodes[pod.Spec.NodeName]
+		switch {
+		case pod.Spec.NodeName == "":
+			n.waiting = append(n.waiting, pod)
+		case node != nil:
+			came, err := n.came(ctx, pod)
+			if err != nil {
+				return err
+			}
+			n.newcomer = n.newcomer || came
+			n.out = append(n.out, bind.Neighbor{Pod: pod, Node: node, Newcomer: came})
+		}
+	}
+	return nil
+}
+
+// came reports whether a bound pod is a newcomer. The times have whole seconds: in the second of the claim's creation it counts as later.
+func (n *neighbors) came(ctx context.Context, pod *corev1.Pod) (bool, error) {
+	since := pod.CreationTimestamp
+	if c := conditions.Pod(pod, corev1.PodScheduled); c != nil && c.Status == corev1.ConditionTrue {
+		since = c.LastTransitionTime
+	}
+	if since.Time.Before(n.claim.CreationTimestamp.Time) {
+		return false, nil
+	}
+	name := pod.Spec.NodeName
+	if n.promised[name] == nil {
+		claims, err := n.claims(ctx, index.ClaimNodeName, name)
+		if err != nil {
+			return false, err
+		}
+		n.promised[name] = map[string]bool{}
+		for i := range claims {
+			refs, _ := record.Pods(&claims[i]) // A damaged list promises nothing.
+			for _, ref := range refs {
+				n.promised[name][ref.UID] = true
+			}
+		}
+	}
+	return !n.promised[name][string(pod.UID)], nil
+}
+
+// addWaiting adds the pods that are promised and not bound yet. What the launcher has left to the scheduler, or can no longer bind, may go elsewhere.
+func (n *neighbors) addWaiting(ctx context.Context) error {
+	for _, pod := range n.waiting {
+		claims, err := n.claims(ctx, index.ClaimPromised, string(pod.UID))
+		if err != nil {
+			return err
+		}
+		if len(claims) == 0 {
+			continue
+		}
+		claim := &claims[0]
+		if claim.DeletionTimestamp.IsZero() && !claim.StatusConditions().Get(karpv1.ConditionTypeInitialized).IsTrue() && !n.memory.hasLeft(claim.UID, pod.UID) {
+			n.out = append(n.out, bind.Neighbor{Pod: pod, Node: n.nodeOf(claim)})
+		}
+	}
+	return nil
+}
+
+// nodeOf returns the Node of a claim, or what is known of it before there is one.
+func (n *neighbors) nodeOf(claim *karpv1.NodeClaim) *corev1.Node {
+	if node := n.nodes[claim.Status.NodeName]; node != nil {
+		return node
+	}
+	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: claim.Labels}, Spec: corev1.NodeSpec{Taints: record.Taints(claim)}}
+}
+
+// claims returns the NodeClaims that have a value in an index. They are the cache's and must not be changed.
+func (n *neighbors) claims(ctx context.Context, field, value string) ([]karpv1.NodeClaim, error) {
+	list := &karpv1.NodeClaimList{}
+	if err := n.client.List(ctx, list, client.MatchingFields{field: value}, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing NodeClaims by %s: %w", field, err)
+	}
+	return list.Items, nil
+}
