@@ -45,9 +45,10 @@ func termTo(app, key string) []corev1.PodAffinityTerm {
 	return []corev1.PodAffinityTerm{{TopologyKey: key, LabelSelector: selectApp(app)}}
 }
 
-func apartFrom(app, key string) func(*corev1.Pod) {
+// apartFrom keeps a pod apart from those of the app web.
+func apartFrom(key string) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) {
-		pod.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: termTo(app, key)}}
+		pod.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: termTo("web", key)}}
 	}
 }
 
@@ -127,11 +128,19 @@ func TestMeanwhileSpread(t *testing.T) {
 		{name: "the pod does not count itself", pod: web("p", spread(func(c *corev1.TopologySpreadConstraint) { c.LabelSelector = selectApp("api") })), others: []bind.Neighbor{newcomer("a", appPod("new", "api"))}},
 		{name: "fewer domains than it asks for", pod: web("p", spread(func(c *corev1.TopologySpreadConstraint) { c.MinDomains = new(int32(4)) })), others: with(newcomer("a", web("new"))), want: broken + " 2"},
 		{name: "as many domains as it asks for", pod: web("p", spread(func(c *corev1.TopologySpreadConstraint) { c.MinDomains = new(int32(3)) })), others: with(newcomer("a", web("new")))},
-		{name: "of another version", pod: web("p", spread(func(c *corev1.TopologySpreadConstraint) { c.MatchLabelKeys = []string{"version"} }), func(p *corev1.Pod) { p.Labels["version"] = "2" }),
-			others: []bind.Neighbor{newcomer("a", web("new", func(p *corev1.Pod) { p.Labels["version"] = "1" }))}},
+		{
+			name:   "of another version",
+			pod:    web("p", spread(func(c *corev1.TopologySpreadConstraint) { c.MatchLabelKeys = []string{"version"} }), func(p *corev1.Pod) { p.Labels["version"] = "2" }),
+			others: []bind.Neighbor{newcomer("a", web("new", func(p *corev1.Pod) { p.Labels["version"] = "1" }))},
+		},
 		{name: "zones that it may not use do not count", pod: web("p", spread(), func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{corev1.LabelTopologyZone: "a"} }), others: []bind.Neighbor{newcomer("a", web("new"))}},
-		{name: "unless it says so", pod: web("p", spread(func(c *corev1.TopologySpreadConstraint) { c.NodeAffinityPolicy = new(corev1.NodeInclusionPolicyIgnore) }),
-			func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{corev1.LabelTopologyZone: "a"} }), others: []bind.Neighbor{newcomer("a", web("new"))}, want: broken + " 2"},
+		{
+			name: "unless it says so",
+			pod: web("p", spread(func(c *corev1.TopologySpreadConstraint) { c.NodeAffinityPolicy = new(corev1.NodeInclusionPolicyIgnore) }),
+				func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{corev1.LabelTopologyZone: "a"} }),
+			others: []bind.Neighbor{newcomer("a", web("new"))},
+			want:   broken + " 2",
+		},
 		{name: "it cannot be read", pod: web("p", spread(func(c *corev1.TopologySpreadConstraint) {
 			c.LabelSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Near"}}}
 		})), want: "cannot be read"},
@@ -146,20 +155,24 @@ func TestMeanwhileAffinity(t *testing.T) {
 		p.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution[0].NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"team": "back"}}
 	}
 	run(t, []meanwhile{
-		{name: "its anti-affinity", pod: appPod("p", "web", apartFrom("web", zone)), others: []bind.Neighbor{newcomer("a", appPod("new", "web"))}, want: "its anti-affinity keeps it apart from pod shop/new"},
-		{name: "also from one that leaves", pod: appPod("p", "web", apartFrom("web", zone)), others: []bind.Neighbor{bound("a", appPod("old", "web", leaving))}, want: "pod shop/old"},
-		{name: "not from one elsewhere", pod: appPod("p", "web", apartFrom("web", zone)), others: []bind.Neighbor{newcomer("b", appPod("new", "web"))}},
-		{name: "not from one that is promised", pod: appPod("p", "web", apartFrom("web", zone)), others: []bind.Neighbor{promised("a", appPod("other", "web"))}},
-		{name: "not by hostname", pod: appPod("p", "web", apartFrom("web", corev1.LabelHostname)), others: []bind.Neighbor{newcomer("a", appPod("new", "web"))}},
-		{name: "not of another namespace", pod: appPod("p", "web", apartFrom("web", zone)), others: []bind.Neighbor{newcomer("a", appPod("new", "web", inBack))}},
-		{name: "unless it selects that", pod: appPod("p", "web", apartFrom("web", zone), across), others: []bind.Neighbor{newcomer("a", appPod("new", "web", inBack))}, want: "pod back/new"},
-		{name: "that of the other", pod: appPod("p", "web"), others: []bind.Neighbor{newcomer("a", appPod("new", "api", apartFrom("web", zone)))}, want: "the anti-affinity of pod shop/new"},
-		{name: "that of one elsewhere", pod: appPod("p", "web"), others: []bind.Neighbor{newcomer("b", appPod("new", "api", apartFrom("web", zone)))}},
-		{name: "that of one that is promised", pod: appPod("p", "web"), others: []bind.Neighbor{promised("a", appPod("other", "api", apartFrom("web", zone)))}},
-		{name: "that of one by hostname", pod: appPod("p", "web"), others: []bind.Neighbor{bound("a", appPod("other", "api", apartFrom("web", corev1.LabelHostname)))}},
+		{name: "its anti-affinity", pod: appPod("p", "web", apartFrom(zone)), others: []bind.Neighbor{newcomer("a", appPod("new", "web"))}, want: "its anti-affinity keeps it apart from pod shop/new"},
+		{name: "also from one that leaves", pod: appPod("p", "web", apartFrom(zone)), others: []bind.Neighbor{bound("a", appPod("old", "web", leaving))}, want: "pod shop/old"},
+		{name: "not from one elsewhere", pod: appPod("p", "web", apartFrom(zone)), others: []bind.Neighbor{newcomer("b", appPod("new", "web"))}},
+		{name: "not from one that is promised", pod: appPod("p", "web", apartFrom(zone)), others: []bind.Neighbor{promised("a", appPod("other", "web"))}},
+		{name: "not by hostname", pod: appPod("p", "web", apartFrom(corev1.LabelHostname)), others: []bind.Neighbor{newcomer("a", appPod("new", "web"))}},
+		{name: "not of another namespace", pod: appPod("p", "web", apartFrom(zone)), others: []bind.Neighbor{newcomer("a", appPod("new", "web", inBack))}},
+		{name: "unless it selects that", pod: appPod("p", "web", apartFrom(zone), across), others: []bind.Neighbor{newcomer("a", appPod("new", "web", inBack))}, want: "pod back/new"},
+		{name: "that of the other", pod: appPod("p", "web"), others: []bind.Neighbor{newcomer("a", appPod("new", "api", apartFrom(zone)))}, want: "the anti-affinity of pod shop/new"},
+		{name: "that of one elsewhere", pod: appPod("p", "web"), others: []bind.Neighbor{newcomer("b", appPod("new", "api", apartFrom(zone)))}},
+		{name: "that of one that is promised", pod: appPod("p", "web"), others: []bind.Neighbor{promised("a", appPod("other", "api", apartFrom(zone)))}},
+		{name: "that of one by hostname", pod: appPod("p", "web"), others: []bind.Neighbor{bound("a", appPod("other", "api", apartFrom(corev1.LabelHostname)))}},
 		{name: "its group is elsewhere", pod: appPod("p", "web", besides("web", zone)), others: []bind.Neighbor{newcomer("b", appPod("new", "web"))}, want: "bound in b"},
-		{name: "its group is elsewhere, the rest of it promised here", pod: appPod("p", "web", besides("web", zone)),
-			others: []bind.Neighbor{newcomer("b", appPod("new", "web")), promised("a", appPod("other", "web"))}, want: "bound in b"},
+		{
+			name:   "its group is elsewhere, the rest of it promised here",
+			pod:    appPod("p", "web", besides("web", zone)),
+			others: []bind.Neighbor{newcomer("b", appPod("new", "web")), promised("a", appPod("other", "web"))},
+			want:   "bound in b",
+		},
 		{name: "its group is here too", pod: appPod("p", "web", besides("web", zone)), others: []bind.Neighbor{newcomer("b", appPod("new", "web")), bound("a", appPod("other", "web"))}},
 		{name: "it is the first of its group", pod: appPod("p", "web", besides("web", zone)), others: []bind.Neighbor{promised("a", appPod("other", "web"))}},
 		{name: "what it must be beside is promised here", pod: appPod("p", "web", besides("db", zone)), others: []bind.Neighbor{bound("b", appPod("db1", "db")), promised("a", appPod("db2", "db"))}},

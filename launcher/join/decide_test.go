@@ -200,10 +200,8 @@ func (s *scenario) pod(name string, args map[string]string) {
 			slot.Pod.Spec.Containers[0].Resources.Requests["nvidia.com/gpu"] = resource.MustParse("1")
 		case "cpu":
 			slot.Pod.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse(value)
-		case "unbound-volume":
-			slot.UnboundVolume = value
-		case "claim-taken":
-			slot.ClaimTaken = value
+		case "unbound-volume", "claim-taken":
+			volume(slot, key, value)
 		case "scheduler-only":
 			slot.Ref.SchedulerOnly = value
 		case "tolerates", "not-ready":
@@ -216,6 +214,15 @@ func (s *scenario) pod(name string, args map[string]string) {
 			fate(slot, key)
 		}
 	}
+}
+
+// volume is what is known of the pod's volume claims.
+func volume(slot *join.Slot, what, value string) {
+	if what == "claim-taken" {
+		slot.ClaimTaken = value
+		return
+	}
+	slot.UnboundVolume = value
 }
 
 // tolerate adds a toleration, or sets for how long the pod tolerates a node that is not Ready.
