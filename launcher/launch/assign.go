@@ -116,6 +116,8 @@ func (g *group) assign(ctx context.Context, instances []cloud.Instance) error {
 	var failed error
 	for i, c := range claims {
 		switch {
+		case errors.Is(results[i], errLaunched):
+			// This instance may have another claim by now. If it has none, package collect terminates it.
 		case errors.Is(results[i], errGone):
 			surplus = append(surplus, instances[i].ID) // Another caller will not terminate it.
 		case results[i] != nil:
@@ -149,14 +151,17 @@ func (g *group) types(ctx context.Context) (map[string]catalog.InstanceType, err
 // errGone means that a claim was deleted, or is being deleted.
 var errGone = errors.New("the NodeClaim is deleted")
 
-// errLaunched means that a claim has its instance: it was recorded, and only the answer was lost.
+// errLaunched means that a claim has its instance: it was recorded, and only the answer was lost, or another process or group recorded it.
 var errLaunched = errors.New("the NodeClaim is launched")
 
 // launched records a claim's instance: first the labels that follow from it, then the status, which is the record. A claim whose call an
-// older release made may lack the finalizer.
+// older release made may lack the finalizer. One that has another instance by now keeps it: that is errLaunched.
 func (g *group) launched(ctx context.Context, c *karpv1.NodeClaim, instance cloud.Instance, offered map[string]catalog.InstanceType) error {
 	t, written := offered[instance.InstanceType], func() {}
 	err := g.write(ctx, c, func(have *karpv1.NodeClaim) error {
+		if hasAnother(c, instance) {
+			return errLaunched
+		}
 		finalizer.Guard(c)
 		c.Labels = merge(c.Labels, t.Labels, map[string]string{
 			karpv1.CapacityTypeLabelKey: instance.CapacityType, catalog.LabelInstanceTenancy: instance.Tenancy,
@@ -173,6 +178,9 @@ func (g *group) launched(ctx context.Context, c *karpv1.NodeClaim, instance clou
 	}
 	written()
 	err = g.write(ctx, c, func(have *karpv1.NodeClaim) error {
+		if hasAnother(c, instance) {
+			return errLaunched
+		}
 		c.Status.ProviderID, c.Status.ImageID = instance.ProviderID(), instance.ImageID
 		c.Status.NodeName = instance.PrivateDNSName
 		c.Status.Capacity, c.Status.Allocatable = t.Capacity, t.Allocatable
@@ -196,6 +204,11 @@ func (g *group) launched(ctx context.Context, c *karpv1.NodeClaim, instance clou
 	}
 	g.tags.add(tag{instance.ID, more})
 	return nil
+}
+
+// hasAnother reports whether a claim has an instance, and not this one.
+func hasAnother(c *karpv1.NodeClaim, instance cloud.Instance) bool {
+	return c.Status.ProviderID != "" && c.Status.ProviderID != instance.ProviderID()
 }
 
 // write has change write a claim over the version that it gets. After a conflict it reads the claim and repeats this: promises are written at the same time.

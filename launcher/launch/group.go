@@ -85,8 +85,9 @@ func (l *Launcher) work(ctx context.Context, claims []*karpv1.NodeClaim) {
 		if err != nil {
 			return // The process ends: the next one resumes from the annotation.
 		}
-		// Another process may have led before, and assigned the instances of this one's call: the call counts as an earlier process's.
-		g.asked = false
+		// Another process may have led before. It may have assigned the instances of this one's call, which counts as an earlier process's; and it may
+		// have made the call whose instances this one did not find.
+		g.asked, g.since = false, time.Time{}
 		g.lead(ctx, effects)
 		cancel()
 		if ctx.Err() != nil {
@@ -106,7 +107,8 @@ func (g *group) lead(ctx, effects context.Context) {
 		silence := time.AfterFunc(silentAfter, g.silent(ctx))
 		err := g.attempt(effects)
 		silence.Stop()
-		if g.first != "" && g.id != "" && g.id != g.first { // No claim of this group carries the first ID any more.
+		// Once the claims for later calls have another ID too, no claim of this group carries the first one any more: a group that searches for it adds none.
+		if g.first != "" && g.id != "" && g.id != g.first && len(g.portion.rest) == 0 {
 			g.requeueMissed(g.first, g.took)
 			g.first = ""
 		}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
@@ -158,6 +159,61 @@ func TestPartialFulfilmentAndAFailedWrite(t *testing.T) {
 		w.settle(5 * time.Second)
 		w.want(map[string]string{"default-a": "m7g.large us-east-1a", "default-b": "m7g.large us-east-1a"})
 		w.wantLaunches(2)
+		w.owners()
+	})
+}
+
+// A claim that has an instance by the time at which another one is to be recorded keeps it, whoever gave it to the claim.
+func TestClaimThatHasAnotherInstance(t *testing.T) {
+	for _, write := range []string{"patch default-a", "status default-a"} {
+		t.Run(write, func(t *testing.T) {
+			inWorld(t, memory.Config{}, func(t *testing.T, w *world) {
+				t.Helper()
+				other := "aws:///us-east-1b/" + w.ec2.Put(cloud.Instance{Zone: "us-east-1b"})
+				var given atomic.Bool
+				w.at("before", func(what string) error {
+					if what != write || given.Swap(true) {
+						return nil
+					}
+					first := w.claims()[0]
+					first.Status.ProviderID = other
+					return w.api.Status().Update(context.Background(), &first)
+				})
+				w.record("default-a", "default-b")
+				w.settle(time.Minute)
+				claims := w.claims()
+				if got := claims[0].Status.ProviderID; got != other {
+					t.Errorf("default-a has %s, want %s", got, other)
+				}
+				if write == "patch default-a" && claims[0].Labels[corev1.LabelTopologyZone] != "" {
+					t.Errorf("default-a has the labels of an instance that it has not: %v", claims[0].Labels)
+				}
+				if got := claims[1].Status.ProviderID; got == "" || got == other {
+					t.Errorf("default-b has %q", got)
+				}
+				w.wantLaunches(1)
+				if len(w.failed) > 0 {
+					t.Errorf("failed: %v", w.failed)
+				}
+			})
+		})
+	}
+}
+
+// Another process led in between, twice: it makes the call just before it loses the lead for the second time. This process, which looked for the
+// call's instances before, looks again as long as EC2 may take to show them.
+func TestLeadAgainAfterACall(t *testing.T) {
+	inWorld(t, memory.Config{VisibleAfter: 3 * time.Second}, func(t *testing.T, w *world) {
+		t.Helper()
+		w.subject.Enqueue(w.lostCall("default-a", "call"))
+		w.settle(5 * time.Second)
+		w.lead(false)
+		w.settle(time.Minute)
+		w.launchedBy("call")
+		w.lead(true)
+		w.settle(10 * time.Second)
+		w.want(map[string]string{"default-a": "m7g.large us-east-1a"})
+		w.wantLaunches(0)
 		w.owners()
 	})
 }

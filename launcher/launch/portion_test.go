@@ -3,9 +3,13 @@ package launch_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 	"github.com/slipway-k8s/slipway/launcher/cloud/memory"
@@ -88,6 +92,51 @@ func TestThrottledGroupEndsInTime(t *testing.T) {
 		w.want(map[string]string{"default-a": "going", "default-b": "going", "default-c": "going", "default-d": "going"})
 		if len(w.failed) != 4 {
 			t.Errorf("failed: %v", w.failed)
+		}
+	})
+}
+
+// One claim of a throttled call is handed over late, while its group asks for the others in smaller calls. Its own search leaves them alone: two groups
+// would give the instances of one call to claims, each by itself.
+func TestLateClaimOfAThrottledCall(t *testing.T) {
+	inWorld(t, memory.Config{}, func(t *testing.T, w *world) {
+		t.Helper()
+		stamp, release := w.subject.Hold(nil)
+		var claims []*karpv1.NodeClaim
+		for _, name := range []string{"default-a", "default-b", "default-c", "default-d", "default-e"} {
+			c := w.newClaim(name)
+			stamp(c)
+			w.create(c)
+			claims = append(claims, c)
+		}
+		var calls atomic.Int32
+		w.at("before", func(what string) error {
+			if what != "launch" {
+				return nil
+			}
+			switch calls.Add(1) {
+			case 1:
+				return throttled() // The next call is for two of them.
+			case 2:
+				return errors.New("connection reset")
+			}
+			return nil
+		})
+		w.answer = func(call int, out cloud.LaunchOutput) cloud.LaunchOutput {
+			if call == 2 { // That for the other two: EC2 shows their instances long before.
+				time.Sleep(10 * time.Second)
+			}
+			return out
+		}
+		w.subject.Enqueue(claims[:4]...)
+		release()
+		w.settle(100 * time.Millisecond)
+		w.subject.Enqueue(claims[4])
+		w.settle(2 * time.Minute)
+		w.owners()
+		slices.Sort(w.planned)
+		if want := []string{"default-a", "default-b", "default-c", "default-d", "default-e"}; !slices.Equal(w.planned, want) {
+			t.Errorf("instances were given to %v, want each claim once", w.planned)
 		}
 	})
 }
