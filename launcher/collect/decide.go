@@ -166,10 +166,11 @@ func missing(i cloud.Instance, claim *karpv1.NodeClaim) map[string]string {
 	return out
 }
 
-// outlived reports whether the instance runs on as another capacity type after the end of its own. A claim that is being deleted stays as it is.
+// outlived reports whether the instance runs on as another capacity type after the end of its own. A claim that is being deleted stays as it is, and so
+// does that of a stopped instance: EC2 shows no reservation of it, which may be active.
 func outlived(i cloud.Instance, claim *karpv1.NodeClaim) bool {
 	next := catalog.CapacityTypeOf(claim.Labels[karpv1.CapacityTypeLabelKey]).EndsAs
-	return next != "" && i.CapacityType == next && claim.DeletionTimestamp == nil
+	return next != "" && i.CapacityType == next && i.State == cloud.StateRunning && claim.DeletionTimestamp == nil
 }
 
 // live reports whether the instance costs money.
