@@ -1,6 +1,12 @@
 package leadership
 
-import "k8s.io/client-go/util/retry"
+import (
+	"errors"
+	"net/http"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/util/retry"
+)
 
 // RetryOnConflict calls write a few times for as long as it returns a conflict, as client-go's function of that name does. That one ignores
 // the end of a context: it returns success for a write that was cut off because leadership was lost, or because the API server did not
@@ -15,4 +21,21 @@ func RetryOnConflict(write func() error) error {
 		return last
 	}
 	return err
+}
+
+// Unanswered reports whether the error of a write leaves open whether the write was done: it is no answer of the API server, or one that the server
+// itself could not decide.
+func Unanswered(err error) bool {
+	if err == nil {
+		return false
+	}
+	var answer apierrors.APIStatus
+	if !errors.As(err, &answer) {
+		return true
+	}
+	switch answer.Status().Code {
+	case http.StatusTooManyRequests, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return true
+	}
+	return false
 }

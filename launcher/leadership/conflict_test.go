@@ -12,6 +12,27 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/leadership"
 )
 
+func TestUnanswered(t *testing.T) {
+	resource := schema.GroupResource{Resource: "nodeclaims"}
+	for name, tc := range map[string]struct {
+		err  error
+		want bool
+	}{
+		"done":                     {nil, false},
+		"refused":                  {fmt.Errorf("creating: %w", apierrors.NewForbidden(resource, "a", errors.New("quota"))), false},
+		"there already":            {apierrors.NewAlreadyExists(resource, "a"), false},
+		"the server fails":         {apierrors.NewInternalError(errors.New("webhook")), false},
+		"the server is busy":       {apierrors.NewTooManyRequests("busy", 1), true},
+		"the server has no answer": {apierrors.NewTimeoutError("etcd", 1), true},
+		"too late":                 {fmt.Errorf("creating: %w", context.DeadlineExceeded), true},
+		"the lead was lost":        {leadership.ErrLost, true},
+	} {
+		if got := leadership.Unanswered(tc.err); got != tc.want {
+			t.Errorf("%s: unanswered %t", name, got)
+		}
+	}
+}
+
 func TestRetryOnConflict(t *testing.T) {
 	conflict := apierrors.NewConflict(schema.GroupResource{Resource: "nodeclaims"}, "a", errors.New("modified"))
 	cut := fmt.Errorf("patching: %w", context.Canceled)

@@ -2,9 +2,7 @@ package server
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"time"
 
@@ -15,6 +13,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/launcher/api"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/leadership"
 )
 
 // firstWait and lastWait bound the pause before an unanswered write is repeated.
@@ -30,20 +29,9 @@ func (e *unansweredError) Error() string { return "the API server did not answer
 // Unwrap returns the cause.
 func (e *unansweredError) Unwrap() error { return e.cause }
 
-// unanswered reports whether an error is not an answer of the server, or one that the server itself could not decide.
+// unanswered reports whether an error leaves open whether a write was done.
 func unanswered(err error) bool {
-	if err == nil || unwritten(err) {
-		return false
-	}
-	var answer apierrors.APIStatus
-	if !errors.As(err, &answer) {
-		return true
-	}
-	switch answer.Status().Code {
-	case http.StatusTooManyRequests, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
-		return true
-	}
-	return false
+	return !unwritten(err) && leadership.Unanswered(err)
 }
 
 // definite repeats an idempotent write until it is answered. It returns an unansweredError if the context ends first.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
 	"github.com/slipway-k8s/slipway/launcher/health"
+	"github.com/slipway-k8s/slipway/launcher/leadership"
 	"github.com/slipway-k8s/slipway/launcher/record"
 )
 
@@ -23,7 +24,7 @@ import (
 type creations struct {
 	// booting are the NodeClaims whose nodes are not initialized, by name.
 	booting map[string]bool
-	// unseen are the names of those that the cache has not shown yet.
+	// unseen are the names of those that the cache has not shown yet, also of those that the API server may have created without an answer.
 	unseen []string
 	// lost is true where NodeClaims ended without an initialized node since the last creation, or where that failed. The next one then waits.
 	lost bool
@@ -117,19 +118,22 @@ func (k *Keeper) create(ctx context.Context, pool *karpv1.NodePool, n int64, now
 	for range n {
 		claim := record.NewStaticNodeClaim(pool.Name+"-"+rand.String(5), pool, class)
 		k.config.Own(claim)
-		if failed = k.config.Client.Create(ctx, claim); failed != nil {
+		failed = k.config.Client.Create(ctx, claim)
+		if failed == nil || leadership.Unanswered(failed) {
+			c.unseen = append(c.unseen, claim.Name)
+			c.booting[claim.Name] = true
+		}
+		if failed != nil {
 			failed = fmt.Errorf("creating NodeClaim %s: %w", claim.Name, failed)
 			c.lost = true
 			break
 		}
 		klog.FromContext(ctx).Info("created nodeclaim", "nodeClaim", klog.KObj(claim), "nodePool", pool.Name, "replicas", *pool.Spec.Replicas)
-		c.unseen = append(c.unseen, claim.Name)
-		c.booting[claim.Name] = true
 	}
 	return errors.Join(failed, k.awaitCache(ctx, c))
 }
 
-// awaitCache waits until the cache has shown the created NodeClaims, without those that are gone again.
+// awaitCache waits until the cache has shown the created NodeClaims, without those that are gone again or were not created.
 func (k *Keeper) awaitCache(ctx context.Context, c *creations) error {
 	deadline := time.Now().Add(cacheWait)
 	for ; c.hidden(); c.unseen = c.unseen[1:] {

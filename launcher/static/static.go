@@ -80,7 +80,7 @@ type Keeper struct {
 	full map[types.UID]time.Time
 	// reached is the last number of nodes that was asked for and not exceeded, by NodePool.
 	reached map[types.UID]int64
-	// passed is when the last pass was.
+	// passed is when the last pass ended: one that waits for the cache may take as long as lapse.
 	passed time.Time
 }
 
@@ -109,7 +109,7 @@ func (k *Keeper) Pass(ctx context.Context) error {
 	if time.Since(k.passed) > lapse {
 		clear(k.reached) // Another process may have led since.
 	}
-	k.passed = time.Now()
+	defer func() { k.passed = time.Now() }()
 	pools := &karpv1.NodePoolList{}
 	if err := k.config.Client.List(ctx, pools, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("listing NodePools: %w", err)

@@ -44,6 +44,8 @@ type scene struct {
 	foreign bool
 	// lag is how old NodeClaims are when the cache shows them.
 	lag time.Duration
+	// cut is what becomes of the next creation, which has no answer: stored or lost; empty if it has one.
+	cut string
 }
 
 // cache shows NodeClaims late.
@@ -62,6 +64,17 @@ func (c cache) Get(ctx context.Context, key client.ObjectKey, o client.Object, o
 		return apierrors.NewNotFound(schema.GroupResource{Resource: "nodeclaims"}, key.Name)
 	}
 	return err
+}
+
+func (c cache) Create(ctx context.Context, o client.Object, opts ...client.CreateOption) error {
+	cut := c.s.cut
+	c.s.cut = ""
+	if cut != "lost" {
+		if err := c.Client.Create(ctx, o, opts...); err != nil || cut == "" {
+			return err
+		}
+	}
+	return context.DeadlineExceeded
 }
 
 func (c cache) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
@@ -83,10 +96,11 @@ func (c cache) List(ctx context.Context, list client.ObjectList, opts ...client.
 //	held | one-at-a-time                        the NodePool's nodes do not join: it launches nothing, or one node at a time; or so no longer
 //	foreign                                     a Karpenter manages the NodePool, or no longer
 //	boot N                                      the nodes of the oldest N NodeClaims register, and are not initialized yet
+//	cut stored | cut lost                       the next creation is not answered; the API server has done it, or not
 //	cache DURATION                              the cache shows NodeClaims at that age, as the API server has them by then
 //	run DURATION                                time goes by; prints what happened, with the second
 func TestScenarios(t *testing.T) {
-	for _, file := range []string{"keeper.txt", "cache.txt"} {
+	for _, file := range []string{"keeper.txt", "cache.txt", "slow.txt"} {
 		t.Run(file, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newScene(t)
@@ -177,6 +191,8 @@ func (s *scene) command(d *datadriven.TestData) string {
 		s.gate.OneAtATime = !s.gate.OneAtATime
 	case "boot":
 		s.mark(d.CmdArgs[0].Key, karpv1.ConditionTypeRegistered)
+	case "cut":
+		s.cut = d.CmdArgs[0].Key
 	case "cache":
 		s.lag = s.Duration(d.CmdArgs[0].Key)
 	case "foreign":
