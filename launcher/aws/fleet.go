@@ -36,11 +36,7 @@ func plain(failures []fleetFailure) []cloud.OfferingFailure {
 
 // createFleet makes the call. If EC2 reports that a launch template does not exist, it makes the templates again and repeats the call once.
 func (c *Cloud) createFleet(ctx context.Context, request *launchRequest) (*ec2.CreateFleetOutput, error) {
-	var options []func(*ec2.Options)
-	if request.count > 1 {
-		options = append(options, fewAttempts) // The caller asks for fewer where EC2 throttles.
-	}
-	out, err := c.ec2.CreateFleet(ctx, request.fleet, options...)
+	out, err := c.ec2.CreateFleet(ctx, request.fleet)
 	if err == nil || !code(err).IsTemplateGone() {
 		return out, err
 	}
@@ -48,7 +44,7 @@ func (c *Cloud) createFleet(ctx context.Context, request *launchRequest) (*ec2.C
 	if err := c.ensureTemplates(ctx, request.templates); err != nil {
 		return nil, err
 	}
-	return c.ec2.CreateFleet(ctx, request.fleet, options...)
+	return c.ec2.CreateFleet(ctx, request.fleet)
 }
 
 // launchError classifies an error of the call itself: a fault of the class, a shortage of capacity that concerns all options, or a transient

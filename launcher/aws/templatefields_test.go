@@ -151,7 +151,6 @@ func TestFleetHasTheClassesContext(t *testing.T) {
 	}
 }
 
-// instanceStorePolicy reaches the node by its user data: nodeadm joins the local disks.
 // Which directories Bottlerocket is given for local disks depends on its version: that of the alias, of the AMI that is launched, or of a name in the terms.
 func TestVersionOfBottlerocketIsInUserData(t *testing.T) {
 	name := func(version string) string { return "bottlerocket-aws-k8s-1.36-aarch64-" + version + "-431fe75a" }
@@ -201,6 +200,7 @@ func TestVersionOfBottlerocketIsInUserData(t *testing.T) {
 	}
 }
 
+// instanceStorePolicy reaches the node by its user data: nodeadm joins the local disks.
 func TestInstanceStorePolicyIsInUserData(t *testing.T) {
 	plain, _ := launched(t, func(*awsv1.EC2NodeClassSpec) {})
 	raid, _ := launched(t, func(s *awsv1.EC2NodeClassSpec) { s.InstanceStorePolicy = new(awsv1.InstanceStorePolicyRAID0) })
