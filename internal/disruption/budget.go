@@ -132,8 +132,8 @@ type BudgetNode struct {
 	Claim types.UID
 	// Pool is the NodePool's name.
 	Pool string
-	// Counts is true where the node is initialized and its instance is not being terminated. Other nodes count neither as
-	// nodes of the NodePool nor as disrupted.
+	// Counts is true where the node is initialized and its instance is not being terminated, nor would be if EC2 did not refuse
+	// it. Other nodes count neither as nodes of the NodePool nor as disrupted.
 	Counts bool
 	// Deleting is true where the NodeClaim is being deleted.
 	Deleting bool
@@ -144,11 +144,20 @@ type BudgetNode struct {
 	Disrupted bool
 }
 
+// TerminationFailed is the reason of the condition InstanceTerminating, Unknown, while EC2 refuses to terminate the instance of a node that has drained.
+const TerminationFailed = "TerminationFailed"
+
+// left reports whether pods have left the node for good: only EC2 has still to end its instance.
+func left(claim *karpv1.NodeClaim) bool {
+	c := conditions.Claim(claim, karpv1.ConditionTypeInstanceTerminating)
+	return c.IsTrue() || c != nil && c.Reason == TerminationFailed
+}
+
 // BudgetNodeOf returns what the budgets count of a NodeClaim and its Node, which may be nil.
 func BudgetNodeOf(claim *karpv1.NodeClaim, node *corev1.Node) BudgetNode {
 	out := BudgetNode{
 		Claim: claim.UID, Pool: claim.Labels[karpv1.NodePoolLabelKey], Deleting: claim.DeletionTimestamp != nil,
-		Counts: conditions.ClaimIs(claim, karpv1.ConditionTypeInitialized) && !conditions.ClaimIs(claim, karpv1.ConditionTypeInstanceTerminating),
+		Counts: conditions.ClaimIs(claim, karpv1.ConditionTypeInitialized) && !left(claim),
 	}
 	if out.Deleting {
 		out.DeletedAt = claim.DeletionTimestamp.Time

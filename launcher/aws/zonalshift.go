@@ -23,27 +23,17 @@ type zonalShifts struct {
 	eks *eks.Client
 	// cluster is the name of the EKS cluster, arn its ARN once EKS has returned it.
 	cluster, arn string
-	// asked is closed when AWS was asked for the first time, or will not be; first closes it.
-	asked chan struct{}
-	first sync.Once
+	// read is true once AWS has answered, or if it is not asked.
+	read bool
 }
 
 // newZonalShifts returns those of a cluster, of which there are none unless they are read.
 func newZonalShifts(c awssdk.Config, cluster string, read bool) *zonalShifts {
-	z := &zonalShifts{arc: arczonalshift.NewFromConfig(c), eks: eks.NewFromConfig(c), cluster: cluster, asked: make(chan struct{})}
-	if !read {
-		z.answered()
-	}
-	return z
+	return &zonalShifts{arc: arczonalshift.NewFromConfig(c), eks: eks.NewFromConfig(c), cluster: cluster, read: !read}
 }
 
 // ShiftedZones implements cloud.Cloud.
-func (z *zonalShifts) ShiftedZones(ctx context.Context) (map[string]bool, error) {
-	select {
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	case <-z.asked:
-	}
+func (z *zonalShifts) ShiftedZones() (zones map[string]bool, known bool) {
 	z.mu.Lock()
 	defer z.mu.Unlock()
 	out := map[string]bool{}
@@ -52,11 +42,19 @@ func (z *zonalShifts) ShiftedZones(ctx context.Context) (map[string]bool, error)
 			out[id] = true
 		}
 	}
-	return out, nil
+	return out, z.read
 }
 
-// answered lets ShiftedZones answer.
-func (z *zonalShifts) answered() { z.first.Do(func() { close(z.asked) }) }
+// answered notes how AWS answered. An error is an answer unless the same call may succeed a moment later: a cluster that is not enabled for zonal
+// shifts has none.
+func (z *zonalShifts) answered(err error) {
+	if err != nil && isTransient(err) && !isNotImplemented(err) {
+		return
+	}
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	z.read = true
+}
 
 // over returns the zones with the marks of their shifts.
 func (z *zonalShifts) over(zones map[string]offerZone, now time.Time) map[string]offerZone {
@@ -92,7 +90,7 @@ func (z *zonalShifts) set(next map[string]mark, now time.Time) (begun, ended []s
 
 // refresh asks for the cluster's zonal shifts, and returns the zones that are shifted now and those that no longer are. Only Refresh calls it.
 func (z *zonalShifts) refresh(ctx context.Context) (begun, ended []string, err error) {
-	defer z.answered() // After an error too: a cluster that is not enabled for zonal shifts has none.
+	defer func() { z.answered(err) }()
 	if z.arn == "" {
 		out, err := z.eks.DescribeCluster(ctx, &eks.DescribeClusterInput{Name: &z.cluster})
 		if err != nil {

@@ -25,6 +25,10 @@ func shiftServer(t *testing.T, shifts *string) *Cloud {
 		switch {
 		case r.URL.Path == "/clusters/prod":
 			fmt.Fprintf(w, `{"cluster":{"name":"prod","arn":%q}}`, arn)
+		case r.URL.Path == "/managedresources/"+arn && *shifts == "busy":
+			w.Header().Set("X-Amzn-Errortype", "InternalServerException")
+			w.WriteHeader(http.StatusInternalServerError)
+			fmt.Fprint(w, `{"message":"try again"}`)
 		case r.URL.Path == "/managedresources/"+arn && *shifts == "":
 			w.Header().Set("X-Amzn-Errortype", "ResourceNotFoundException")
 			w.WriteHeader(http.StatusNotFound)
@@ -130,23 +134,38 @@ func TestZonalShiftExpires(t *testing.T) {
 	})
 }
 
-// Which zones are shifted is not known before AWS was asked. A call that fails ends the waiting too, and without the setting there is none.
+// Which zones are shifted is not known before AWS has answered, and it is not known after a failure that may pass. That the cluster is not registered is
+// an answer, and without the setting AWS is not asked.
 func TestShiftedZones(t *testing.T) {
 	shifts := ""
 	c := shiftServer(t, &shifts)
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-	defer cancel()
-	if zones, err := c.ShiftedZones(ctx); err == nil {
-		t.Errorf("zones %v before AWS was asked", zones)
+	unknown := func(when string) {
+		t.Helper()
+		if zones, known := c.ShiftedZones(); known || len(zones) > 0 {
+			t.Errorf("zones %v, known %t %s", zones, known, when)
+		}
 	}
 	zones := func() string {
 		t.Helper()
-		out, err := c.ShiftedZones(t.Context())
-		if err != nil {
-			t.Fatal(err)
+		out, known := c.ShiftedZones()
+		if !known {
+			t.Error("the zones are not known")
 		}
 		return fmt.Sprint(out)
 	}
+	unknown("before AWS was asked")
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, _, err := c.refresh(over); err == nil {
+		t.Error("no error of a call that was cut off")
+	}
+	unknown("after a call that was cut off")
+	shifts = "busy"
+	if _, _, err := c.refresh(t.Context()); err == nil {
+		t.Error("no error of a service that fails")
+	}
+	unknown("after a failure of the service")
+	shifts = ""
 	if _, _, err := c.refresh(t.Context()); err == nil {
 		t.Error("no error of a cluster that is not registered")
 	}
@@ -162,7 +181,7 @@ func TestShiftedZones(t *testing.T) {
 		t.Errorf("zones %s", got)
 	}
 	off := newZonalShifts(awssdk.Config{}, "prod", false)
-	if got, err := off.ShiftedZones(t.Context()); err != nil || len(got) > 0 {
-		t.Errorf("without the setting: %v, %v", got, err)
+	if got, known := off.ShiftedZones(); !known || len(got) > 0 {
+		t.Errorf("without the setting: %v, known %t", got, known)
 	}
 }

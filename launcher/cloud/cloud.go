@@ -65,8 +65,8 @@ type Cloud interface {
 	Terminate(ctx context.Context, instanceIDs []string) error
 
 	// ShiftedZones returns the IDs of the zones that a zonal shift of the cluster is away from. EC2 may not show the instances in such a zone, and calls
-	// for them fail. It waits until AWS was asked for the first time.
-	ShiftedZones(ctx context.Context) (map[string]bool, error)
+	// for them fail. known is false until AWS has answered for the first time: then an instance that EC2 does not show may be in such a zone.
+	ShiftedZones() (zones map[string]bool, known bool)
 
 	// Impaired lists the account's running instances whose status checks fail or for which EC2 has scheduled an event, including those of
 	// other clusters.

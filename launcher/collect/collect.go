@@ -42,8 +42,8 @@ type Instances interface {
 	Terminate(ctx context.Context, instanceIDs []string) error
 	// Tag writes tags on one instance.
 	Tag(ctx context.Context, instanceID string, tags map[string]string) error
-	// ShiftedZones returns the IDs of the zones that a zonal shift is away from.
-	ShiftedZones(ctx context.Context) (map[string]bool, error)
+	// ShiftedZones returns the IDs of the zones that a zonal shift is away from, and whether they are known yet.
+	ShiftedZones() (zones map[string]bool, known bool)
 	// Sweep deletes unused resources.
 	Sweep(ctx context.Context) error
 }
@@ -152,10 +152,7 @@ func (c *Collector) Collect(ctx context.Context) error {
 
 func (c *Collector) observe(ctx context.Context, reader client.Reader, options ...client.ListOption) (State, error) {
 	// Shifts are read before the instances: one that ends in between may have hidden some.
-	shifted, err := c.config.Cloud.ShiftedZones(ctx)
-	if err != nil {
-		return State{}, fmt.Errorf("asking for zonal shifts: %w", err)
-	}
+	shifted, known := c.config.Cloud.ShiftedZones()
 	// Instances are read first: a claim is older than its instance, so each instance seen here has its claim in the later list.
 	instances, err := c.config.Cloud.Instances(ctx, cloud.Selector{})
 	if err != nil {
@@ -184,7 +181,8 @@ func (c *Collector) observe(ctx context.Context, reader client.Reader, options .
 		}
 	}
 	return State{
-		Now: time.Now(), Instances: instances, Claims: claims.Items, Nodes: ready, Foreign: foreign, Shifted: shifted, Beside: !c.config.Alone(),
+		Now: time.Now(), Instances: instances, Claims: claims.Items, Nodes: ready, Foreign: foreign, Shifted: shifted, ShiftsUnknown: !known,
+		Beside: !c.config.Alone(),
 	}, nil
 }
 

@@ -200,9 +200,24 @@ func TestTheAPIServerIsReadOnSuspicion(t *testing.T) {
 	}
 }
 
-// While a zonal shift is away from a zone, EC2 may show none of its instances: their claims stay, and end after the shift if the instances are gone.
+// shifting is a cloud that may not have asked for zonal shifts yet.
+type shifting struct {
+	*memory.Cloud
+	known bool
+}
+
+// ShiftedZones implements collect.Instances.
+func (s *shifting) ShiftedZones() (zones map[string]bool, known bool) {
+	if !s.known {
+		return nil, false
+	}
+	return s.Cloud.ShiftedZones()
+}
+
+// While a zonal shift is away from a zone, or may be, EC2 may show none of its instances: their claims stay, and end after the shift if the instances are
+// gone.
 func TestZonalShiftHidesInstances(t *testing.T) {
-	ec2 := memory.New(memory.Config{})
+	ec2 := &shifting{Cloud: memory.New(memory.Config{})}
 	claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "default-1", Labels: map[string]string{awsv1.LabelTopologyZoneID: "use1-az1"}}}
 	claim.Status.ProviderID = "aws:///us-east-1a/i-gone"
 	api := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(claim).Build()
@@ -211,8 +226,9 @@ func TestZonalShiftHidesInstances(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, step := range []struct{ shifted, ended string }{{"use1-az1", "[]"}, {"use1-az2", "[default-1 garbage_collected]"}} {
+	for _, step := range []struct{ shifted, ended string }{{"", "[]"}, {"use1-az1", "[]"}, {"use1-az2", "[default-1 garbage_collected]"}} {
 		ec2.Shift(step.shifted)
+		ec2.known = step.shifted != ""
 		if err := subject.Collect(t.Context()); err != nil {
 			t.Fatal(err)
 		}

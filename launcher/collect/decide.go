@@ -37,6 +37,8 @@ type State struct {
 	Foreign map[string]bool
 	// Shifted holds the IDs of the zones that a zonal shift is away from. EC2 may not show their instances, which are left as they are.
 	Shifted map[string]bool
+	// ShiftsUnknown means that AWS has not answered yet which zones those are: an instance that EC2 does not show may be in one.
+	ShiftsUnknown bool
 	// Beside means that a Karpenter is running, or may be. Then only instances that slipway launched are considered: Karpenter records an
 	// instance in its claim a moment after the launch.
 	Beside bool
@@ -186,7 +188,7 @@ func (s State) lost(state cloud.InstanceState, c *karpv1.NodeClaim) bool {
 	case cloud.StateTerminated:
 		return age > joinAsks || conditions.ClaimIs(c, karpv1.ConditionTypeRegistered)
 	case "":
-		return age > visibleAfter && !s.Shifted[c.Labels[awsv1.LabelTopologyZoneID]]
+		return age > visibleAfter && !s.ShiftsUnknown && !s.Shifted[c.Labels[awsv1.LabelTopologyZoneID]]
 	default:
 		return false
 	}

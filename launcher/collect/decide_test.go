@@ -20,7 +20,7 @@ import (
 func now() time.Time { return time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC) }
 
 // TestDecide runs the files of testdata. Each has the command collect, with the argument beside where a Karpenter is alive, and
-// shifted=ZONE where a zonal shift is away from a zone, and lines of
+// shifted=ZONE where a zonal shift is away from a zone or unknown where it is not known yet, and lines of
 //
 //	instance ID STATE age=D [launch=L] [claim=NAME] [zone=ZONE] [as=CAPACITY-TYPE]
 //	claim NAME age=D [instance=ID] [launch=L] [deleting=D] [unguarded] [node] [ready] [foreign] [zone=ZONE] [as=CAPACITY-TYPE]
@@ -29,7 +29,7 @@ func TestDecide(t *testing.T) {
 		t.Helper()
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			t.Helper()
-			s := collect.State{Now: now(), Nodes: map[string]bool{}, Foreign: map[string]bool{}, Beside: d.HasArg("beside")}
+			s := collect.State{Now: now(), Nodes: map[string]bool{}, Foreign: map[string]bool{}, Beside: d.HasArg("beside"), ShiftsUnknown: d.HasArg("unknown")}
 			if d.HasArg("shifted") {
 				zone := ""
 				d.ScanArgs(t, "shifted", &zone)

@@ -112,30 +112,40 @@ func (g *group) assign(ctx context.Context, instances []cloud.Instance) error {
 	g.asked = false
 	results := each(claims, func(c *karpv1.NodeClaim) error { return g.launched(ctx, c, pairs[c.UID], offered) })
 	var left []*karpv1.NodeClaim
-	var surplus []string
+	var surplus []cloud.Instance
 	var failed error
 	for i, c := range claims {
 		switch {
 		case errors.Is(results[i], errLaunched):
 			// This instance may have another claim by now. If it has none, package collect terminates it.
 		case errors.Is(results[i], errGone):
-			surplus = append(surplus, instances[i].ID) // Another caller will not terminate it.
+			surplus = append(surplus, instances[i]) // Another caller will not terminate it.
 		case results[i] != nil:
 			left = append(left, c)
 			failed = errors.Join(failed, results[i])
 		}
 	}
-	for _, i := range instances[n:] {
-		surplus = append(surplus, i.ID)
-	}
 	g.claims = append(left, g.claims[n:]...)
-	if len(surplus) > 0 {
-		klog.FromContext(ctx).Info("Terminating instances that no NodeClaim needs", "instanceIDs", surplus)
-		if err := g.config.Cloud.Terminate(ctx, surplus); err != nil {
-			return err
-		}
+	if err := g.terminate(ctx, append(surplus, instances[n:]...)); err != nil {
+		return err
 	}
 	return failed // The remaining claims' instances carry the attempt's ID: the next round finds them.
+}
+
+// terminate terminates instances, but for those in zones that a zonal shift is away from: package collect does after the shift.
+func (g *group) terminate(ctx context.Context, instances []cloud.Instance) error {
+	shifted, _ := g.config.Cloud.ShiftedZones()
+	var ids []string
+	for _, i := range instances {
+		if !shifted[i.ZoneID] {
+			ids = append(ids, i.ID)
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	klog.FromContext(ctx).Info("Terminating instances that no NodeClaim needs", "instanceIDs", ids)
+	return g.config.Cloud.Terminate(ctx, ids)
 }
 
 // types returns the class's instance types by name: those that the attempt chose from, or, for an earlier process's call, the current ones.

@@ -200,6 +200,34 @@ func TestPartialFulfilmentBeforeACrash(t *testing.T) {
 	})
 }
 
+// ShiftedZones implements launch.Cloud.
+func (c brittleCloud) ShiftedZones() (zones map[string]bool, known bool) { return c.w.shifted, true }
+
+// A zonal shift is away from the zone of an instance that no claim needs any more: no call is made for it. The collection ends it after the shift.
+func TestSurplusInAShiftedZone(t *testing.T) {
+	for zone, left := range map[string]int{"id-us-east-1a": 2, "id-us-east-1b": 1} {
+		t.Run(zone, func(t *testing.T) {
+			inWorld(t, memory.Config{}, func(t *testing.T, w *world) {
+				t.Helper()
+				w.shifted = map[string]bool{zone: true}
+				w.at("after", func(what string) error {
+					if what != "launch" || w.ec2.Calls(memory.Launch) > 1 {
+						return nil
+					}
+					claims := w.claims()
+					return errors.Join(w.api.Delete(context.Background(), &claims[0]), errors.New("connection reset"))
+				})
+				w.record("default-a", "default-b")
+				w.settle(10 * time.Second)
+				w.want(map[string]string{"default-a": "going", "default-b": "m7g.large us-east-1a"})
+				if live := w.ec2.Live(); len(live) != left {
+					t.Errorf("live instances %v, want %d", live, left)
+				}
+			})
+		})
+	}
+}
+
 // Terminating the surplus fails: what was dealt is not dealt again.
 func TestSurplusThatCannotBeTerminated(t *testing.T) {
 	inWorld(t, memory.Config{VisibleAfter: time.Second}, func(t *testing.T, w *world) {

@@ -35,6 +35,8 @@ type Cloud interface {
 	Tag(ctx context.Context, instanceID string, tags map[string]string) error
 	// Terminate terminates instances.
 	Terminate(ctx context.Context, instanceIDs []string) error
+	// ShiftedZones returns the IDs of the zones that a zonal shift is away from, and whether they are known yet.
+	ShiftedZones() (zones map[string]bool, known bool)
 }
 
 // Config holds the dependencies of a Launcher. Every field is required unless its comment says otherwise.

@@ -69,6 +69,8 @@ type world struct {
 	inputs  []cloud.LaunchInput
 	// listed is called when a list of NodeClaims begins.
 	listed func()
+	// shifted are the IDs of zones that a zonal shift is away from, whose instances EC2 shows.
+	shifted map[string]bool
 	// overlaid are the instance types of NodePools with NodeOverlays.
 	overlaid map[string][]catalog.InstanceType
 }

@@ -156,11 +156,7 @@ func (t *Terminator) endInstance(ctx context.Context, s *scope) (time.Duration, 
 		return 0, t.endUnrecorded(ctx, s)
 	}
 	if !t.ends.end(id, owner{claim: s.claim.Name}, s.claim) {
-		zone, called := t.ends.waits(id)
-		t.progress.terminating(s, id, zone, called)
-		if why := t.ends.failed(id); why != "" {
-			t.progress.event(s, corev1.EventTypeWarning, "FailedTermination", "Failed to terminate instance %s, trying again, %s", id, why)
-		}
+		t.progress.terminating(s, id, t.ends.ending(id), t.ends.failed(id))
 		return instancePeriod, nil
 	}
 	if took, ok := t.ends.took(id); ok {
@@ -170,19 +166,20 @@ func (t *Terminator) endInstance(ctx context.Context, s *scope) (time.Duration, 
 }
 
 // endUnrecorded terminates instances that were assigned to the claim before their ID was recorded. An instance that EC2 shows later has no
-// claim, and is collected as a leak.
+// claim, and is collected as a leak, and so is one in a zone that a zonal shift is away from, after the shift.
 func (t *Terminator) endUnrecorded(ctx context.Context, s *scope) error {
 	launch := s.claim.Annotations[catalog.LaunchAnnotation]
 	if launch == "" {
 		return nil
 	}
+	shifted, _ := t.config.Cloud.ShiftedZones()
 	instances, err := t.config.Cloud.Instances(ctx, cloud.Selector{LaunchIDs: []string{launch}})
 	if err != nil {
 		return fmt.Errorf("finding instances of launch %s for NodeClaim %s: %w", launch, s.claim.Name, err)
 	}
 	var ids []string
 	for _, i := range instances {
-		if i.Tags[claimTag] == s.claim.Name {
+		if i.Tags[claimTag] == s.claim.Name && !shifted[i.ZoneID] {
 			ids = append(ids, i.ID)
 		}
 	}

@@ -18,8 +18,14 @@ func (c tracedCloud) Instances(ctx context.Context, sel cloud.Selector) ([]cloud
 	return c.w.ec2.Instances(ctx, sel)
 }
 
-func (c tracedCloud) ShiftedZones(ctx context.Context) (map[string]bool, error) {
-	return c.w.ec2.ShiftedZones(ctx)
+func (c tracedCloud) ShiftedZones() (zones map[string]bool, known bool) {
+	switch c.w.shift {
+	case "unread":
+		return nil, false
+	case "seen":
+		return map[string]bool{zoneID: true}, true
+	}
+	return c.w.ec2.ShiftedZones()
 }
 
 func (c tracedCloud) Terminate(ctx context.Context, ids []string) error {
@@ -30,9 +36,14 @@ func (c tracedCloud) Terminate(ctx context.Context, ids []string) error {
 	return c.w.ec2.Terminate(ctx, ids)
 }
 
-// atEC2 begins or ends a zonal shift, has EC2 take the instance, or refuse to end it so many times.
+// atEC2 begins or ends a zonal shift, changes what is known of it, has EC2 take the instance, or refuse to end it so many times.
 func (w *world) atEC2(d *datadriven.TestData, arg string) {
+	if d.Cmd == "shift" && (arg == "unread" || arg == "seen") {
+		w.shift = arg
+		return
+	}
 	if d.Cmd == "shift" {
+		w.shift = ""
 		w.ec2.Shift(map[string][]string{"": {zoneID}, "over": nil}[arg]...)
 		return
 	}

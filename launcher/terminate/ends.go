@@ -40,8 +40,9 @@ type ends struct {
 	mu     sync.Mutex
 	wanted map[string]*end
 	// shifted are the zones that a zonal shift is away from, as of the last step: no call is made for instances there, and that EC2 does not show one says
-	// nothing.
+	// nothing. While they are not known, that says nothing of any instance.
 	shifted map[string]bool
+	known   bool
 }
 
 // owner names the object that waits for the end of an instance: its NodeClaim, or its Node where that has none.
@@ -61,6 +62,8 @@ type end struct {
 	first time.Time
 	// ending means that EC2 shows the instance shutting down: the call need not be repeated.
 	ending bool
+	// called means that it did, or that it has accepted a call: to terminate an instance that a zonal shift hides from it is no error, and no success.
+	called bool
 	// gone means that the instance has terminated, ended when that was seen.
 	gone  bool
 	ended time.Time
@@ -117,16 +120,29 @@ func (e *ends) took(instanceID string) (time.Duration, bool) {
 	return w.ended.Sub(w.first), true
 }
 
-// waits returns the ID of the zone if a zonal shift keeps the instance from being terminated, or from being seen as terminated; "" otherwise. called
-// means that it was terminated before.
-func (e *ends) waits(instanceID string) (zone string, called bool) {
+// ending is how far the end of an instance is.
+type ending struct {
+	// called means that EC2 terminates the instance, or has accepted to.
+	called bool
+	// zone is the ID of its zone if a zonal shift keeps it from being terminated, or from being seen as terminated; "" otherwise.
+	zone string
+	// known is false while it is not known whether a shift does.
+	known bool
+}
+
+// ending returns how far the end of an instance is.
+func (e *ends) ending(instanceID string) ending {
+	shifted, known := e.cloud.ShiftedZones()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	w, ok := e.wanted[instanceID]
-	if !ok || !e.shifted[w.zone] {
-		return "", false
+	out := ending{known: known}
+	if w, ok := e.wanted[instanceID]; ok {
+		out.called = w.called
+		if shifted[w.zone] {
+			out.zone = w.zone
+		}
 	}
-	return w.zone, !w.first.IsZero()
+	return out
 }
 
 // failed returns why EC2 does not terminate the instance, from its second refusal on and at most once per askAgain; "" if there is no
@@ -176,11 +192,8 @@ func (e *ends) run(ctx context.Context) error {
 // step calls TerminateInstances for the due instances and DescribeInstances for those that have not terminated.
 func (e *ends) step(ctx context.Context) error {
 	// Shifts are read before the instances: one that ends in between may have hidden some.
-	shifted, err := e.cloud.ShiftedZones(ctx)
-	if err != nil {
-		return fmt.Errorf("asking for zonal shifts: %w", err)
-	}
-	calls, open := e.due(shifted, time.Now())
+	e.shift(e.cloud.ShiftedZones())
+	calls, open := e.due(time.Now())
 	if len(open) == 0 {
 		return nil
 	}
@@ -207,13 +220,19 @@ func (e *ends) step(ctx context.Context) error {
 	return refused
 }
 
+// shift notes the zones that a zonal shift is away from.
+func (e *ends) shift(zones map[string]bool, known bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.shifted, e.known = zones, known
+}
+
 // due returns the instances to terminate by call, and those that have not terminated. EC2 refuses a call because of one of its instances: those that it has
 // refused before have a call of their own.
-func (e *ends) due(shifted map[string]bool, now time.Time) (calls [][]string, open []string) {
+func (e *ends) due(now time.Time) (calls [][]string, open []string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	var due, refused []string
-	e.shifted = shifted
 	for _, id := range slices.Sorted(maps.Keys(e.wanted)) {
 		w := e.wanted[id]
 		if w.gone {
@@ -221,7 +240,7 @@ func (e *ends) due(shifted map[string]bool, now time.Time) (calls [][]string, op
 		}
 		open = append(open, id)
 		switch {
-		case !w.terminate || w.ending || shifted[w.zone] || now.Before(w.again):
+		case !w.terminate || w.ending || e.shifted[w.zone] || now.Before(w.again):
 		case w.failures > 0:
 			refused = append(refused, id)
 		default:
@@ -251,6 +270,7 @@ func (e *ends) asked(ids []string, failed map[string]error, now time.Time) {
 			continue
 		}
 		w.again, w.failures, w.failure = now.Add(askAgain), 0, ""
+		w.called = w.called || e.known
 		if w.first.IsZero() {
 			w.first = now
 		}
@@ -270,7 +290,8 @@ func (e *ends) observe(asked []string, instances []cloud.Instance, now time.Time
 			continue
 		}
 		w.ending = states[id] == cloud.StateShuttingDown
-		if !gone(states[id], now.Sub(w.born)) || states[id] == "" && e.shifted[w.zone] {
+		w.called = w.called || w.ending
+		if !gone(states[id], now.Sub(w.born)) || states[id] == "" && (!e.known || e.shifted[w.zone]) {
 			continue
 		}
 		w.gone, w.ended = true, now

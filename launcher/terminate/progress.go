@@ -61,20 +61,34 @@ func (p *progress) waiting(s *scope, plan disruption.DrainPlan, held string) {
 	conditions.SetUnknownWithReason(karpv1.ConditionTypeDrained, "Draining", message)
 }
 
-// terminating says that the instance terminates, or that a zonal shift away from its zone, which is "" without one, holds that up. called means that EC2
-// was asked to terminate it before the shift: then it may cost nothing any more.
-func (p *progress) terminating(s *scope, instanceID, zone string, called bool) {
+// terminating says that the instance terminates, or what holds that up: a zonal shift away from its zone, or EC2, whose refusal is in refused from time to
+// time. While the condition is True the instance counts as one that costs nothing any more: it is so from the request on, and no longer where EC2 refuses
+// that. A new process knows of an earlier one's request by the condition alone, and leaves it as it is until it knows more.
+func (p *progress) terminating(s *scope, instanceID string, at ending, refused string) {
 	const kind = karpv1.ConditionTypeInstanceTerminating
 	conditions := s.claim.StatusConditions()
-	if zone == "" {
-		conditions.SetTrue(kind)
+	have := conditions.Get(kind)
+	if refused != "" {
+		p.event(s, corev1.EventTypeWarning, "FailedTermination", "Failed to terminate instance %s, trying again, %s", instanceID, refused)
+		if !at.called {
+			conditions.SetUnknownWithReason(kind, disruption.TerminationFailed, refused)
+		}
 		return
 	}
-	set, message := conditions.SetUnknownWithReason, fmt.Sprintf("Instance %s is terminated once no zonal shift is away from zone %s any more", instanceID, zone)
-	if called {
-		set, message = conditions.SetTrueWithReason, fmt.Sprintf("Whether instance %s has terminated is seen once no zonal shift is away from zone %s any more", instanceID, zone)
+	if !at.known {
+		return
 	}
-	if have := conditions.Get(kind); have == nil || have.Message != message {
+	if at.zone == "" {
+		if at.called || have == nil {
+			conditions.SetTrue(kind)
+		}
+		return
+	}
+	set, message := conditions.SetUnknownWithReason, fmt.Sprintf("Instance %s is terminated once no zonal shift is away from zone %s any more", instanceID, at.zone)
+	if at.called || have.IsTrue() {
+		set, message = conditions.SetTrueWithReason, fmt.Sprintf("Whether instance %s has terminated is seen once no zonal shift is away from zone %s any more", instanceID, at.zone)
+	}
+	if have == nil || have.Message != message {
 		p.event(s, corev1.EventTypeNormal, "AwaitingZonalShift", "%s", message)
 	}
 	set(kind, string(ec2error.ZonalShift), message)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -50,8 +49,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 //	node keep | node free                            somebody adds a finalizer to the Node, and removes it
 //	instance kill | instance refuse=N                EC2 takes the instance; it refuses to end it N times
 //	shift | shift over                               a zonal shift is away from the instance's zone, which EC2 does not show; it is over
+//	shift unread | shift seen                        whether there is one is not known yet; there is one, and EC2 shows the instance
 //	begin REASON | begin-now REASON                  Begin or BeginNow is called
-//	crash + lines                                    the process dies once per line, instead of doing what begins so
+//	crash + lines | crash now                        the process dies once per line, instead of doing what begins so; it dies at once
 //	away DURATION                                    time goes by, and no process runs
 //	run DURATION [writes] [outcomes] [evictions] [ends]    time goes by; writes: how often the status of the NodeClaim was written; outcomes: how
 //	                                                many drains began with which state of the room; evictions: how many pods had to go why, and how
@@ -96,7 +96,7 @@ func (w *world) command(ctx context.Context, d *datadriven.TestData) {
 	case "begin", "begin-now":
 		w.begin(ctx, d.Cmd, arg)
 	case "crash":
-		w.crashAt = strings.Split(strings.TrimSpace(d.Input), "\n")
+		w.crashes(d)
 	case "scheduler":
 		w.scheduler(d)
 	case "replacement":

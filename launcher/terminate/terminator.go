@@ -23,8 +23,8 @@ type Instances interface {
 	Instances(ctx context.Context, sel cloud.Selector) ([]cloud.Instance, error)
 	// Terminate terminates instances; IDs that do not exist are ignored.
 	Terminate(ctx context.Context, instanceIDs []string) error
-	// ShiftedZones returns the IDs of the zones that a zonal shift is away from.
-	ShiftedZones(ctx context.Context) (map[string]bool, error)
+	// ShiftedZones returns the IDs of the zones that a zonal shift is away from, and whether they are known yet.
+	ShiftedZones() (zones map[string]bool, known bool)
 }
 
 // Config holds the dependencies of a Terminator. Every field is required.

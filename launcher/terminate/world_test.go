@@ -12,6 +12,7 @@ import (
 	"time"
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	"github.com/cockroachdb/datadriven"
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -65,6 +66,8 @@ type world struct {
 	// planned is the scheduler's answer: names of claims; nil with silent set means no answer, with full set that the pods have no room.
 	planned      []string
 	silent, full bool
+	// shift is unread while it is not known which zones a zonal shift is away from, and seen if EC2 shows the instances of such a zone.
+	shift string
 	// schedulers counts those that have started.
 	schedulers uint64
 	// metrics are those of the Terminator.
@@ -119,6 +122,15 @@ func (w *world) crash(what string) error {
 }
 
 var errCrash = fmt.Errorf("crash")
+
+// crashes has the process die now, or once for each line.
+func (w *world) crashes(d *datadriven.TestData) {
+	if d.HasArg("now") {
+		w.restart()
+		return
+	}
+	w.crashAt = strings.Split(strings.TrimSpace(d.Input), "\n")
+}
 
 func (w *world) take() string {
 	w.mu.Lock()

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/internal/disruption"
 	"github.com/slipway-k8s/slipway/launcher/budget"
 	"github.com/slipway-k8s/slipway/launcher/index"
 	"github.com/slipway-k8s/slipway/launcher/voluntary"
@@ -48,6 +49,10 @@ func TestFleetAsBudgetsSeeIt(t *testing.T) {
 		"starting": func(c *karpv1.NodeClaim, _ *corev1.Node) { c.Status.Conditions = nil },
 		"ending": func(c *karpv1.NodeClaim, _ *corev1.Node) {
 			c.StatusConditions().SetTrue(karpv1.ConditionTypeInstanceTerminating)
+		},
+		"refused": func(c *karpv1.NodeClaim, _ *corev1.Node) {
+			c.DeletionTimestamp, c.Finalizers = new(metav1.Now()), []string{karpv1.TerminationFinalizer}
+			c.StatusConditions().SetUnknownWithReason(karpv1.ConditionTypeInstanceTerminating, disruption.TerminationFailed, "EC2 protects it")
 		},
 	} {
 		objects = append(objects, member(name, change)...)

@@ -112,10 +112,7 @@ func (c *Cloud) Instances(ctx context.Context, sel cloud.Selector) ([]cloud.Inst
 	if err := c.begin(ctx, Instances); err != nil {
 		return nil, err
 	}
-	shifted, err := c.ShiftedZones(ctx)
-	if err != nil {
-		return nil, err
-	}
+	shifted, _ := c.ShiftedZones()
 	now := time.Now()
 	var out []cloud.Instance
 	for _, id := range slices.Sorted(maps.Keys(c.instances)) {

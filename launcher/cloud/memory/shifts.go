@@ -1,9 +1,6 @@
 package memory
 
-import (
-	"context"
-	"sync"
-)
+import "sync"
 
 // shifts are the zones that a zonal shift is away from, by their IDs.
 type shifts struct {
@@ -19,12 +16,12 @@ func (s *shifts) Shift(zoneIDs ...string) {
 }
 
 // ShiftedZones implements cloud.Cloud.
-func (s *shifts) ShiftedZones(context.Context) (map[string]bool, error) {
+func (s *shifts) ShiftedZones() (zones map[string]bool, known bool) {
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	out := map[string]bool{}
 	for _, id := range s.zones {
 		out[id] = true
 	}
-	return out, nil
+	return out, true
 }
