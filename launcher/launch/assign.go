@@ -126,26 +126,10 @@ func (g *group) assign(ctx context.Context, instances []cloud.Instance) error {
 		}
 	}
 	g.claims = append(left, g.claims[n:]...)
-	if err := g.terminate(ctx, append(surplus, instances[n:]...)); err != nil {
+	if err := g.config.terminate(ctx, append(surplus, instances[n:]...)); err != nil {
 		return err
 	}
 	return failed // The remaining claims' instances carry the attempt's ID: the next round finds them.
-}
-
-// terminate terminates instances, but for those in zones that a zonal shift is away from: package collect does after the shift.
-func (g *group) terminate(ctx context.Context, instances []cloud.Instance) error {
-	shifted, _ := g.config.Cloud.ShiftedZones()
-	var ids []string
-	for _, i := range instances {
-		if !shifted[i.ZoneID] {
-			ids = append(ids, i.ID)
-		}
-	}
-	if len(ids) == 0 {
-		return nil
-	}
-	klog.FromContext(ctx).Info("Terminating instances that no NodeClaim needs", "instanceIDs", ids)
-	return g.config.Cloud.Terminate(ctx, ids)
 }
 
 // types returns the class's instance types by name: those that the attempt chose from, or, for an earlier process's call, the current ones.

@@ -11,6 +11,7 @@ import (
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
@@ -255,4 +256,20 @@ func (c Config) offers(ctx context.Context, claim *karpv1.NodeClaim) (*awsv1.EC2
 		return class, nil, err
 	}
 	return class, byName(overlaidTypes(c.Overlaid).or(ctx, claim.Labels[karpv1.NodePoolLabelKey], list)), nil
+}
+
+// terminate terminates instances, but for those in zones that a zonal shift is away from: package collect does after the shift.
+func (c Config) terminate(ctx context.Context, instances []cloud.Instance) error {
+	shifted, _ := c.Cloud.ShiftedZones()
+	var ids []string
+	for _, i := range instances {
+		if !shifted[i.ZoneID] {
+			ids = append(ids, i.ID)
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	klog.FromContext(ctx).Info("Terminating instances that no NodeClaim needs", "instanceIDs", ids)
+	return c.Cloud.Terminate(ctx, ids)
 }

@@ -120,16 +120,6 @@ func (e *ends) took(instanceID string) (time.Duration, bool) {
 	return w.ended.Sub(w.first), true
 }
 
-// ending is how far the end of an instance is.
-type ending struct {
-	// called means that EC2 terminates the instance, or has accepted to.
-	called bool
-	// zone is the ID of its zone if a zonal shift keeps it from being terminated, or from being seen as terminated; "" otherwise.
-	zone string
-	// known is false while it is not known whether a shift does.
-	known bool
-}
-
 // ending returns how far the end of an instance is.
 func (e *ends) ending(instanceID string) ending {
 	shifted, known := e.cloud.ShiftedZones()

@@ -31,6 +31,16 @@ type progress struct {
 	at map[types.UID]time.Time
 }
 
+// ending is how far the end of an instance is.
+type ending struct {
+	// called means that EC2 terminates the instance, or has accepted to.
+	called bool
+	// zone is the ID of its zone if a zonal shift keeps it from being terminated, or from being seen as terminated; "" otherwise.
+	zone string
+	// known is false while it is not known whether a shift does.
+	known bool
+}
+
 // event records an Event about the claim and its nodes.
 func (p *progress) event(s *scope, kind, reason, format string, args ...any) {
 	p.events.Eventf(s.claim, kind, reason, format, args...)
