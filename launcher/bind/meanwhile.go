@@ -22,6 +22,18 @@ type Neighbor struct {
 	Node *corev1.Node
 	// Newcomer means that the pod was bound after the NodeClaim in question was created, and is not where a NodeClaim promises it: no plan knew of it.
 	Newcomer bool
+	// Anti are the terms of its Wide anti-affinity, if it is bound.
+	Anti []fwk.AffinityTerm
+}
+
+// NeighborOf returns the pod as a neighbor on its node. Its terms are read once, for all pods that they may keep away.
+func NeighborOf(pod *corev1.Pod, node *corev1.Node, newcomer bool) Neighbor {
+	n := Neighbor{Pod: pod, Node: node, Newcomer: newcomer}
+	if pod.Spec.NodeName != "" {
+		_, _, anti := Wide(pod)
+		n.Anti, _ = fwk.GetAffinityTerms(pod, anti) // The API server accepts no term that cannot be read.
+	}
+	return n
 }
 
 // Around is what constraints by topology depend on, beside a pod and its node.
@@ -212,11 +224,7 @@ func (a Around) repelled(pod *corev1.Pod, node *corev1.Node, anti []corev1.PodAf
 // repelling returns a bound pod whose anti-affinity keeps the pod away; nil if there is none.
 func (a Around) repelling(pod *corev1.Pod, node *corev1.Node) *corev1.Pod {
 	for n := range a.except(pod) {
-		if n.Pod.Spec.NodeName == "" {
-			continue
-		}
-		_, _, anti := Wide(n.Pod)
-		if terms, err := fwk.GetAffinityTerms(n.Pod, anti); err == nil && a.near(pod, n.Node, node, terms) {
+		if a.near(pod, n.Node, node, n.Anti) {
 			return n.Pod
 		}
 	}

@@ -63,7 +63,7 @@ func leaving(pod *corev1.Pod) { pod.DeletionTimestamp = new(metav1.Unix(1, 0)) }
 // The neighbors of a pod that is to be bound in zone a: bound ones in a zone, a newcomer, and promised ones.
 func bound(zone string, pod *corev1.Pod) bind.Neighbor {
 	pod.Spec.NodeName = "node-" + zone
-	return bind.Neighbor{Pod: pod, Node: inZone(zone)}
+	return bind.NeighborOf(pod, inZone(zone), false)
 }
 
 func newcomer(zone string, pod *corev1.Pod) bind.Neighbor {
@@ -73,7 +73,7 @@ func newcomer(zone string, pod *corev1.Pod) bind.Neighbor {
 }
 
 func promised(zone string, pod *corev1.Pod) bind.Neighbor {
-	return bind.Neighbor{Pod: pod, Node: inZone(zone)}
+	return bind.NeighborOf(pod, inZone(zone), false)
 }
 
 // meanwhile is a case: the pod is to be bound in zone a of the zones a, b and c.

@@ -28,7 +28,7 @@ func (s *scenario) neighbor(name string, args map[string]string) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID("uid-" + name)}, Spec: corev1.PodSpec{NodeName: "node-of-" + name}}
 	overZones(pod)
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: pod.Spec.NodeName, Labels: map[string]string{corev1.LabelTopologyZone: args["zone"]}}}
-	s.neighbors = append(s.neighbors, bind.Neighbor{Pod: pod, Node: node, Newcomer: newcomer})
+	s.neighbors = append(s.neighbors, bind.NeighborOf(pod, node, newcomer))
 }
 
 // around observes the neighbors, and the promised pods among them.
@@ -36,7 +36,7 @@ func (s *scenario) around() {
 	s.Around = bind.Around{Others: slices.Clone(s.neighbors)}
 	for _, slot := range s.Slots {
 		if slot.Pod != nil && s.Node != nil {
-			s.Around.Others = append(s.Around.Others, bind.Neighbor{Pod: slot.Pod, Node: s.Node})
+			s.Around.Others = append(s.Around.Others, bind.NeighborOf(slot.Pod, s.Node, false))
 		}
 	}
 }

@@ -169,7 +169,7 @@ func (n *neighbors) add(ctx context.Context, pods []*corev1.Pod) error {
 				return err
 			}
 			n.newcomer = n.newcomer || came
-			n.out = append(n.out, bind.Neighbor{Pod: pod, Node: node, Newcomer: came})
+			n.out = append(n.out, bind.NeighborOf(pod, node, came))
 		}
 	}
 	return nil
@@ -213,7 +213,7 @@ func (n *neighbors) addWaiting(ctx context.Context) error {
 		}
 		claim := &claims[0]
 		if claim.DeletionTimestamp.IsZero() && !claim.StatusConditions().Get(karpv1.ConditionTypeInitialized).IsTrue() && !n.memory.hasLeft(claim.UID, pod.UID) {
-			n.out = append(n.out, bind.Neighbor{Pod: pod, Node: n.nodeOf(claim)})
+			n.out = append(n.out, bind.NeighborOf(pod, n.nodeOf(claim), false))
 		}
 	}
 	return nil
