@@ -49,6 +49,8 @@ type Overview struct {
 	Others int `json:"otherNodes"`
 	// CostPerHour of the launched Nodes, in USD.
 	CostPerHour float64 `json:"usdPerHour"`
+	// Unpriced is how many of the launched Nodes have no known price, such as those that a Karpenter launched: CostPerHour leaves them out.
+	Unpriced int `json:"unpriced,omitempty"`
 	// Cost is CostPerHour by part, as far as the parts are known.
 	Cost catalog.Cost `json:"cost"`
 	// SpotShare of CostPerHour is for nodes that EC2 may interrupt, 0 to 1.
@@ -185,6 +187,9 @@ func New(in Objects) Overview {
 		out.CostPerHour += row.Price
 		out.Cost = out.Cost.Plus(row.Cost)
 		out.Launched++
+		if row.Price == 0 {
+			out.Unpriced++
+		}
 		if catalog.CapacityTypeOf(row.CapacityType).Interruptible {
 			spot += row.Price
 		}

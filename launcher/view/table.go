@@ -105,6 +105,9 @@ func (o Overview) bill(out *printer, wide bool) {
 	if o.CostPerHour > 0 {
 		out.printf(" (%.0f per month), %.0f%% of it spot", o.CostPerHour*catalog.HoursPerMonth, o.SpotShare*100)
 	}
+	if o.Unpriced > 0 {
+		out.printf("; %d without a known price", o.Unpriced)
+	}
 	if n := len(o.Nodes) - o.Launched; n > 0 {
 		out.printf("; %d more not launched yet", n)
 	}

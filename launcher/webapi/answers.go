@@ -22,6 +22,8 @@ type Nodes struct {
 	Others int `json:"otherNodes"`
 	// CostPerHour of the launched ones, in USD.
 	CostPerHour float64 `json:"usdPerHour"`
+	// Unpriced is how many of them have no known price, such as those that a Karpenter launched: CostPerHour leaves them out.
+	Unpriced int `json:"unpriced,omitempty"`
 	// Cost is CostPerHour by part, as far as the parts are known.
 	Cost catalog.Cost `json:"cost"`
 	// SpotShare of CostPerHour is for nodes that EC2 may interrupt, 0 to 1.
@@ -121,7 +123,7 @@ func faultsOf(offerings []view.Fault, launches []view.Trouble) Faults {
 
 func nodesOf(o view.Overview) Nodes {
 	return Nodes{
-		Nodes: o.Nodes, Launched: o.Launched, Others: o.Others, CostPerHour: catalog.Micro(o.CostPerHour),
+		Nodes: o.Nodes, Launched: o.Launched, Others: o.Others, CostPerHour: catalog.Micro(o.CostPerHour), Unpriced: o.Unpriced,
 		Cost: o.Cost.Rounded(), SpotShare: o.SpotShare, NotReady: o.NotReady, Paused: o.Paused, Troubles: o.Troubles,
 	}
 }

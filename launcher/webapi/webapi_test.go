@@ -232,6 +232,16 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
+// The bill says how many nodes it leaves out.
+func TestUnpricedNodesAreCounted(t *testing.T) {
+	taken := claim("taken", "")
+	taken.Annotations = nil
+	w := newWorld(t, claim("default-a", ""), taken)
+	if _, body := w.get(t, "admin", "/api/v1/nodes"); body["unpriced"] != 1.0 || body["launched"] != 2.0 || body["usdPerHour"] != 0.03 {
+		t.Errorf("the answer is %v", body)
+	}
+}
+
 // The page is served beside the API, to everyone, and a browser that asks for nothing in particular gets it.
 func TestPage(t *testing.T) {
 	w := newWorld(t)

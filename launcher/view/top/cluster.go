@@ -163,6 +163,9 @@ func (c *cluster) head(s style) []string {
 	if o.CostPerHour > 0 {
 		first += fmt.Sprintf("  %.0f/month  %.0f%% spot", o.CostPerHour*catalog.HoursPerMonth, 100*o.SpotShare)
 	}
+	if o.Unpriced > 0 {
+		first += fmt.Sprintf("  %d unpriced", o.Unpriced)
+	}
 	if n := len(o.Nodes) - o.Launched; n > 0 {
 		first += fmt.Sprintf("  +%d not launched", n)
 	}

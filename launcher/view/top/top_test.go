@@ -217,6 +217,14 @@ func TestScreens(t *testing.T) {
 	}
 }
 
+// The first line says how many nodes the bill leaves out, within 80 columns.
+func TestUnpricedNodesAreCounted(t *testing.T) {
+	head, _, _ := strings.Cut(of(t, cluster(0.04, 0, 0, 0.32)).screen(), "\n")
+	if want := "3 nodes  0.0400 USD/h  29/month  100% spot  2 unpriced  +1 n"; !strings.Contains(head, want) {
+		t.Errorf("the first line is %q, want %q", head, want)
+	}
+}
+
 // Keys lead back to where they came from, and the row stays selected while the cluster changes.
 func TestKeys(t *testing.T) {
 	s := cluster(0.04, 0.08, 0.16)
