@@ -161,6 +161,9 @@ func ExplainNode(w io.Writer, name string, in Objects) error {
 	rows := New(in).Nodes
 	row := rows[slices.IndexFunc(rows, func(r NodeRow) bool { return r.NodeClaim == claim.Name })]
 	fmt.Fprintf(w, "Node %s: %s\n", cmp.Or(row.Node, "not known yet"), row.State)
+	if row.State == StateNotReady {
+		fmt.Fprintf(w, "  %s\n", row.Why)
+	}
 	fmt.Fprintf(w, "  CPU %s and memory %s requested by %s", percent(row.CPU), percent(row.Memory), catalog.CountText(row.Pods, "pod"))
 	if row.Promised > 0 {
 		fmt.Fprintf(w, ", %d more wait for it", row.Promised)

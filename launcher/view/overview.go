@@ -109,7 +109,7 @@ type NodeRow struct {
 	Promised int `json:"promised,omitempty"`
 	// State of the node.
 	State State `json:"state"`
-	// Why is the reason for which slipway terminates it, or what it waits for if it takes long to become ready.
+	// Why is the reason for which slipway terminates it, what its node says that is not ready any more, or what it waits for if it takes long to become ready.
 	Why string `json:"why,omitempty"`
 	// Created is when its NodeClaim was.
 	Created time.Time `json:"created,omitzero"`
@@ -129,6 +129,7 @@ const (
 	StateBooting     State = "booting"
 	StateJoined      State = "joined"
 	StateReady       State = "ready"
+	StateNotReady    State = "not ready"
 	StateAsleep      State = "asleep"
 	StateTerminating State = "terminating"
 )
@@ -271,7 +272,7 @@ func newRow(claim *karpv1.NodeClaim, node *corev1.Node) NodeRow {
 		cost = catalog.Cost{Volumes: cost.Volumes}
 		expected.Price = cost.Volumes
 	}
-	return NodeRow{
+	out := NodeRow{
 		Cost:         cost,
 		Created:      claim.CreationTimestamp.Time,
 		Why:          whyTerminating(claim),
@@ -286,6 +287,11 @@ func newRow(claim *karpv1.NodeClaim, node *corev1.Node) NodeRow {
 		State:        stateOf(claim, node),
 		Launched:     claim.Status.ProviderID != "" || node != nil,
 	}
+	if out.State == StateNotReady {
+		c := unready(node)
+		out.Why = cmp.Or(c.Message, c.Reason)
+	}
+	return out
 }
 
 func stateOf(claim *karpv1.NodeClaim, node *corev1.Node) State {
@@ -294,6 +300,8 @@ func stateOf(claim *karpv1.NodeClaim, node *corev1.Node) State {
 		return StateTerminating
 	case record.StandbyOf(claim).Off():
 		return StateAsleep
+	case conditions.ClaimIs(claim, karpv1.ConditionTypeInitialized) && unready(node) != nil:
+		return StateNotReady
 	case conditions.ClaimIs(claim, karpv1.ConditionTypeInitialized):
 		return StateReady
 	case conditions.ClaimIs(claim, karpv1.ConditionTypeRegistered):

@@ -29,6 +29,17 @@ func Unserved(pod *corev1.Pod, now time.Time) string {
 	return fmt.Sprintf("no scheduler serves the pod: its spec.schedulerName is %s, and no scheduler has handled it since it was created", pod.Spec.SchedulerName)
 }
 
+// unready returns the condition Ready of a node whose kubelet has posted it and that is not ready now, such as one whose kubelet has ended; nil for others.
+func unready(node *corev1.Node) *corev1.NodeCondition {
+	if node == nil {
+		return nil
+	}
+	if c := conditions.Posted(node); c != nil && c.Status != corev1.ConditionTrue {
+		return c
+	}
+	return nil
+}
+
 // whyNotReady returns what a node waits for that takes long to become ready: the message of the first of its conditions that is not True.
 func whyNotReady(claim *karpv1.NodeClaim, now time.Time) string {
 	if now.IsZero() || now.Sub(claim.CreationTimestamp.Time) < slow || claim.DeletionTimestamp != nil {
