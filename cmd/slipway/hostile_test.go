@@ -4,10 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -143,26 +142,7 @@ func server(t *testing.T) (kubeconfig string) {
 		"/apis/karpenter.sh/v1/nodepools":           karpv1.NodePoolList{Items: []karpv1.NodePool{{ObjectMeta: metav1.ObjectMeta{Name: "pool" + hostile}}}},
 		"/apis/karpenter.k8s.aws/v1/ec2nodeclasses": awsv1.EC2NodeClassList{Items: []awsv1.EC2NodeClass{class}},
 	}
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		answer, ok := answers[r.URL.Path]
-		if !ok {
-			w.WriteHeader(http.StatusNotFound)
-			answer = metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: "Failure", Reason: metav1.StatusReasonNotFound, Code: 404, Message: hostile}
-		}
-		if err := json.NewEncoder(w).Encode(answer); err != nil {
-			t.Error(err)
-		}
-	}))
-	t.Cleanup(s.Close)
-	return write(t, "kubeconfig", fmt.Sprintf(`
-apiVersion: v1
-kind: Config
-clusters: [{name: c, cluster: {server: %q}}]
-contexts: [{name: c, context: {cluster: c, user: u}}]
-users: [{name: u, user: {}}]
-current-context: c
-`, s.URL))
+	return serve(t, answers)
 }
 
 func groups(names ...string) metav1.APIGroupList {
@@ -177,7 +157,7 @@ func groups(names ...string) metav1.APIGroupList {
 func resources(version string, namesAndKinds ...string) metav1.APIResourceList {
 	out := metav1.APIResourceList{GroupVersion: version}
 	for i := 0; i < len(namesAndKinds); i += 2 {
-		namespaced := namesAndKinds[i] == "pods" || namesAndKinds[i] == "events"
+		namespaced := slices.Contains([]string{"pods", "events", "configmaps"}, namesAndKinds[i])
 		out.APIResources = append(out.APIResources, metav1.APIResource{
 			Name: namesAndKinds[i], Kind: namesAndKinds[i+1], Namespaced: namespaced, Verbs: metav1.Verbs{"get", "list"},
 		})

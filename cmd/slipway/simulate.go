@@ -43,7 +43,7 @@ type simulation struct {
 }
 
 func (s *simulation) addFlags(f *pflag.FlagSet) {
-	f.StringSliceVarP(&s.files, "filename", "f", nil, "files or directories with Kubernetes objects in YAML or JSON; - for standard input")
+	f.StringSliceVarP(&s.files, "filename", "f", nil, "files or directories with Kubernetes objects in YAML or JSON; - for standard input. With --from-cluster they take the place of the cluster's objects of their kinds and names")
 	f.BoolVar(&s.fromCluster, "from-cluster", false, "take the objects of the current kubeconfig context too, and what its launcher knows of commitments and interruptions")
 	f.StringVar(&s.known.namespace, "slipway-namespace", slipwayNamespace, "namespace that slipway runs in, with --from-cluster")
 	s.addPlanFlags(f)
@@ -165,20 +165,28 @@ func (s *simulation) load(cmd *cobra.Command, o *options) (*input.Objects, *mark
 		return nil, nil, err
 	}
 	r := input.NewReader()
-	if err := r.ReadFiles(s.files, cmd.InOrStdin()); err != nil {
-		return nil, nil, err
-	}
 	if s.fromCluster {
-		objects, err := progress.During(reporting(cmd), "reading the cluster", func() ([]runtime.Object, error) { return o.clusterObjects(cmd.Context()) })
-		if err != nil {
-			return nil, nil, err
-		}
-		for _, object := range objects {
-			r.Add(object)
-		}
+		err = s.readCluster(cmd, o, r)
+	} else {
+		err = r.ReadFiles(s.files, cmd.InOrStdin())
+	}
+	if err != nil {
+		return nil, nil, err
 	}
 	objects := r.Finish()
 	return objects, m.AtLaunch(objects, s.options.Now), nil
+}
+
+// readCluster reads the cluster, and then the files: each object in them is an edit of the cluster's.
+func (s *simulation) readCluster(cmd *cobra.Command, o *options, r *input.Reader) error {
+	objects, err := progress.During(reporting(cmd), "reading the cluster", func() ([]runtime.Object, error) { return o.clusterObjects(cmd.Context()) })
+	if err != nil {
+		return err
+	}
+	for _, object := range objects {
+		r.Add(object)
+	}
+	return input.EditFiles(r, s.files, cmd.InOrStdin())
 }
 
 // planner sets the planner's options, and returns what can be bought.

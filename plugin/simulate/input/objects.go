@@ -104,8 +104,9 @@ func (l *list[T]) add(r *Reader, kind string, object T) {
 		return
 	}
 	key := object.GetNamespace() + "/" + object.GetName()
+	first := firstEdit(r, kind, object)
 	if i, ok := l.at[key]; ok {
-		if !r.edits {
+		if !first {
 			r.problem(nameOf(kind, object), "", "is in the input more than once: the last one counts")
 		}
 		l.items[i] = object
@@ -116,6 +117,17 @@ func (l *list[T]) add(r *Reader, kind string, object T) {
 	}
 	l.at[key] = len(l.items)
 	l.items = append(l.items, object)
+}
+
+// firstEdit reports whether edits are read and have named the object for the first time.
+func firstEdit(r *Reader, kind string, object metav1.Object) bool {
+	if r.edits == nil {
+		return false
+	}
+	name := nameOf(kind, object)
+	first := !r.edits[name]
+	r.edits[name] = true
+	return first
 }
 
 // get returns the object of a namespace and name.
@@ -170,8 +182,8 @@ type Reader struct {
 	generate map[string]int
 	invalid  []Invalid
 	notes    []string
-	// edits means that what is read takes the place of what was read before.
-	edits   bool
+	// edits are the objects by kind and name that were read as edits, which take the place of what was read before; nil while none are read.
+	edits   map[string]bool
 	ignored map[string]int
 	problemList
 }

@@ -97,9 +97,16 @@ func (r *Reader) Read(source string, text []byte) error {
 
 // Edit has a Reader read a text as Read does. An object in it takes the place of the one of its kind and name.
 func Edit(r *Reader, source string, text []byte) error {
-	r.edits = true
-	defer func() { r.edits = false }()
+	r.edits = map[string]bool{}
+	defer func() { r.edits = nil }()
 	return r.Read(source, text)
+}
+
+// EditFiles has a Reader read files as ReadFiles does. An object in them takes the place of the one of its kind and name.
+func EditFiles(r *Reader, paths []string, stdin io.Reader) error {
+	r.edits = map[string]bool{}
+	defer func() { r.edits = nil }()
+	return r.ReadFiles(paths, stdin)
 }
 
 // json1 reports whether the text up to end is JSON and not YAML in flow style: its first key has quotes.
