@@ -31,12 +31,19 @@ func (s *simulation) answerBuffers(cmd *cobra.Command, o *options, format string
 	if err != nil {
 		return err
 	}
-	if format == "table" {
-		return view.WriteBufferAnswers(cmd.OutOrStdout(), report.Answers, report.Since, report.Until)
+	if report.NoRecord {
+		fmt.Fprintf(cmd.ErrOrStderr(), "No record of decisions found in namespace %s: the launcher writes it once it has launched or ended a node "+
+			"(its setting billNamespace, --slipway-namespace of this command).\n", s.known.namespace)
 	}
-	encoder := json.NewEncoder(cmd.OutOrStdout())
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(report.Answers)
+	if format == "json" {
+		encoder := json.NewEncoder(cmd.OutOrStdout())
+		encoder.SetIndent("", "  ")
+		return encoder.Encode(report.Answers)
+	}
+	if report.NoRecord {
+		return nil
+	}
+	return view.WriteBufferAnswers(cmd.OutOrStdout(), report.Answers, report.Since, report.Until)
 }
 
 // bufferReport returns what buffers would have cost and saved, by the record of the launcher in a namespace.

@@ -222,7 +222,7 @@ func (r *Recorder) write(ctx context.Context, have *corev1.ConfigMap, exists boo
 	return nil
 }
 
-// Read returns the decisions of the last 24 hours from the ConfigMap of a namespace, the latest first; none where it does not exist.
+// Read returns the decisions of the last 24 hours from the ConfigMap of a namespace, the latest first; nil where it does not exist.
 func Read(ctx context.Context, reader client.Reader, namespace string, now time.Time) ([]view.Decision, error) {
 	have := &corev1.ConfigMap{}
 	err := reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: Name}, have)

@@ -52,11 +52,13 @@ type BufferReport struct {
 	Until time.Time `json:"until"`
 	// Answers by NodePool, and by size.
 	Answers []BufferAnswer `json:"answers"`
+	// NoRecord means that there is no record of decisions, so that nothing is known of what was launched.
+	NoRecord bool `json:"noRecord,omitempty"`
 }
 
-// ReportBuffers returns the answers of BufferAnswers with the time that the decisions, read now, cover.
+// ReportBuffers returns the answers of BufferAnswers with the time that the decisions, read now, cover. decisions is nil where there is no record of them.
 func ReportBuffers(decisions []Decision, claims []*karpv1.NodeClaim, now time.Time) BufferReport {
-	out := BufferReport{Since: now, Until: now, Answers: BufferAnswers(decisions, claims)}
+	out := BufferReport{Since: now, Until: now, Answers: BufferAnswers(decisions, claims), NoRecord: decisions == nil}
 	for _, d := range decisions {
 		if d.At.Before(out.Since) {
 			out.Since = d.At

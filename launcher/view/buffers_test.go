@@ -64,3 +64,12 @@ func TestBufferAnswers(t *testing.T) {
 		t.Errorf("%v\n%s", err, text.String())
 	}
 }
+
+// A record without decisions is told from none at all.
+func TestBuffersWithoutARecord(t *testing.T) {
+	for _, decisions := range [][]view.Decision{nil, {}} {
+		if got := view.ReportBuffers(decisions, nil, time.Now()); got.NoRecord != (decisions == nil) || len(got.Answers) > 0 {
+			t.Errorf("%#v: %+v", decisions, got)
+		}
+	}
+}
