@@ -34,7 +34,8 @@ export function BufferFigures({ report, want }: { report?: Answer<BufferReport>;
     <section aria-labelledby="buffers">
       <h2 id="buffers">What a buffer would have done</h2>
       <Problem answer={report} what="The record" />
-      {r && r.answers.length === 0 && <p>No node was launched for pods that waited.</p>}
+      {r?.noRecord && <p>The launcher's record of decisions was not found in the namespace that slipway ui's flag --slipway-namespace names.</p>}
+      {r && !r.noRecord && r.answers.length === 0 && <p>No node was launched for pods that waited.</p>}
       {r && r.answers.length > 0 && (
         <>
           <p>By the nodes that were launched for pods that waited in the last {duration((Date.parse(r.until) - Date.parse(r.since)) / 1000)}. A node that was taken is there again when the next one has booted.</p>

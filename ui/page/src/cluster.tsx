@@ -80,7 +80,7 @@ function Summary({ nodes, pods }: { nodes: Nodes; pods?: Pods }) {
   const p = pods?.pods;
   return (
     <dl class="cards">
-      <div><dt>Cost per hour</dt><dd>{usd(nodes.usdPerHour)}</dd></div>
+      <div><dt>Cost per hour</dt><dd>{usd(nodes.usdPerHour)}{nodes.unpriced ? <small> + {count(nodes.unpriced, "node")} without a known price</small> : null}</dd></div>
       <div><dt>Cost per month</dt><dd>{nodes.usdPerHour ? perMonth(nodes.usdPerHour) : "–"}</dd></div>
       <div><dt>Spot share</dt><dd>{nodes.usdPerHour ? percent(nodes.spotShare) : "–"}</dd></div>
       <div><dt>Nodes</dt><dd>{nodes.launched}<small>{waiting ? ` + ${waiting} being launched` : ""}{nodes.otherNodes ? ` + ${nodes.otherNodes} not managed` : ""}</small></dd></div>

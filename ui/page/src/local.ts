@@ -18,7 +18,7 @@ export type WhatIf = { before: Side; after: Side; removed: string[]; problems: s
 export type BufferAnswer = {
   nodePool: string; nodes: number; arrivals: number; had: number; savedPodSeconds: number; standbySavedPodSeconds: number; usdPerDay: number; standbyUSDPerDay: number;
 };
-export type BufferReport = { since: string; until: string; answers: BufferAnswer[] };
+export type BufferReport = { since: string; until: string; answers: BufferAnswer[]; noRecord?: boolean };
 
 export type Disruption = { nodePools: { name: string; paused: boolean }[]; mayChange: boolean };
 

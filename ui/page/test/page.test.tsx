@@ -93,6 +93,11 @@ test("a cluster without nodes says so, and shows no bill", () => {
   assert.ok(html.includes("has launched no node yet") && !html.includes("The bill"));
 });
 
+test("the cost says how many nodes it leaves out", () => {
+  const html = render(<Cluster now={now} query={new URLSearchParams()} nodes={nodes([node({}), node({ nodeClaim: "default-b", usdPerHour: undefined })], { unpriced: 1 })} />);
+  assert.ok(html.includes("$0.0500<small> + 1 node without a known price"), html);
+});
+
 test("names of others are text", () => {
   const html = render(<Cluster now={now} query={new URLSearchParams()} nodes={nodes([node({ instanceType: "<img src=x onerror=alert(1)>" })])} />);
   assert.ok(!html.includes("<img") && html.includes("&lt;img"));

@@ -138,6 +138,9 @@ test("what buffers would have done is asked for, and shown by size", () => {
   has(render(<BufferFigures want={none} report={{ value: { since: "2026-01-01T12:00:00Z", until: "2026-01-02T12:00:00Z", answers } }} />),
     "2 nodes", "3 of 4 nodes", "$4.80", "1,350", "$0.24", "210", "the last 1d");
   has(render(<BufferFigures want={none} report={{ value: { since: "2026-01-02T12:00:00Z", until: "2026-01-02T12:00:00Z", answers: [] } }} />), "No node was launched");
+  const without = render(<BufferFigures want={none} report={{ value: { since: "2026-01-02T12:00:00Z", until: "2026-01-02T12:00:00Z", answers: [], noRecord: true } }} />);
+  has(without, "record of decisions was not found");
+  assert.ok(!without.includes("No node was launched"), without);
   assert.equal(render(<BufferFigures want={none} report={{ absent: true }} />), "");
 });
 
