@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/slipway-k8s/slipway/launcher/bind"
+	"github.com/slipway-k8s/slipway/launcher/catalog/interruption"
 	"github.com/slipway-k8s/slipway/launcher/handover"
 	"github.com/slipway-k8s/slipway/launcher/record"
 )
@@ -250,16 +251,13 @@ func (s *Settings) Validate() error {
 	require(err == nil, "%w", err)
 	_, err = configMapName("interruptionsConfigMap", s.InterruptionsConfigMap)
 	require(err == nil, "%w", err)
-	require(s.InterruptionCost >= 0 && s.InterruptionCost <= mostInterruptionCost, "interruptionCost: USD from 0 to %d are expected, got %v", mostInterruptionCost, s.InterruptionCost)
+	require(s.InterruptionCost >= 0 && s.InterruptionCost <= interruption.MostCost, "interruptionCost: USD from 0 to %d are expected, got %v", interruption.MostCost, s.InterruptionCost)
 	require(s.CommitmentShare > 0 && s.CommitmentShare <= 1, "commitmentShare: a share above 0, at most 1, is expected, got %v", s.CommitmentShare)
 	require(s.BillNamespace == noRecords || len(validation.IsDNS1123Label(s.BillNamespace)) == 0, "billNamespace: %q is no name of a namespace, expected one, or 0 for no record", s.BillNamespace)
 	_, err = labels.Parse(s.HandoverSelector)
 	require(err == nil, "handoverSelector: %w", err)
 	return errors.Join(errs...)
 }
-
-// mostInterruptionCost is more than an interrupted pod can cost: a larger value is a mistake of units.
-const mostInterruptionCost = 10000
 
 // configMapName returns the namespace and name of a setting.
 func configMapName(setting, text string) (types.NamespacedName, error) {

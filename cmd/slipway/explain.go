@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
@@ -35,9 +36,13 @@ func newExplain(o *options) *cobra.Command {
   slipway explain node default-x7k2p
   slipway explain -f manifests/
   slipway explain -f manifests/ pod default/web-0`,
-		Args: cobra.MaximumNArgs(1),
+		Annotations: map[string]string{takesNamespace: "of the pod"},
+		Args:        cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 && s.offline() {
+				if cmd.Flags().Changed(namespaceFlag) {
+					return errors.New("--namespace: it is the namespace of a pod that is named, without one all pods are explained")
+				}
 				return s.explain(cmd, o, "")
 			}
 			// As kubectl's TYPE/NAME.
@@ -53,9 +58,10 @@ func newExplain(o *options) *cobra.Command {
 	}
 	s.addFlags(cmd.PersistentFlags())
 	cmd.AddCommand(&cobra.Command{
-		Use:   "pod [NAMESPACE/]NAME",
-		Short: "Explain why a pod is pending, or why it runs on its node",
-		Args:  cobra.ExactArgs(1),
+		Use:         "pod [NAMESPACE/]NAME",
+		Short:       "Explain why a pod is pending, or why it runs on its node",
+		Annotations: map[string]string{takesNamespace: "of the pod"},
+		Args:        cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return s.explainPod(cmd, o, args[0])
 		},
@@ -74,6 +80,9 @@ NAME is that of the node or of its NodeClaim.`,
 
 // explainNode explains one node of the cluster.
 func (o *options) explainNode(cmd *cobra.Command, name string) error {
+	if err := refuseUnused(cmd); err != nil {
+		return err
+	}
 	c, _, err := o.client()
 	if err != nil {
 		return err
@@ -84,6 +93,20 @@ func (o *options) explainNode(cmd *cobra.Command, name string) error {
 	}
 	in.Now = time.Now()
 	return view.ExplainNode(cmd.OutOrStdout(), name, in)
+}
+
+// refuseUnused returns an error that names a flag of pods which was given to explain a node.
+func refuseUnused(cmd *cobra.Command) error {
+	ofPods := pflag.NewFlagSet("", pflag.ContinueOnError)
+	(&simulation{}).addFlags(ofPods)
+	ofPods.String(namespaceFlag, "", "")
+	var err error
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if err == nil && ofPods.Lookup(f.Name) != nil {
+			err = fmt.Errorf("--%s: it is for pods, a node is explained by what the cluster has of it", f.Name)
+		}
+	})
+	return err
 }
 
 // explainPod explains one pod: of files, or else of the cluster.

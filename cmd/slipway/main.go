@@ -54,7 +54,7 @@ func newCommand() *cobra.Command {
 		SilenceUsage: true,
 		Version:      version.Get().GitVersion,
 		// Names and messages in the output are other people's: a terminal shows them and does not obey them.
-		PersistentPreRun: func(cmd *cobra.Command, _ []string) {
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
 			var out io.Writer = terminal.Text(cmd.OutOrStdout())
 			if format := cmd.Flags().Lookup("output"); cmd.Annotations[writesData] != "" || format != nil && !slices.Contains([]string{"table", "wide"}, format.Value.String()) {
 				out = terminal.Data(cmd.OutOrStdout())
@@ -63,11 +63,12 @@ func newCommand() *cobra.Command {
 			errs := terminal.Text(cmd.ErrOrStderr())
 			cmd.SetErr(errs)
 			cmd.Root().SetErr(errs)
+			return refuseNamespace(cmd)
 		},
 	}
 	root.PersistentFlags().StringVar(&o.kubeconfig, "kubeconfig", "", "path of the kubeconfig file (default: $KUBECONFIG, then ~/.kube/config)")
 	root.PersistentFlags().StringVar(&o.context, "context", "", "name of the kubeconfig context to use")
-	root.PersistentFlags().StringVarP(&o.namespace, "namespace", "n", "", "namespace (default: the context's)")
+	root.PersistentFlags().StringVarP(&o.namespace, namespaceFlag, "n", "", "namespace of the pods that status and top count (default: all), or of the pod to explain (default: the context's)")
 	root.AddCommand(newStatus(o), newTop(o), newUI(o), newExplain(o), newLearned(o), newSimulate(o), newBill(o), newConvert())
 	return root
 }

@@ -1,15 +1,22 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strings"
 
+	"github.com/spf13/cobra"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
+
+// takesNamespace is the annotation of a command that namespaceFlag has a meaning for.
+const takesNamespace = "namespace"
+
+const namespaceFlag = "namespace"
 
 // options holds the flags that every command has, and the client that they configure.
 type options struct {
@@ -54,4 +61,15 @@ func (o *options) client() (client.Client, string, error) {
 	// Karpenter's API packages register their types with client-go's scheme.
 	c, err := client.New(config, client.Options{Scheme: scheme.Scheme})
 	return c, namespace, err
+}
+
+// refuseNamespace returns an error if --namespace was given to a command that it has no meaning for.
+func refuseNamespace(cmd *cobra.Command) error {
+	if !cmd.Flags().Changed(namespaceFlag) || cmd.Annotations[takesNamespace] != "" {
+		return nil
+	}
+	if cmd.Name() == "bill" {
+		return errors.New("--namespace: slipway bill is about the whole cluster, --by namespace has a row for each namespace")
+	}
+	return fmt.Errorf("--namespace: it has no meaning for %s", cmd.CommandPath())
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/slipway-k8s/slipway/internal/progress"
 	"github.com/slipway-k8s/slipway/launcher/aws"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/catalog/interruption"
 	"github.com/slipway-k8s/slipway/plugin/simulate"
 	"github.com/slipway-k8s/slipway/plugin/simulate/edits"
 	"github.com/slipway-k8s/slipway/plugin/simulate/input"
@@ -120,15 +121,23 @@ func reporting(cmd *cobra.Command) func(string) {
 	return func(line string) { cmd.PrintErrln(line) }
 }
 
-// validate returns an error that names a share outside of 0 to 1.
+// validate returns an error that names a flag with a number that is not expected.
 func (s *simulation) validate() error {
 	for name, share := range map[string]float64{
-		"preference-share": s.options.PreferenceShare, "spot-share": s.options.Plan.SpotShare, "spot-premium": s.options.Plan.SpotPremium,
-		"node-share": s.options.Plan.NodeShare, "budget": s.options.Plan.Budget,
+		"preference-share": s.options.PreferenceShare, "node-share": s.options.Plan.NodeShare, "budget": s.options.Plan.Budget,
 	} {
 		if share < 0 || math.IsNaN(share) {
 			return fmt.Errorf("--%s %g: zero or more is expected", name, share)
 		}
+	}
+	// Zero is the planner's default of these, and the scheduler's arguments begin at 1%.
+	for name, share := range map[string]float64{"spot-share": s.options.Plan.SpotShare, "spot-premium": s.options.Plan.SpotPremium} {
+		if !(share > 0) {
+			return fmt.Errorf("--%s %g: more than zero is expected, such as 0.01 for 1%%", name, share)
+		}
+	}
+	if !(s.interruptionCost >= 0 && s.interruptionCost <= interruption.MostCost) {
+		return fmt.Errorf("--interruption-cost %g: USD from 0 to %d are expected", s.interruptionCost, interruption.MostCost)
 	}
 	if !(s.commitmentShare > 0 && s.commitmentShare <= 1) {
 		return fmt.Errorf("--commitment-share %g: a share above 0, at most 1, is expected", s.commitmentShare)

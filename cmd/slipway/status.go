@@ -42,7 +42,8 @@ ready and, at its end, terminating; not ready while its kubelet does not answer.
   slipway status -o wide
   slipway status -o json | jq '.nodes[] | select(.state == "ready")'
   slipway status --watch`,
-		Args: cobra.NoArgs,
+		Annotations: map[string]string{takesNamespace: "of the pods to count"},
+		Args:        cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := validInterval(interval); err != nil {
 				return err

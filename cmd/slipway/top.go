@@ -32,7 +32,8 @@ NodePool, state; ? shows all keys; q quits. NO_COLOR=1 leaves colors out. Where 
 after the other.`,
 		Example: `  slipway top
   NO_COLOR=1 slipway top --interval 5s`,
-		Args: cobra.NoArgs,
+		Annotations: map[string]string{takesNamespace: "of the pods to count"},
+		Args:        cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := validInterval(interval); err != nil {
 				return err

@@ -18,6 +18,8 @@ const (
 	HalfLife = 7 * 24 * time.Hour
 	// PriorHours is how many hours of an instance the prior is worth.
 	PriorHours = 100
+	// MostCost is more than an interrupted pod can cost, in USD: a larger value is a mistake of units.
+	MostCost = 10000
 	// mostOfferings bounds a record: about 60 KiB.
 	mostOfferings = 1000
 	// mostZones bounds the zones of a record, and zonesFor is how long after its last outage a zone is dropped: it is as good as never seen.
