@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -162,7 +163,7 @@ func (s *simulation) explainLive(cmd *cobra.Command, o *options, arg string) err
 	s.fromCluster = true
 	w, outcome, err := s.run(cmd, o)
 	switch {
-	case err != nil && refused:
+	case err != nil && (refused || apierrors.IsForbidden(err)):
 		cmd.PrintErrf("Edits that would help were not looked for: %v\n", err)
 		return nil
 	case err != nil:
@@ -205,14 +206,18 @@ func explainPod(ctx context.Context, c client.Client, name types.NamespacedName,
 		return nil, err
 	}
 	var events corev1.EventList
-	err := c.List(ctx, &events, client.InNamespace(pod.Namespace),
+	unread := c.List(ctx, &events, client.InNamespace(pod.Namespace),
 		client.MatchingFieldsSelector{Selector: fields.OneTermEqualSelector("involvedObject.uid", string(pod.UID))})
+	if unread != nil && !apierrors.IsForbidden(unread) {
+		return nil, unread
+	}
+	// Who has rights in the pod's namespace alone sees what the pod itself says.
+	in, _, err := visible(ctx, c)
 	if err != nil {
 		return nil, err
 	}
-	in, err := objects(ctx, c)
-	if err != nil {
-		return nil, err
+	if unread != nil {
+		in.Unread = append(in.Unread, view.UnreadEvents)
 	}
 	view.ExplainPod(w, brief(pod, events.Items), in, events.Items, time.Now())
 	return pod, nil

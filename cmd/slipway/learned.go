@@ -46,9 +46,12 @@ func newLearned(o *options) *cobra.Command {
 			}
 			var classes awsv1.EC2NodeClassList
 			if err := c.List(cmd.Context(), &classes); err != nil {
-				return err
+				return installed(err)
 			}
 			list := slices.DeleteFunc(classes.Items, func(class awsv1.EC2NodeClass) bool { return len(args) > 0 && class.Name != args[0] })
+			if len(args) > 0 && len(list) == 0 {
+				return fmt.Errorf("EC2NodeClass %s: there is none", args[0])
+			}
 			return reportsTable(cmd.OutOrStdout(), list, instanceType, time.Now())
 		},
 	}
@@ -95,7 +98,7 @@ func amounts(list corev1.ResourceList) string {
 func forgetReports(ctx context.Context, c client.Client, w io.Writer, name, instanceType string) error {
 	class := &awsv1.EC2NodeClass{}
 	if err := c.Get(ctx, client.ObjectKey{Name: name}, class); err != nil {
-		return err
+		return installed(err)
 	}
 	before := class.DeepCopy()
 	kinds := fromec2.Forget(class, instanceType)

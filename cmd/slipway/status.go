@@ -118,7 +118,8 @@ func (o *options) status(ctx context.Context, c client.Client, w io.Writer, form
 		o.commitments(ctx, c, w)
 	}
 	var classes awsv1.EC2NodeClassList
-	if err := c.List(ctx, &classes); err != nil && !meta.IsNoMatchError(err) {
+	// Who may not list EC2NodeClasses sees the rest.
+	if err := c.List(ctx, &classes); err != nil && !meta.IsNoMatchError(err) && !apierrors.IsForbidden(err) {
 		return err
 	}
 	for i := range classes.Items {
@@ -163,10 +164,38 @@ func (o *options) commitments(ctx context.Context, c client.Client, w io.Writer)
 	view.WriteCommitments(w, last.Commitments, last.Through)
 }
 
+// objects returns all pods, nodes and NodeClaims.
 func objects(ctx context.Context, c client.Client) (view.Objects, error) {
+	in, forbidden, err := visible(ctx, c)
+	return in, errors.Join(err, forbidden)
+}
+
+// visible returns the pods, nodes and NodeClaims that the user may list. What is left out is in Unread, and forbidden says why.
+func visible(ctx context.Context, c client.Client) (in view.Objects, forbidden, err error) {
 	var pods corev1.PodList
 	var nodes corev1.NodeList
 	var claims karpv1.NodeClaimList
-	err := errors.Join(c.List(ctx, &pods), c.List(ctx, &nodes), c.List(ctx, &claims))
-	return view.Objects{Pods: view.Pointers(pods.Items), Nodes: view.Pointers(nodes.Items), NodeClaims: view.Pointers(claims.Items)}, err
+	for _, list := range []struct {
+		of   string
+		into client.ObjectList
+	}{{view.UnreadPods, &pods}, {view.UnreadNodes, &nodes}, {view.UnreadNodeClaims, &claims}} {
+		switch failed := c.List(ctx, list.into); {
+		case apierrors.IsForbidden(failed):
+			in.Unread = append(in.Unread, list.of)
+			forbidden = errors.Join(forbidden, failed)
+		default:
+			err = errors.Join(err, installed(failed))
+		}
+	}
+	in.Pods, in.Nodes, in.NodeClaims = view.Pointers(pods.Items), view.Pointers(nodes.Items), view.Pointers(claims.Items)
+	return in, forbidden, err
+}
+
+// installed returns the error of a read, with what to do where the cluster does not know the kind.
+func installed(err error) error {
+	if !meta.IsNoMatchError(err) {
+		return err
+	}
+	return fmt.Errorf("the CRDs of slipway, which are Karpenter's, are not installed in this cluster (--context names another one): install the chart slipway-crds, "+
+		"see docs/getting-started.md: %w", err)
 }

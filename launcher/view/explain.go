@@ -28,7 +28,9 @@ func ExplainPod(w io.Writer, pod *corev1.Pod, in Objects, events []corev1.Event,
 	}
 	if why := Unserved(pod, now); why != "" {
 		fmt.Fprintf(w, "  %s.\n", why)
-		fmt.Fprintf(w, "  Schedulers that handle other pods: %s.\n", strings.Join(schedulers(in.Pods), ", "))
+		if !slices.Contains(in.Unread, UnreadPods) {
+			fmt.Fprintf(w, "  Schedulers that handle other pods: %s.\n", strings.Join(schedulers(in.Pods), ", "))
+		}
 	}
 	claim := ClaimOf(pod, in)
 	var node *corev1.Node
@@ -38,8 +40,11 @@ func ExplainPod(w io.Writer, pod *corev1.Pod, in Objects, events []corev1.Event,
 		writeEstimate(w, claim, in.NodeClaims, now)
 		explainBinding(w, pod, claim)
 		writeConditions(w, claim)
-	} else if pod.Spec.NodeName == "" {
+	} else if pod.Spec.NodeName == "" && !slices.Contains(in.Unread, UnreadNodeClaims) {
 		fmt.Fprintln(w, "  No node is on its way for it.")
+	}
+	if len(in.Unread) > 0 {
+		fmt.Fprintf(w, "  You may not list %s: what they say is left out.\n", strings.Join(in.Unread, ", "))
 	}
 	writeTimeline(w, PodTimeline(pod, claim, node, Stages(events)))
 	if len(events) == 0 {

@@ -31,11 +31,21 @@ type Objects struct {
 	NodePools []*karpv1.NodePool
 	// Events about NodeClaims; may be empty.
 	Events []corev1.Event
+	// Unread names what the user may not list, such as UnreadNodes: it is empty here, whatever the cluster has.
+	Unread []string
 	// Why returns slipway's reason for a pending pod in one line, empty if it has none; nil leaves reasons out.
 	Why func(*corev1.Pod) string
 	// Now is the time that ages refer to; zero leaves out what is judged by its age.
 	Now time.Time
 }
+
+// What Objects.Unread names, in the words of a sentence.
+const (
+	UnreadPods       = "pods of all namespaces"
+	UnreadNodes      = "nodes"
+	UnreadNodeClaims = "NodeClaims"
+	UnreadEvents     = "Events"
+)
 
 // Overview is the state of slipway's work at one moment.
 type Overview struct {
