@@ -21,6 +21,7 @@ type objects struct {
 	pods       corelisters.PodLister
 	nodes      corelisters.NodeLister
 	namespaces corelisters.NamespaceLister
+	claims     corelisters.PersistentVolumeClaimLister
 	// podsSynced and nodesSynced report whether the informers have their first lists.
 	podsSynced, nodesSynced cache.InformerSynced
 
@@ -51,6 +52,7 @@ func newObjects(f informers.SharedInformerFactory) (*objects, error) {
 	}
 	return &objects{
 		pods: pods.Lister(), nodes: nodes.Lister(), namespaces: f.Core().V1().Namespaces().Lister(),
+		claims:     f.Core().V1().PersistentVolumeClaims().Lister(),
 		podsSynced: pods.Informer().HasSynced, nodesSynced: nodes.Informer().HasSynced, owners: owners, rules: rules, daemonSets: daemonSets, young: young,
 	}, nil
 }
@@ -80,6 +82,12 @@ func (o *objects) node(name string) *corev1.Node {
 		return nil
 	}
 	return node
+}
+
+// oncePod reports whether the access mode of a PersistentVolumeClaim is ReadWriteOncePod.
+func (o *objects) oncePod(namespace, name string) bool {
+	claim, err := o.claims.PersistentVolumeClaims(namespace).Get(name)
+	return err == nil && slices.Contains(claim.Spec.AccessModes, corev1.ReadWriteOncePod)
 }
 
 // noNodes reports whether the cluster has no node at all.

@@ -157,7 +157,7 @@ func (p *Plugin) observe(f informers.SharedInformerFactory) error {
 	}
 	p.observed = &observed{
 		objects: o, shares: newOnDemandShares(o, p.promises, p.assumedOn), sleep: newSleepers(o.namespaces),
-		reserved: reservations.New(reservations.Config{Pod: o.pod, Terminates: o.terminates, Namespaces: o.namespaces}),
+		reserved: reservations.New(reservations.Config{Pod: o.pod, Terminates: o.terminates, Namespaces: o.namespaces, OncePod: o.oncePod}),
 	}
 	return nil
 }

@@ -210,6 +210,53 @@ func TestRefusedRoomIsAskedForAgain(t *testing.T) {
 	}
 }
 
+// A replacement whose ReadWriteOncePod claim the displaced pod still has waits for that one's end, and then gets its room: others that come meanwhile do not
+// take it, and no node is launched for it.
+func TestRoomIsKeptWhileTheDisplacedPodHasTheClaim(t *testing.T) {
+	t.Parallel()
+	zone := map[string]string{corev1.LabelTopologyZone: "us-east-1b"}
+	h := start(t, harnessOptions{objects: append(oncePod()[1:], newNode("going", "4", zone), replicaSet("web", 1))})
+	of := func(p *corev1.Pod) {
+		withData("web")(p)
+		ownedBy("web")(p)
+	}
+	h.asks("old", 600, func(p *corev1.Pod) {
+		of(p)
+		p.Spec.NodeName = "going"
+	})
+	h.known("going", 1)
+	h.createNode(newNode("surge", "700m", zone))
+	h.known("surge", 0)
+	if a := h.going("going"); a.GetNoRoom() != "" || len(a.GetNodeClaims()) != 0 {
+		t.Fatalf("the pod fits on node surge; answer %v", a)
+	}
+	h.updateNode(newNode("going", "4", zone, disrupted()))
+	h.eventually("the taint to be seen", func() bool { return h.tainted("going") })
+	old, err := h.client.CoreV1().Pods("default").Get(h.ctx, "old", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	old = old.DeepCopy()
+	old.DeletionTimestamp, old.DeletionGracePeriodSeconds = new(metav1.NewTime(time.Now().Add(time.Minute))), new(int64(60))
+	if _, err := h.client.CoreV1().Pods("default").Update(h.ctx, old, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	h.asks("new", 600, of)
+	h.eventually("the replacement to wait for the claim", func() bool { return h.says("new", "pod default/old uses it") })
+	h.asks("stranger", 600, nil)
+	h.eventually("the stranger to be planned", func() bool { return h.launcher.podNames()["stranger"] == 1 || h.nodeOf("stranger") != "" })
+	if at := h.nodeOf("stranger"); at != "" {
+		t.Fatalf("the stranger is on %s, in the room of the replacement", at)
+	}
+	if err := h.client.CoreV1().Pods("default").Delete(h.ctx, "old", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	h.eventually("the replacement to be placed", func() bool { return h.launcher.podNames()["new"] > 0 || h.nodeOf("new") != "" })
+	if at := h.nodeOf("new"); at != "surge" {
+		t.Errorf("the replacement is on %q; launched %v", at, h.launcher.podNames())
+	}
+}
+
 func milli(n int64) *resource.Quantity { return resource.NewMilliQuantity(n, resource.DecimalSI) }
 
 // A pod that its controller made instead of one that ends in a moment gets that one's room: the node is full until then, and none is

@@ -51,7 +51,7 @@ func newCrowd(t *testing.T, seed uint64) *crowd {
 	if err != nil {
 		t.Fatal(err)
 	}
-	reserved := reservations.New(reservations.Config{Pod: o.pod, Terminates: o.terminates, Namespaces: o.namespaces})
+	reserved := reservations.New(reservations.Config{Pod: o.pod, Terminates: o.terminates, Namespaces: o.namespaces, OncePod: o.oncePod})
 	shares := newOnDemandShares(o, promises, func(*corev1.Pod) string { return "" })
 	return &crowd{
 		t: t, random: rand.New(rand.NewPCG(seed, 1)), table: buffers.NewTable(), live: map[types.UID]bool{},

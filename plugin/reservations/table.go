@@ -19,7 +19,8 @@ import (
 )
 
 const (
-	// replacementWithin is how long a reservation waits for the replacement pod after the displaced pod left its node.
+	// replacementWithin is how long a reservation waits for the replacement pod after the displaced pod has ended. The controller of a StatefulSet creates it
+	// only then.
 	replacementWithin = 30 * time.Second
 	// keptAtMost is how long a reservation lasts at most: a budget or do-not-disrupt may hold the pod where it is.
 	keptAtMost = 5 * time.Minute
@@ -38,6 +39,8 @@ type Config struct {
 	Terminates func(node string) bool
 	// Namespaces of pods whose anti-affinity selects namespaces.
 	Namespaces corelisters.NamespaceLister
+	// OncePod reports whether the access mode of a PersistentVolumeClaim is ReadWriteOncePod.
+	OncePod func(namespace, claim string) bool
 }
 
 // Place is where room was planned.
@@ -67,7 +70,7 @@ type reservation struct {
 	// beside are the owner's pods that are on the node besides: they take none of the room.
 	beside map[types.UID]bool
 	made   time.Time
-	// left is when the pod was first seen leaving, or gone; zero before.
+	// left is when the pod was last seen leaving, or first seen gone; zero before.
 	left time.Time
 }
 
@@ -178,7 +181,7 @@ func siblings(pods []fwk.PodInfo, owner intake.Controller) map[types.UID]bool {
 // Tidy notes which pods have left by now, and drops the reservations that no pod will come for.
 func (t *Table) Tidy(now time.Time) {
 	for uid, r := range t.reserved {
-		if r.left.IsZero() && t.Left(r.need.Pod) {
+		if current := t.Pod(catalog.PodRefOf(r.need.Pod)); current == nil && r.left.IsZero() || current != nil && current.DeletionTimestamp != nil {
 			r.left = now
 			t.reserved[uid] = r
 		}
@@ -216,7 +219,8 @@ func (t *Table) Failed(claim string) {
 }
 
 // Divide tidies, takes the replacement pods from the entries, at most one for each displaced pod that has left, and gives up the
-// room that was reserved for them: they are to be planned before all others, into that room.
+// room that was reserved for them: they are to be planned before all others, into that room. A pod that waits for the claim of a displaced one is among the
+// others, and finds the room when that one has ended.
 func (t *Table) Divide(entries []intake.Entry, now time.Time) (replacements, others []intake.Entry) {
 	t.Tidy(now)
 	if len(t.reserved) == 0 {
@@ -230,7 +234,7 @@ func (t *Table) Divide(entries []intake.Entry, now time.Time) (replacements, oth
 	}
 	for _, e := range entries {
 		owner := intake.ControllerOf(e.Pod)
-		if owner.None() || e.Gang.Name != "" || len(left[owner]) == 0 {
+		if owner.None() || e.Gang.Name != "" || len(left[owner]) == 0 || t.awaitsClaim(e.Pod, left[owner]) {
 			others = append(others, e)
 			continue
 		}
@@ -245,6 +249,27 @@ func (t *Table) Divide(entries []intake.Entry, now time.Time) (replacements, oth
 		t.exclude(e.Pod)
 	}
 	return replacements, others
+}
+
+// awaitsClaim reports whether one of the displaced pods still has a claim that the pod needs for itself: until it has ended, the scheduler lets the pod be on no node.
+func (t *Table) awaitsClaim(pod *corev1.Pod, displaced []types.UID) bool {
+	claims := claimsOf(pod)
+	return slices.ContainsFunc(displaced, func(uid types.UID) bool {
+		other := t.reserved[uid].need.Pod
+		shared := slices.DeleteFunc(claimsOf(other), func(name string) bool { return !slices.Contains(claims, name) })
+		return slices.ContainsFunc(shared, func(name string) bool { return t.OncePod(pod.Namespace, name) }) && t.Pod(catalog.PodRefOf(other)) != nil
+	})
+}
+
+// claimsOf returns the names of the PersistentVolumeClaims that the pod names.
+func claimsOf(pod *corev1.Pod) []string {
+	var out []string
+	for i := range pod.Spec.Volumes {
+		if c := pod.Spec.Volumes[i].PersistentVolumeClaim; c != nil {
+			out = append(out, c.ClaimName)
+		}
+	}
+	return out
 }
 
 // Arrived ends the reservations of pods whose replacements have a place, on the node where it was reserved or elsewhere. It

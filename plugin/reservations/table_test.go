@@ -259,6 +259,39 @@ func TestDivide(t *testing.T) {
 	}
 }
 
+// Of pods that share a ReadWriteOncePod claim the replacement waits until the displaced one has ended. The room stays reserved for it, however long that one terminates.
+func TestDivideAwaitsClaim(t *testing.T) {
+	start := time.Now()
+	b := reservedFor(true, start, "a-1")
+	ends := ownedPod("a-1", "a", "old")
+	ends.Spec.Volumes = []corev1.Volume{{VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}}}
+	ends.DeletionTimestamp = new(metav1.NewTime(start))
+	b.Pod = func(catalog.PodRef) *corev1.Pod { return ends }
+	b.Reserve([]plan.Member{{Pods: []catalog.PodRef{{Name: "a-1"}}}}, Place{Node: "n", InMove: true, At: start})
+	once := true
+	b.OncePod = func(namespace, claim string) bool { return once && namespace == "default" && claim == "data" }
+	next := ownedPod("a-9", "a", "")
+	next.Spec.Volumes = ends.Spec.Volumes
+	entries := []intake.Entry{{Pod: next}}
+	long := start.Add(2 * replacementWithin)
+	b.Tidy(start)
+	if first, others := b.Divide(entries, long); len(first) != 0 || len(others) != 1 || !b.Has("a-1") {
+		t.Fatalf("%d replacement pods and %d others while the displaced pod has the claim, reserved: %v", len(first), len(others), b.Displaced())
+	}
+	b.Pod = func(catalog.PodRef) *corev1.Pod { return nil }
+	if b.Tidy(long.Add(replacementWithin)); !b.Has("a-1") {
+		t.Fatal("the room is free before a replacement could come")
+	}
+	if first, _ := b.Divide(entries, long.Add(replacementWithin)); len(first) != 1 {
+		t.Errorf("%d replacement pods once the displaced pod has ended", len(first))
+	}
+	b.Pod, once = func(catalog.PodRef) *corev1.Pod { return ends }, false
+	b.Reserve([]plan.Member{{Pods: []catalog.PodRef{{Name: "a-1"}}}}, Place{Node: "n", InMove: true, At: start})
+	if first, _ := b.Divide(entries, start); len(first) != 1 {
+		t.Errorf("%d replacement pods that share a claim which several pods may use", len(first))
+	}
+}
+
 // A pod of another namespace that names the same controller takes none of the room, and ends no reservation: whoever writes a pod chooses its references.
 func TestOtherNamespacesNameTheController(t *testing.T) {
 	now := time.Now()
