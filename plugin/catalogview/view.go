@@ -48,7 +48,8 @@ type View struct {
 type sentClaim struct {
 	node     catalog.InFlightNode
 	capacity corev1.ResourceList
-	at       time.Time
+	// at is when it was recorded, connected from when on a connection could have shown it.
+	at, connected time.Time
 }
 
 type settlingNode struct {
@@ -262,7 +263,7 @@ func (v *View) Record(c plan.Claim, now time.Time) {
 			}
 		}
 	}
-	v.sent[c.Name] = sentClaim{node: n, capacity: v.capacity(c), at: now}
+	v.sent[c.Name] = sentClaim{node: n, capacity: v.capacity(c), at: now, connected: now}
 }
 
 // capacity returns what the claim counts against the NodePool's limits: of each resource the most that one of its instance types has, as the launcher
@@ -294,9 +295,9 @@ func (v *View) Unconfirmed(now time.Time, connected bool) []string {
 	for name, s := range v.sent {
 		switch {
 		case !connected:
-			s.at = now
+			s.connected = now
 			v.sent[name] = s
-		case v.synced && now.Sub(s.at) > confirmWithin:
+		case v.synced && now.Sub(s.connected) > confirmWithin:
 			out = append(out, name)
 			delete(v.sent, name)
 		}

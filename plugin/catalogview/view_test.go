@@ -24,10 +24,11 @@ func receivedView(at time.Time) *View {
 func TestRecordedClaims(t *testing.T) {
 	now := time.Unix(1000, 0)
 	v := receivedView(now)
-	v.Record(plan.Claim{
+	claim := plan.Claim{
 		Name: "n", NodePool: "p", Expected: plan.Offer{InstanceType: "t", Zone: "a"}, Allocatable: cpus("3"),
 		Members: []plan.Member{{Pods: []catalog.PodRef{{UID: "1"}}}},
-	}, now)
+	}
+	v.Record(claim, now)
 	got := v.State(map[string][]promise.Promise{"n": {{Pod: catalog.PodRef{UID: "1"}}, {Pod: catalog.PodRef{UID: "2"}}}}, now)
 	if n := got.InFlight["n"]; n.InstanceType != "t" || len(n.Pods) != 2 {
 		t.Errorf("in flight %v, want the recorded claim with its pod and the promised one", n)
@@ -54,9 +55,24 @@ func TestRecordedClaims(t *testing.T) {
 	if v.Synced() {
 		t.Error("a stream that was opened before the request went unanswered is trusted")
 	}
+	v.Record(claim, now)
 	v.Resync(now)
 	if late := v.Unconfirmed(now.Add(confirmWithin+1), true); len(late) != 1 || len(v.State(nil, now).InFlight) != 0 {
 		t.Errorf("%v are given up, want the claim", late)
+	}
+}
+
+// A claim that ended while there was no connection is not in the full state of the next stream: it is in flight no more, however late it is noticed that the
+// connection is back.
+func TestRecordedClaimEndsUnseen(t *testing.T) {
+	recorded := time.Unix(1000, 0)
+	v := receivedView(recorded)
+	v.Record(plan.Claim{Name: "n", NodePool: "p", Expected: plan.Offer{InstanceType: "t", Zone: "a"}}, recorded)
+	opened := recorded.Add(time.Second)
+	v.Unconfirmed(opened.Add(time.Second), false)
+	v.Resync(opened)
+	if _, sent := v.Sent("n"); sent {
+		t.Error("the full state of a stream that was opened after the claim was recorded lacks it, and it is in flight")
 	}
 }
 
