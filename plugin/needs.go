@@ -80,11 +80,11 @@ func (n *needs) namespaceLabels() (map[string]map[string]string, error) {
 
 // selected returns by which labels selectors distinguish pods of one set: selectors of the entries, and of pods on nodes or on their way to one,
 // whose required anti-affinity counts. It is nil if no entry has such a label.
-func (n *needs) selected(entries []intake.Entry, cat catalog.State, nodes *snapshot) (plan.Selected, error) {
+func (n *needs) selected(entries []intake.Entry, cat catalog.State, nodes *snapshot) (*plan.Selected, error) {
 	if !slices.ContainsFunc(entries, func(e intake.Entry) bool { return plan.Numbered(e.Pod) }) {
 		return nil, nil
 	}
-	out := plan.Selected{}
+	out := &plan.Selected{}
 	for _, e := range entries {
 		out.Add(e.Pod)
 	}
@@ -94,13 +94,13 @@ func (n *needs) selected(entries []intake.Entry, cat catalog.State, nodes *snaps
 	}
 	for _, info := range repelling {
 		for _, p := range info.GetPodsWithRequiredAntiAffinity() {
-			out.Add(p.GetPod())
+			out.AddRepelled(p.GetPod())
 		}
 	}
 	for _, node := range cat.InFlight {
 		for _, ref := range node.Pods {
 			if pod := n.objects.pod(ref); pod != nil {
-				out.Add(pod)
+				out.AddRepelled(pod)
 			}
 		}
 	}
@@ -108,7 +108,7 @@ func (n *needs) selected(entries []intake.Entry, cat catalog.State, nodes *snaps
 }
 
 // classes groups the pods by identical needs, in the order of their first pod.
-func (n *needs) classes(entries []intake.Entry, selected plan.Selected) []plan.Class {
+func (n *needs) classes(entries []intake.Entry, selected *plan.Selected) []plan.Class {
 	of := n.Needs
 	of.Selected = selected
 	classes := podclass.New(of)

@@ -292,14 +292,18 @@ func (w *world) classes(pods []input.Pod, inFlight map[string]catalog.InFlightNo
 	return classes.List()
 }
 
-// selected returns by which labels selectors of pods, pending or not, distinguish pods of one set.
-func (w *world) selected() plan.Selected {
+// selected returns by which labels selectors of pods distinguish pods of one set: those of pending pods, and the required anti-affinity of those on nodes.
+func (w *world) selected() *plan.Selected {
 	if !slices.ContainsFunc(w.objects.Pods, func(p input.Pod) bool { return plan.Numbered(p.Pod) }) {
 		return nil
 	}
-	out := plan.Selected{}
+	out := &plan.Selected{}
 	for _, p := range w.objects.Pods {
-		out.Add(p.Pod)
+		if p.Spec.NodeName == "" {
+			out.Add(p.Pod)
+		} else {
+			out.AddRepelled(p.Pod)
+		}
 	}
 	return out
 }

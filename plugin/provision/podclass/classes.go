@@ -22,7 +22,7 @@ type Needs struct {
 	// Volumes returns where volumes can be used; nil if pods have none.
 	Volumes *Volumes
 	// Selected are the labels by which selectors distinguish pods that are alike otherwise; nil for none.
-	Selected plan.Selected
+	Selected *plan.Selected
 }
 
 // Classes groups pods by class, in the order of each class's first pod. It serves one caller at a time.

@@ -39,10 +39,10 @@ func TestEphemeralVolumes(t *testing.T) {
 
 // The pods of a set are of one class as long as no selector names the labels that number them.
 func TestSelectedPods(t *testing.T) {
-	selected := plan.Selected{}
-	selected.Add(st.MakePod().PodAffinityIn("statefulset.kubernetes.io/pod-name", corev1.LabelHostname, []string{"db-1"}, st.PodAffinityWithRequiredReq).Obj())
+	selected := &plan.Selected{}
+	selected.Add(st.MakePod().Namespace("default").PodAffinityIn("statefulset.kubernetes.io/pod-name", corev1.LabelHostname, []string{"db-1"}, st.PodAffinityWithRequiredReq).Obj())
 	for name, c := range map[string]struct {
-		selected plan.Selected
+		selected *plan.Selected
 		want     []int
 	}{
 		"not selected": {nil, []int{0, 0, 0, 0}},
