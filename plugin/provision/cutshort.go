@@ -90,7 +90,7 @@ func (s *rounds) keepPassed(ctx context.Context, found verify.Result, verdicts [
 func (s *rounds) takeOut(found verify.Result, verdicts []verify.Verdict) bool {
 	out := withdrawal{}
 	for _, x := range verdicts {
-		out.add(x.Class, x.Pods, plan.Reason{Code: "FilterRejected", Message: "the scheduler's filters reject the node that was planned: " + x.Reason})
+		out.add(x.Class, x.Pods, reasonOf(&x, "the node that was planned"))
 	}
 	for _, ci := range found.Unchecked {
 		out.add(ci, nil, outOfTime())

@@ -84,6 +84,10 @@ func TestReadWriteOncePod(t *testing.T) {
 				if !strings.Contains(fmt.Sprint(u.Reasons), c.why) {
 					t.Errorf("pods %v are left out because of %v, want %q", u.Pods, u.Reasons, c.why)
 				}
+				// As a rejection of the filters they would be tried again beside the plan, in vain.
+				if code := u.Reasons[0].Code; strings.Contains(c.why, "uses") && code != "VolumeConflict" {
+					t.Errorf("pods %v are left out with code %s", u.Pods, code)
+				}
 			}
 		})
 	}

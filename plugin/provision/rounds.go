@@ -84,7 +84,18 @@ func (s *rounds) run(ctx context.Context) error {
 
 type left struct {
 	pods []catalog.PodRef
-	why  string
+	why  plan.Reason
+}
+
+// codeShared is the code of pods that are left out because another one of the plan has their ReadWriteOncePod claim: beside that one no node would do.
+const codeShared = "VolumeConflict"
+
+// reasonOf returns why the pods of the verdict are left out. what is the planned nodes that the filters reject.
+func reasonOf(x *verify.Verdict, what string) plan.Reason {
+	if x.ClassKey == "" { // It is about these pods alone, on whichever node.
+		return plan.Reason{Code: codeShared, Message: x.Reason}
+	}
+	return plan.Reason{Code: "FilterRejected", Message: "the scheduler's filters reject " + what + ": " + x.Reason}
 }
 
 // round makes a plan within a part of the time, so that there is time for the filters, and asks them.
@@ -108,6 +119,7 @@ func (s *rounds) check(ctx context.Context) (verify.Result, error) {
 
 // leaveOut takes the rejected pods out of the input. If pods of their class were left out before, the whole class is.
 func (s *rounds) leaveOut(verdicts []verify.Verdict) {
+	const what = "every node that was planned"
 	before := map[int]bool{}
 	for ci := range s.out {
 		before[ci] = true
@@ -118,24 +130,27 @@ func (s *rounds) leaveOut(verdicts []verify.Verdict) {
 		if before[x.Class] {
 			gone = c.Pods
 		}
-		s.drop(x.Class, gone, x.Reason)
+		s.drop(x.Class, gone, reasonOf(&x, what))
 		if gang := plan.GangOf(c.Pod).Name; gang != "" {
+			x.Reason = "gang " + gang + ": " + x.Reason
 			// A gang is placed as a whole or not at all.
 			for ci := range s.in.Classes {
 				if plan.GangOf(s.in.Classes[ci].Pod).Name == gang {
-					s.drop(ci, s.in.Classes[ci].Pods, "gang "+gang+": "+x.Reason)
+					s.drop(ci, s.in.Classes[ci].Pods, reasonOf(&x, what))
 				}
 			}
 		}
 	}
 }
 
-// drop takes the pods of one class out of the input.
-func (s *rounds) drop(ci int, pods []catalog.PodRef, why string) {
+// drop takes the pods of one class out of the input. A reason of the filters stands for all that are left out of the class: they may have a place yet.
+func (s *rounds) drop(ci int, pods []catalog.PodRef, why plan.Reason) {
 	l := s.out[ci]
 	if l == nil {
 		l = &left{why: why}
 		s.out[ci] = l
+	} else if l.why.Code == codeShared {
+		l.why = why
 	}
 	gone := make(map[string]bool, len(pods))
 	for _, ref := range pods {
@@ -160,14 +175,13 @@ func (s *rounds) finished() plan.Plan {
 		if l == nil || len(l.pods) == 0 {
 			continue
 		}
-		reason := plan.Reason{Code: "FilterRejected", Message: "the scheduler's filters reject every node that was planned: " + l.why}
 		at := slices.IndexFunc(out.Unplaced, func(u plan.Unplaced) bool { return u.Class == ci })
 		if at < 0 {
-			out.Unplaced = append(out.Unplaced, plan.Unplaced{Class: ci, Pods: l.pods, Reasons: []plan.Reason{reason}})
+			out.Unplaced = append(out.Unplaced, plan.Unplaced{Class: ci, Pods: l.pods, Reasons: []plan.Reason{l.why}})
 			continue
 		}
 		u := &out.Unplaced[at]
-		u.Pods, u.Reasons = slices.Concat(u.Pods, l.pods), append(slices.Clone(u.Reasons), reason)
+		u.Pods, u.Reasons = slices.Concat(u.Pods, l.pods), append(slices.Clone(u.Reasons), l.why)
 	}
 	return out
 }
