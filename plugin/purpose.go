@@ -107,21 +107,29 @@ type unrecordedNode struct {
 	why string
 }
 
-// drop takes the pods that need no room any more out of the plan's new nodes, and the nodes that are left without a pod out of the plan.
+// drop takes the pods that need no room any more out of the plan, and the nodes that are left without a pod: nothing is launched or woken for them.
 func (w *work) drop(needless func(catalog.PodRef) bool) {
-	var claims []plan.Claim
-	for _, c := range w.result.Plan.Claims {
-		var members []plan.Member
-		for _, m := range c.Members {
+	needed := func(of []plan.Member) (members []plan.Member) {
+		for _, m := range of {
 			if m.Pods = slices.DeleteFunc(slices.Clone(m.Pods), needless); len(m.Pods) > 0 {
 				members = append(members, m)
 			}
 		}
-		if c.Members = members; len(members) > 0 {
+		return members
+	}
+	var claims []plan.Claim
+	for _, c := range w.result.Plan.Claims {
+		if c.Members = needed(c.Members); len(c.Members) > 0 {
 			claims = append(claims, c)
 		}
 	}
-	w.result.Plan.Claims = claims
+	var placements []plan.Placement
+	for _, p := range w.result.Plan.Placements {
+		if p.Members = needed(p.Members); len(p.Members) > 0 {
+			placements = append(placements, p)
+		}
+	}
+	w.result.Plan.Claims, w.result.Plan.Placements = claims, placements
 }
 
 // unrecorded returns the nodes of the plan for which there is a reason that the launcher has not recorded them.

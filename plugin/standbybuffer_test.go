@@ -2,6 +2,7 @@ package plugin_test
 
 import (
 	"fmt"
+	"sync"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -58,6 +59,41 @@ func TestStandbyBuffer(t *testing.T) {
 	}
 	if n := len(h.launcher.claims()); n != 3 || h.launcher.claims()[2].GetStandby() != first.GetStandby() {
 		t.Errorf("%d NodeClaims, want one more for the buffer", n)
+	}
+}
+
+// No node that sleeps is woken for a pod that is deleted while it is planned.
+func TestNoNodeWakesForAPodThatGoesWhileItIsPlanned(t *testing.T) {
+	t.Parallel()
+	var h *harness
+	var once sync.Once
+	h = start(t, harnessOptions{
+		objects: []runtime.Object{newNode("small", "100m", nil)},
+		fault: func(p string, pod *corev1.Pod) {
+			if p != "Plan" || pod.Name != "goes" {
+				return
+			}
+			once.Do(func() {
+				if err := h.client.CoreV1().Pods("default").Delete(h.ctx, "goes", metav1.DeleteOptions{}); err != nil {
+					t.Error(err)
+				}
+				h.eventually("the informer to have seen it", func() bool {
+					_, err := h.informer.Core().V1().Pods().Lister().Pods("default").Get("goes")
+					return err != nil
+				})
+			})
+		},
+	})
+	if got := h.buffers("1", standbyBuffer(t, 1)).GetBuffers()[0]; got.GetInFlight() != 1 {
+		t.Fatalf("places %v", got)
+	}
+	sleeps := h.launcher.claims()[0].GetName()
+	h.pod("goes", labeled("web", 1500, 0))
+	h.eventually("the pod to be planned", func() bool { return h.metric("slipway_batches_total", "drained-and-complete") > 0 })
+	h.pod("other", labeled("db", 1500, 0))
+	h.eventually("a node for another pod", func() bool { return h.launcher.podNames()["other"] == 1 })
+	if n := h.placedOn(sleeps); n != 0 {
+		t.Errorf("%d pods that are gone wake the node", n)
 	}
 }
 
