@@ -143,11 +143,21 @@ func (w *Writer) Report(n Note) {
 			n.EventReason, n.Warning = old.EventReason, old.Warning
 		}
 		n.NotNominated = cmp.Or(n.NotNominated, old.NotNominated)
-	} else {
+	}
+	w.put(n)
+	w.mu.Unlock()
+	w.wakeUp()
+}
+
+// put queues a note in place of an older one of the pod. The caller holds the lock.
+func (w *Writer) put(n Note) {
+	if _, ok := w.notes[n.Pod.UID]; !ok {
 		w.order.add(n.Pod.Namespace, n.Pod.UID)
 	}
 	w.notes[n.Pod.UID] = n
-	w.mu.Unlock()
+}
+
+func (w *Writer) wakeUp() {
 	select {
 	case w.wake <- struct{}{}:
 	default:
@@ -248,8 +258,10 @@ func (w *Writer) pod(ref catalog.PodRef) *corev1.Pod {
 func (w *Writer) sum(text string) uint64 { return maphash.String(w.seed, text) }
 
 func (w *Writer) write(ctx context.Context, n Note) {
-	w.stale.drop(n.Pod.UID)
-	w.failed.drop(n.Pod.UID)
+	if !n.Message.IsZero() { // Else the conditions that wait are still the newest.
+		w.stale.drop(n.Pod.UID)
+		w.failed.drop(n.Pod.UID)
+	}
 	pod := w.pod(n.Pod)
 	if pod == nil {
 		return
@@ -363,14 +375,18 @@ func (w *Writer) Warn(pod *corev1.Pod, reason, text string) {
 	w.Recorder.Eventf(pod, corev1.EventTypeWarning, reason, "%s", clipped(text))
 }
 
-// again queues the note unless there is a newer one.
+// again queues the note, whose conditions were not written, unless there is a newer one with others.
 func (w *Writer) again(n Note) {
 	w.mu.Lock()
-	_, newer := w.notes[n.Pod.UID]
-	w.mu.Unlock()
-	if !newer {
-		w.Report(n)
+	switch newer, ok := w.notes[n.Pod.UID]; {
+	case !ok:
+		w.put(n)
+	case newer.Message.IsZero():
+		newer.Message, newer.tries = n.Message, n.tries
+		w.put(newer)
 	}
+	w.mu.Unlock()
+	w.wakeUp()
 }
 
 // clipped returns the text cut to noteLimit bytes, between two characters.
