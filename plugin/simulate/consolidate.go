@@ -195,7 +195,9 @@ func withPending(ctx context.Context, objects *input.Objects, cat catalog.State,
 		if p.Spec.NodeName == "" {
 			at := node[p.Namespace+"/"+p.Name]
 			if at == "" {
-				left++
+				if !p.Booked { // Its room is lost, and no node would be launched for it.
+					left++
+				}
 				continue
 			}
 			p.Pod, p.Booked = started(onNode(p.Pod, at)), false // It has its room, which moves with the node.
