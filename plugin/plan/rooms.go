@@ -106,18 +106,28 @@ func (rf *roomFiller) fillRoom(f *roomFill, ci, want int) int {
 
 // fitsCompany says that one more pod of the class may join the parts, by those rules that Permits does not count.
 func (co *colocation) fitsCompany(parts []relations.Part, ci int, r *room, at relations.Lookup) bool {
-	return co.nodeRules.Permit(addPart(slices.Clone(parts), ci, 1), at) && (co.classes[ci].perNode == 0 || r.siblings(&co.classes[ci]) < co.classes[ci].perNode)
+	most := co.classes[ci].perNode
+	return co.nodeRules.Permit(addPart(slices.Clone(parts), ci, 1), at) && (most == 0 || r.siblings(&co.classes[ci])+podsIn(parts, ci) < most)
 }
 
-// siblings counts the pods in the room that look like the class's.
+// siblings counts the pods in the room that look like the class's. Only the first part of a class's key is about the pod's own spec.
 func (r *room) siblings(c *class) int {
 	n := 0
+	key, _, _ := strings.Cut(c.key, "/")
 	for _, p := range r.node.Pods {
-		if p.Namespace == c.pod.Namespace && ClassKey(p) == c.key {
+		if p.Namespace == c.pod.Namespace && ClassKey(p) == key {
 			n++
 		}
 	}
 	return n
+}
+
+// podsIn returns how many pods of the class the parts have.
+func podsIn(parts []relations.Part, ci int) int {
+	if i := slices.IndexFunc(parts, func(p relations.Part) bool { return p.Class == ci }); i >= 0 {
+		return parts[i].N
+	}
+	return 0
 }
 
 func addPart(parts []relations.Part, ci, n int) []relations.Part {
