@@ -101,13 +101,20 @@ func (w *world) command(ctx context.Context, d *datadriven.TestData) {
 		w.scheduler(d)
 	case "replacement":
 		w.replacement(ctx, arg, d.CmdArgs[1].Key)
-	case "away":
-		time.Sleep(w.duration(arg))
-	case "run":
-		w.run(ctx, d)
+	case "away", "run":
+		w.goesBy(ctx, d)
 	default:
 		w.t.Fatalf("unknown command %s", d.Cmd)
 	}
+}
+
+// goesBy lets time go by, with a process or without.
+func (w *world) goesBy(ctx context.Context, d *datadriven.TestData) {
+	if d.Cmd == "away" {
+		time.Sleep(w.duration(d.CmdArgs[0].Key))
+		return
+	}
+	w.run(ctx, d)
 }
 
 // scheduler sets the answers from now on.
