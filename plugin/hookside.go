@@ -10,6 +10,7 @@ import (
 	"github.com/slipway-k8s/slipway/plugin/hooks"
 	"github.com/slipway-k8s/slipway/plugin/intake"
 	"github.com/slipway-k8s/slipway/plugin/promise"
+	"github.com/slipway-k8s/slipway/plugin/reservations"
 )
 
 // hookSide is the plugin as the hooks see it.
@@ -21,6 +22,7 @@ type hookSide struct {
 	objects   *objects
 	profiles  *profiles
 	sleep     *sleepers
+	reserved  *reservations.Table
 	classes   classes
 	*trips
 }
@@ -81,6 +83,9 @@ func (h *hookSide) Repeats(pod *corev1.Pod) bool {
 	h.guard.metrics.answers.Inc()
 	return true
 }
+
+// Ordinary reports whether no room is reserved for the pod's owner: its pods prefer the nodes that have some.
+func (h *hookSide) Ordinary(pod *corev1.Pod) bool { return !h.reserved.Board().For(pod) }
 
 // Hinted counts the pod.
 func (h *hookSide) Hinted() { h.guard.metrics.hinted.Inc() }

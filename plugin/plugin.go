@@ -205,7 +205,7 @@ func (p *Plugin) Install(ctx context.Context, s Scheduler) error {
 		AllNodes: s.PercentageOfNodesToScore != 0 || len(s.Extenders) > 0,
 		Plugin: &hookSide{
 			guard: p.guard, begins: p.begins, collected: p.collected, promises: p.promises, objects: c.queue.objects, sleep: p.observed.sleep,
-			profiles: c.queue.profiles, trips: p.trips,
+			reserved: p.observed.reserved, profiles: c.queue.profiles, trips: p.trips,
 		},
 	})
 }

@@ -36,9 +36,9 @@ var (
 
 // served is a plugin whose answers the test sets.
 type served struct {
-	promised, collected, waiting bool
-	begin                        func()
-	panics, class, place         string
+	promised, collected, waiting, reserved bool
+	begin                                  func()
+	panics, class, place                   string
 
 	drained, noNodes, tripped, repeats, preempts, hinted atomic.Int64
 }
@@ -67,11 +67,12 @@ func (s *served) Collected(*corev1.Pod, string) bool {
 	s.boom(hooks.FailureHandler)
 	return s.collected
 }
-func (s *served) Preempts(types.UID)     { s.preempts.Add(1) }
-func (s *served) Place(types.UID) string { return s.place }
-func (s *served) Serves(string) bool     { return true }
-func (s *served) Hinted()                { s.hinted.Add(1) }
-func (s *served) Tripped(string, any)    { s.tripped.Add(1) }
+func (s *served) Preempts(types.UID)        { s.preempts.Add(1) }
+func (s *served) Place(types.UID) string    { return s.place }
+func (s *served) Serves(string) bool        { return true }
+func (s *served) Ordinary(*corev1.Pod) bool { return !s.reserved }
+func (s *served) Hinted()                   { s.hinted.Add(1) }
+func (s *served) Tripped(string, any)       { s.tripped.Add(1) }
 
 // stock counts what is delegated.
 type stock struct {

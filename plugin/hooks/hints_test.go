@@ -146,7 +146,7 @@ func TestUnfitHints(t *testing.T) {
 	}
 }
 
-// Pods whose preferences are about groups of nodes that a hint may not have, or whose class is unknown, are tried on all nodes, and so are all pods where the
+// Pods whose preferences are about groups of nodes that a hint may not have, for which room is reserved, or whose class is unknown, are tried on all nodes, and so are all pods where the
 // configuration says how many nodes are scored.
 func TestPodsWithoutHints(t *testing.T) {
 	soft := func(pod *corev1.Pod) {
@@ -159,20 +159,21 @@ func TestPodsWithoutHints(t *testing.T) {
 		}}
 	}
 	for name, tc := range map[string]struct {
-		nodes  int
-		hinted bool
-		class  string
-		change func(*corev1.Pod)
+		nodes            int
+		hinted, reserved bool
+		class            string
+		change           func(*corev1.Pod)
 	}{
-		"soft spread over racks":      {600, true, "a", soft},
-		"preferred terms about racks": {600, true, "a", preferred},
-		"no class":                    {600, true, "", nil},
-		"few nodes":                   {300, true, "a", nil},
-		"as configured":               {600, false, "a", nil},
+		"soft spread over racks":      {600, true, false, "a", soft},
+		"preferred terms about racks": {600, true, false, "a", preferred},
+		"no class":                    {600, true, false, "", nil},
+		"few nodes":                   {300, true, false, "a", nil},
+		"as configured":               {600, false, false, "a", nil},
+		"room is reserved":            {600, true, true, "a", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := inCluster(t, tc.nodes, tc.hinted)
-			c.plugin.class = tc.class
+			c.plugin.class, c.plugin.reserved = tc.class, tc.reserved
 			for range 3 {
 				if c.place(tc.change); c.last.EvaluatedNodes <= few {
 					t.Errorf("pod %d was tried on %d nodes", c.n, c.last.EvaluatedNodes)

@@ -55,6 +55,8 @@ type Plugin interface {
 	Place(uid types.UID) string
 	// Serves reports whether the profile of this name has slipway's plugin.
 	Serves(profile string) bool
+	// Ordinary reports whether the nodes that are best for other pods of its class are so for the pod: no room is reserved for it.
+	Ordinary(pod *corev1.Pod) bool
 	// Hinted records a pod that was placed on one of the best nodes for another of its class, without a look at all nodes.
 	Hinted()
 	// Tripped records that a hook was switched off, and what it panicked with.
@@ -202,7 +204,7 @@ func (h *hooked) try(ctx context.Context, fw framework.Framework, state fwk.Cycl
 
 // hinted returns the class whose hints are for the pod; empty if it is to be tried on all nodes.
 func (h *hooked) hinted(fw framework.Framework, pod *corev1.Pod) string {
-	if of := fw.PercentageOfNodesToScore(); h.AllNodes || of != nil && *of != 0 || fw.SnapshotSharedLister() == nil || !hintable(pod) {
+	if of := fw.PercentageOfNodesToScore(); h.AllNodes || of != nil && *of != 0 || fw.SnapshotSharedLister() == nil || !hintable(pod) || !h.Plugin.Ordinary(pod) {
 		return ""
 	}
 	nodes, err := fw.SnapshotSharedLister().NodeInfos().List()
