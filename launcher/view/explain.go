@@ -97,8 +97,12 @@ func ClaimNamed(name string, claims []*karpv1.NodeClaim) *karpv1.NodeClaim {
 func explainClaim(w io.Writer, claim *karpv1.NodeClaim, node *corev1.Node, now time.Time) {
 	row := newRow(claim, node)
 	fmt.Fprintf(w, "NodeClaim %s: %s\n", claim.Name, row.State)
-	fmt.Fprintf(w, "  %s, %s in %s, %s USD per hour, NodePool %s, created %s ago\n", row.InstanceType, row.CapacityType,
-		row.Zone, catalog.USD(row.Price), row.NodePool, age(now, claim.CreationTimestamp.Time))
+	price := "of no known price"
+	if row.Price > 0 {
+		price = catalog.USD(row.Price) + " USD per hour"
+	}
+	fmt.Fprintf(w, "  %s, %s in %s, %s, NodePool %s, created %s ago\n", row.InstanceType, row.CapacityType,
+		row.Zone, price, row.NodePool, age(now, claim.CreationTimestamp.Time))
 	if row.CoveredBy != "" {
 		fmt.Fprintf(w, "  commitment %s paid for its instance when it was planned\n", row.CoveredBy)
 	}

@@ -51,3 +51,16 @@ func TestUnpricedNodesAreCounted(t *testing.T) {
 		}
 	}
 }
+
+// A node without a known price is not said to cost nothing.
+func TestExplainNodeWithoutAPrice(t *testing.T) {
+	c := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "taken"}}
+	c.Status.NodeName = "node"
+	var out bytes.Buffer
+	if err := view.ExplainNode(&out, "taken", view.Objects{NodeClaims: []*karpv1.NodeClaim{c}}); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(out.String(), ", of no known price, NodePool ") || strings.Contains(out.String(), "USD") {
+		t.Errorf("got:\n%s", out.String())
+	}
+}
