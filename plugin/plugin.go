@@ -202,7 +202,7 @@ func (p *Plugin) Install(ctx context.Context, s Scheduler) error {
 	}
 	return hooks.Install(hooks.Config{
 		Scheduler: s.Scheduler, Pods: s.Informers.Core().V1().Pods().Lister(), Rejector: NodeLaunchName, Waker: NodeReserveName,
-		AllNodes: s.PercentageOfNodesToScore != 0 || len(s.Extenders) > 0,
+		Hints: hintedProfiles(s),
 		Plugin: &hookSide{
 			guard: p.guard, begins: p.begins, collected: p.collected, promises: p.promises, objects: c.queue.objects, sleep: p.observed.sleep,
 			reserved: p.observed.reserved, profiles: c.queue.profiles, trips: p.trips,

@@ -25,11 +25,17 @@ type zonalShifts struct {
 	cluster, arn string
 	// read is true once AWS has answered, or if it is not asked.
 	read bool
+	// begun is when the launcher began to ask.
+	begun time.Time
 }
+
+// shiftsAwaited bounds how long the launcher waits for the first answer. A VPC without a way to the service gives none, and instances that are gone would keep their
+// NodeClaims for ever.
+const shiftsAwaited = 10 * time.Minute
 
 // newZonalShifts returns those of a cluster, of which there are none unless they are read.
 func newZonalShifts(c awssdk.Config, cluster string, read bool) *zonalShifts {
-	return &zonalShifts{arc: arczonalshift.NewFromConfig(c), eks: eks.NewFromConfig(c), cluster: cluster, read: !read}
+	return &zonalShifts{arc: arczonalshift.NewFromConfig(c), eks: eks.NewFromConfig(c), cluster: cluster, read: !read, begun: time.Now()}
 }
 
 // ShiftedZones implements cloud.Cloud.
@@ -42,7 +48,7 @@ func (z *zonalShifts) ShiftedZones() (zones map[string]bool, known bool) {
 			out[id] = true
 		}
 	}
-	return out, z.read
+	return out, z.read || time.Since(z.begun) > shiftsAwaited
 }
 
 // answered notes how AWS answered. An error is an answer unless the same call may succeed a moment later: a cluster that is not enabled for zonal

@@ -111,12 +111,13 @@ func (a Around) skewed(pod *corev1.Pod, node *corev1.Node, c *corev1.TopologySpr
 	if err != nil {
 		return "its topology spread cannot be read: " + err.Error()
 	}
-	domains, newcomers := a.domains(pod, c, selector)
+	counts := counting(pod, c, selector)
 	here := node.Labels[c.TopologyKey]
-	newcomer := newcomers[here]
+	newcomer := a.newcomer(pod, func(n Neighbor) bool { return n.Node.Labels[c.TopologyKey] == here && counts(n) })
 	if newcomer == "" {
 		return ""
 	}
+	domains := a.domains(pod, c, counts)
 	least := slices.Min(slices.Collect(maps.Values(domains)))
 	if c.MinDomains != nil && len(domains) < int(*c.MinDomains) {
 		least = 0
@@ -131,31 +132,39 @@ func (a Around) skewed(pod *corev1.Pod, node *corev1.Node, c *corev1.TopologySpr
 	return fmt.Sprintf("pod %s was bound in %s meanwhile: topology spread over %s would have a skew of %d, %d at most", newcomer, here, c.TopologyKey, skew, c.MaxSkew)
 }
 
-// domains counts the pods of each domain, and names a newcomer in it, where there is one.
-func (a Around) domains(pod *corev1.Pod, c *corev1.TopologySpreadConstraint, selector labels.Selector) (pods map[string]int, newcomers map[string]string) {
-	counted := inclusion(pod, c)
-	pods, newcomers = map[string]int{}, map[string]string{}
+// newcomer returns the name of one that counts; empty if there is none.
+func (a Around) newcomer(pod *corev1.Pod, counts func(Neighbor) bool) string {
 	for n := range a.except(pod) {
-		leaving := !n.Pod.DeletionTimestamp.IsZero()
-		if n.Pod.Namespace != pod.Namespace || leaving || selector.Empty() || !selector.Matches(labels.Set(n.Pod.Labels)) {
-			continue
-		}
-		if domain, ok := n.Node.Labels[c.TopologyKey]; ok && counted(n.Node) {
-			pods[domain]++
-			if n.Newcomer {
-				newcomers[domain] = n.Pod.Name
-			}
+		if n.Newcomer && counts(n) {
+			return n.Pod.Name
 		}
 	}
-	if len(newcomers) == 0 {
-		return pods, newcomers
+	return ""
+}
+
+// counting returns whether a constraint counts a neighbor.
+func counting(pod *corev1.Pod, c *corev1.TopologySpreadConstraint, selector labels.Selector) func(Neighbor) bool {
+	included := inclusion(pod, c)
+	return func(n Neighbor) bool {
+		leaving := !n.Pod.DeletionTimestamp.IsZero()
+		return n.Pod.Namespace == pod.Namespace && !leaving && !selector.Empty() && selector.Matches(labels.Set(n.Pod.Labels)) && included(n.Node)
+	}
+}
+
+// domains counts the pods of each domain.
+func (a Around) domains(pod *corev1.Pod, c *corev1.TopologySpreadConstraint, counts func(Neighbor) bool) map[string]int {
+	out, included := map[string]int{}, inclusion(pod, c)
+	for n := range a.except(pod) {
+		if counts(n) {
+			out[n.Node.Labels[c.TopologyKey]]++
+		}
 	}
 	for _, node := range a.Nodes {
-		if domain, ok := node.Labels[c.TopologyKey]; ok && counted(node) {
-			pods[domain] += 0
+		if included(node) {
+			out[node.Labels[c.TopologyKey]] += 0
 		}
 	}
-	return pods, newcomers
+	return out
 }
 
 // spreadSelector returns which pods a constraint counts.
@@ -177,12 +186,22 @@ func spreadSelector(pod *corev1.Pod, c *corev1.TopologySpreadConstraint) (labels
 	return labels.SelectorFromSet(same).Add(requirements...), nil
 }
 
-// inclusion returns which nodes a constraint counts, by its policies and their defaults.
+// inclusion returns which nodes a constraint counts, by its policies and their defaults: those that have the labels of all hard constraints of the pod. A hostname is
+// the last label that a Node gets, and each has one.
 func inclusion(pod *corev1.Pod, c *corev1.TopologySpreadConstraint) func(*corev1.Node) bool {
 	affinity := nodeaffinity.GetRequiredNodeAffinity(pod)
 	anyLabels := c.NodeAffinityPolicy != nil && *c.NodeAffinityPolicy == corev1.NodeInclusionPolicyIgnore
 	tolerated := c.NodeTaintsPolicy != nil && *c.NodeTaintsPolicy == corev1.NodeInclusionPolicyHonor
+	lacks := func(node *corev1.Node) bool {
+		return slices.ContainsFunc(pod.Spec.TopologySpreadConstraints, func(other corev1.TopologySpreadConstraint) bool {
+			_, has := node.Labels[other.TopologyKey]
+			return hard(other) && !has
+		})
+	}
 	return func(node *corev1.Node) bool {
+		if lacks(node) {
+			return false
+		}
 		match, err := affinity.Match(node)
 		return (anyLabels || match && err == nil) && (!tolerated || blocking(pod, node.Spec.Taints) == "")
 	}

@@ -181,6 +181,27 @@ func TestMeanwhileAffinity(t *testing.T) {
 	})
 }
 
+// Nodes that lack the label of another hard constraint of the pod do not count, neither as domains nor with their pods, as for kube-scheduler.
+func TestMeanwhileNodesWithoutALabel(t *testing.T) {
+	rack := func(node *corev1.Node) *corev1.Node {
+		node.Labels["rack"] = "r"
+		return node
+	}
+	pod := appPod("p", "web", spread(), spread(func(c *corev1.TopologySpreadConstraint) { c.TopologyKey, c.MaxSkew = "rack", 9 }))
+	in := func(zone, name string, newcomer bool) bind.Neighbor {
+		n := bound(zone, appPod(name, "web"))
+		return bind.NeighborOf(n.Pod, rack(n.Node), newcomer)
+	}
+	around := bind.Around{Others: []bind.Neighbor{in("a", "new", true), in("b", "b1", false)}, Nodes: []*corev1.Node{rack(inZone("a")), rack(inZone("b")), inZone("c")}}
+	if got := bind.Meanwhile(pod, rack(inZone("a")), around); got != "" {
+		t.Errorf("zone c counts: %q", got)
+	}
+	around.Others = append(around.Others[:1], bound("b", appPod("b2", "web")))
+	if got := bind.Meanwhile(pod, rack(inZone("a")), around); got == "" {
+		t.Error("a pod on a node without the label counts")
+	}
+}
+
 // Without a refused pod the others of its domain may hold.
 func TestAroundWithout(t *testing.T) {
 	p, other := appPod("p", "web"), appPod("other", "web")

@@ -214,8 +214,8 @@ func (d *Decision) bindings(o Observed, ready bool) {
 		if refusal := cmp.Or(bind.Check(s.Pod, o.Node, onNode), s.ClaimTaken, bind.Meanwhile(s.Pod, o.Node, around)); refusal != "" {
 			if ready {
 				d.Refused[s.Pod.UID] = refusal // Before that the Node may still change to one that fits.
-				around = around.Without(s.Pod) // Else one pod too many would be the end of all promises of a domain.
 			}
+			around = around.Without(s.Pod) // Else one pod too many would hold back all promised pods of a domain.
 			continue
 		}
 		moment, reason := verdict.Moment, verdict.Reason

@@ -8,7 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
@@ -20,12 +19,17 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/record"
 )
 
+// looksAtOnce bounds the looks of surroundings at one time: each has all pods of a namespace.
+const looksAtOnce = 2
+
 // surroundings reads what constraints of promised pods by topology depend on.
 type surroundings struct {
 	client client.Reader
 	pods   index.Pods
 	nodes  index.Nodes
 	memory *memory
+	// turns has an element for each look that goes on.
+	turns chan struct{}
 }
 
 // neighbors are the neighbors that one look has found so far.
@@ -37,8 +41,8 @@ type neighbors struct {
 	nodes map[string]*corev1.Node
 	// promised are the UIDs that the NodeClaim of a node promises, by the node's name.
 	promised map[string]map[string]bool
-	// seen are the pods that were looked at.
-	seen map[types.UID]bool
+	// scope are the namespaces whose pods constraints of pods that are due name.
+	scope map[string]bool
 	// waiting are pods that are not bound.
 	waiting []*corev1.Pod
 	// newcomer means that one was found.
@@ -64,33 +68,46 @@ func (s surroundings) around(ctx context.Context, o Observed) (bind.Around, erro
 	if len(scope) == 0 && len(repelling) == 0 {
 		return bind.Around{}, nil
 	}
+	select {
+	case s.turns <- struct{}{}:
+		defer func() { <-s.turns }()
+	case <-ctx.Done():
+		return bind.Around{}, ctx.Err()
+	}
 	if out.Nodes, err = s.nodes.All(ctx); err != nil {
 		return bind.Around{}, err
 	}
 	n := neighbors{
-		surroundings: s, claim: o.Claim, nodes: make(map[string]*corev1.Node, len(out.Nodes)), promised: map[string]map[string]bool{}, seen: map[types.UID]bool{},
+		surroundings: s, claim: o.Claim, nodes: make(map[string]*corev1.Node, len(out.Nodes)), promised: map[string]map[string]bool{}, scope: scope,
 	}
 	for _, node := range out.Nodes {
 		n.nodes[node.Name] = node
 	}
-	for namespace := range scope {
-		found, err := s.pods.In(ctx, namespace)
+	err = n.find(ctx, repelling, beside)
+	out.Others = n.out
+	return out, err
+}
+
+// find adds the pods of the scope, and those that repel others.
+func (n *neighbors) find(ctx context.Context, repelling []*corev1.Pod, beside bool) error {
+	for namespace := range n.scope {
+		found, err := n.pods.In(ctx, namespace)
 		if err != nil {
-			return bind.Around{}, err
+			return err
 		}
 		if err := n.add(ctx, found); err != nil {
-			return bind.Around{}, err
+			return err
 		}
 	}
-	if err := n.add(ctx, repelling); err != nil {
-		return bind.Around{}, err
+	others := slices.DeleteFunc(slices.Clone(repelling), func(pod *corev1.Pod) bool { return n.scope[pod.Namespace] })
+	if err := n.add(ctx, others); err != nil {
+		return err
 	}
 	// Promised pods count beside a newcomer, and for pods that must be beside others. In most looks there is neither.
 	if n.newcomer || beside {
-		err = n.addWaiting(ctx)
+		return n.addWaiting(ctx)
 	}
-	out.Others = n.out
-	return out, err
+	return nil
 }
 
 // duePods returns the promised pods that are to be bound now.
@@ -154,11 +171,11 @@ func (s surroundings) namespaces(ctx context.Context, pods []*corev1.Pod) (map[s
 
 // add adds the pods that are bound, and keeps the others for addWaiting.
 func (n *neighbors) add(ctx context.Context, pods []*corev1.Pod) error {
+	n.out = slices.Grow(n.out, len(pods))
 	for _, pod := range pods {
-		if n.seen[pod.UID] || disruption.Terminal(pod) {
+		if disruption.Terminal(pod) {
 			continue
 		}
-		n.seen[pod.UID] = true
 		node := n.nodes[pod.Spec.NodeName]
 		switch {
 		case pod.Spec.NodeName == "":
@@ -168,7 +185,7 @@ func (n *neighbors) add(ctx context.Context, pods []*corev1.Pod) error {
 			if err != nil {
 				return err
 			}
-			n.newcomer = n.newcomer || came
+			n.newcomer = n.newcomer || came && n.scope[pod.Namespace]
 			n.out = append(n.out, bind.NeighborOf(pod, node, came))
 		}
 	}
@@ -208,12 +225,12 @@ func (n *neighbors) addWaiting(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if len(claims) == 0 {
-			continue
-		}
-		claim := &claims[0]
-		if claim.DeletionTimestamp.IsZero() && !claim.StatusConditions().Get(karpv1.ConditionTypeInitialized).IsTrue() && !n.memory.hasLeft(claim.UID, pod.UID) {
-			n.out = append(n.out, bind.NeighborOf(pod, n.nodeOf(claim), false))
+		// A claim that ends still has the pods that were promised to another one since.
+		i := slices.IndexFunc(claims, func(claim karpv1.NodeClaim) bool {
+			return claim.DeletionTimestamp.IsZero() && !claim.StatusConditions().Get(karpv1.ConditionTypeInitialized).IsTrue() && !n.memory.hasLeft(claim.UID, pod.UID)
+		})
+		if i >= 0 {
+			n.out = append(n.out, bind.NeighborOf(pod, n.nodeOf(&claims[i]), false))
 		}
 	}
 	return nil

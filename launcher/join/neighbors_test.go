@@ -1,6 +1,7 @@
 package join_test
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -185,6 +186,7 @@ func TestPartedFromItsPods(t *testing.T) {
 	for name, want := range map[string]string{
 		"bound elsewhere": "web-1 NotPreBound: Left to the scheduler: the pods that its affinity requires beside it are bound in us-east-1b",
 		"promised here":   "bind web-1",
+		"promised here, by a claim that ends too": "bind web-1",
 	} {
 		w := newWorld(t)
 		claim := w.claim(time.Minute, "web-1")
@@ -204,9 +206,16 @@ func TestPartedFromItsPods(t *testing.T) {
 		bound, promised := scheduled("bound", "old-b", time.Hour), scheduled("promised", "", 0)
 		bound.Namespace, promised.Namespace = "shop", "shop"
 		w.create(bound)
-		if name == "promised here" {
+		if strings.HasPrefix(name, "promised here") {
 			w.create(promised)
 			w.another(claim, "default-2", "promised")
+		}
+		if strings.HasSuffix(name, "ends too") {
+			ends := w.another(claim, "default-0", "promised")
+			ends.Finalizers = []string{"example.com/stays"}
+			if err := errors.Join(w.api.Update(t.Context(), ends), w.api.Delete(t.Context(), ends)); err != nil {
+				t.Fatal(err)
+			}
 		}
 		if got := w.ready(w.controller()); !slices.Equal(got, []string{want}) {
 			t.Errorf("%s: %q, want %q", name, got, want)

@@ -63,10 +63,13 @@ func (t *Terminator) drain(ctx context.Context, s *scope) (time.Duration, error)
 	return drainPeriod, nil
 }
 
-// cordonedFor returns for how long the Nodes have been cordoned: since this process found them so, or another one, which began to write the condition.
+// cordonedFor returns for how long the Nodes have been cordoned: since this process found them so, or another one, which began to write the condition. Its time has
+// whole seconds: up to one more has gone by then.
 func cordonedFor(s *scope, since time.Time) time.Duration {
-	if c := s.claim.StatusConditions().Get(karpv1.ConditionTypeDrained); c != nil && c.LastTransitionTime.Time.Before(since) {
-		since = c.LastTransitionTime.Time
+	if c := s.claim.StatusConditions().Get(karpv1.ConditionTypeDrained); c != nil {
+		if written := c.LastTransitionTime.Add(time.Second); written.Before(since) {
+			since = written
+		}
 	}
 	return s.now.Sub(since)
 }

@@ -77,9 +77,9 @@ func (h hints) learn(class string, scores []fwk.NodePluginScores, nodes []fwk.No
 	h.of.Add(class, &hint{nodes: best, left: hintUses, until: now.Add(hintAge)})
 }
 
-// hintable reports whether the pod may have a hint: it has no preference for or against other groups of nodes than zones, of which the nodes of a hint may all be
-// in one.
-func hintable(pod *corev1.Pod) bool {
+// Hintable reports whether a pod may be tried on the nodes that were best for another: it has no preference for or against other groups of nodes than zones, of
+// which the nodes of a hint may all be in one.
+func Hintable(pod *corev1.Pod) bool {
 	other := func(key string) bool { return key != corev1.LabelHostname && key != corev1.LabelTopologyZone }
 	var preferred []corev1.WeightedPodAffinityTerm
 	if a := pod.Spec.Affinity; a != nil {

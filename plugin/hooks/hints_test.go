@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/events"
@@ -49,8 +50,12 @@ func inCluster(tb testing.TB, nodes int, hinted bool) *cycles {
 		tb.Fatal(err)
 	}
 	c.Scheduler = sched
+	allowed := sets.New("another")
+	if hinted {
+		allowed.Insert("default-scheduler")
+	}
 	if err := hooks.Install(hooks.Config{
-		Scheduler: sched, Plugin: c.plugin, Pods: factory.Core().V1().Pods().Lister(), Rejector: "NodeLaunch", Waker: "NodeReserve", AllNodes: !hinted,
+		Scheduler: sched, Plugin: c.plugin, Pods: factory.Core().V1().Pods().Lister(), Rejector: "NodeLaunch", Waker: "NodeReserve", Hints: allowed,
 	}); err != nil {
 		tb.Fatal(err)
 	}
@@ -112,6 +117,9 @@ func TestEqualPodsAreTriedOnTheBestNodes(t *testing.T) {
 	want := slices.Repeat([]bool{true, false, false, false, false, false, false, false, false}, 3)
 	if !slices.Equal(tried, want) || c.plugin.hinted.Load() != 24 {
 		t.Errorf("pods were tried on all nodes: %v, want %v; %d have hints", tried, want, c.plugin.hinted.Load())
+	}
+	if c.place(func(pod *corev1.Pod) { pod.Spec.Containers[0].Image = "another" }); c.last.EvaluatedNodes <= few {
+		t.Error("a pod of another image has the hint")
 	}
 	c.plugin.class = "b"
 	if c.place(nil); c.last.EvaluatedNodes <= few {

@@ -75,8 +75,8 @@ type Config struct {
 	Rejector string
 	// Waker is the name of a plugin that has Node events registered. Pods in a cluster without nodes fail in its name.
 	Waker string
-	// AllNodes has each pod tried on as many nodes as kube-scheduler would try: percentageOfNodesToScore says how many, or extenders score nodes too.
-	AllNodes bool
+	// Hints are the profiles whose equal pods are tried on few nodes; nil for none.
+	Hints sets.Set[string]
 }
 
 // hooked is the state behind the three functions.
@@ -188,9 +188,14 @@ func (h *hooked) try(ctx context.Context, fw framework.Framework, state fwk.Cycl
 		}
 	})
 	if nodes != nil {
-		result, err := h.schedule(ctx, &onNodes{fw, nodes}, state, podInfo)
-		if _, unfit := errors.AsType[*framework.FitError](err); !unfit {
+		// Without a signature Kubernetes' opportunistic batching keeps no list of these nodes, on which it would place further pods.
+		unsigned := *podInfo
+		unsigned.PodSignature = nil
+		result, err := h.schedule(ctx, &onNodes{fw, nodes}, state, &unsigned)
+		if err == nil {
 			h.ofSchedule.Do(logger, h.Plugin.Hinted)
+		}
+		if _, unfit := errors.AsType[*framework.FitError](err); !unfit {
 			return result, err
 		}
 	}
@@ -204,14 +209,21 @@ func (h *hooked) try(ctx context.Context, fw framework.Framework, state fwk.Cycl
 
 // hinted returns the class whose hints are for the pod; empty if it is to be tried on all nodes.
 func (h *hooked) hinted(fw framework.Framework, pod *corev1.Pod) string {
-	if of := fw.PercentageOfNodesToScore(); h.AllNodes || of != nil && *of != 0 || fw.SnapshotSharedLister() == nil || !hintable(pod) || !h.Plugin.Ordinary(pod) {
+	if !h.Hints.Has(fw.ProfileName()) || !Hintable(pod) || !h.Plugin.Ordinary(pod) {
 		return ""
 	}
 	nodes, err := fw.SnapshotSharedLister().NodeInfos().List()
 	if err != nil || len(nodes) < hintedNodes {
 		return ""
 	}
-	class, _ := h.Plugin.Class(pod)
+	class, ok := h.Plugin.Class(pod)
+	if !ok {
+		return ""
+	}
+	// A node's score depends on which images it has.
+	for i := range pod.Spec.Containers {
+		class += "/" + pod.Spec.Containers[i].Image
+	}
 	return class
 }
 

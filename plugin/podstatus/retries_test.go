@@ -50,6 +50,17 @@ func TestNotesWithoutAMessage(t *testing.T) {
 	})
 }
 
+// The Event of a note that waits is not lost with a note that has neither message nor Event.
+func TestEventOfAWaitingNoteIsKept(t *testing.T) {
+	w := New(Config{})
+	ref := catalog.PodRefOf(pending())
+	w.Report(Note{Pod: ref, Message: full("why", ""), EventReason: "FailedScheduling", Warning: true})
+	w.Report(Note{Pod: ref, NotNominated: "n"})
+	if got := w.notes[ref.UID]; got.EventReason != "FailedScheduling" || !got.Warning || got.Message.IsZero() || got.NotNominated != "n" {
+		t.Errorf("the note became %+v", got)
+	}
+}
+
 // A note whose write failed replaces none that came meanwhile, and gives its message to one that has none.
 func TestRepeatedNotesReplaceNoNewerOne(t *testing.T) {
 	ref := catalog.PodRefOf(pending())

@@ -134,14 +134,13 @@ func New(c Config) *Writer {
 func (w *Writer) Report(n Note) {
 	w.mu.Lock()
 	if old, ok := w.notes[n.Pod.UID]; ok {
+		if n.EventReason == "" && (n.Message.IsZero() || n.NominatedNode != "") {
+			n.EventReason, n.Warning = old.EventReason, old.Warning
+		}
 		if n.Message.IsZero() {
 			n.Message = old.Message
 		}
-		if n.NominatedNode == "" {
-			n.NominatedNode = old.NominatedNode
-		} else if n.EventReason == "" {
-			n.EventReason, n.Warning = old.EventReason, old.Warning
-		}
+		n.NominatedNode = cmp.Or(n.NominatedNode, old.NominatedNode)
 		n.NotNominated = cmp.Or(n.NotNominated, old.NotNominated)
 	}
 	w.put(n)

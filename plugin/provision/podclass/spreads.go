@@ -32,15 +32,15 @@ func NewSpreads(profiles []config.KubeSchedulerProfile, f informers.SharedInform
 		statefulSets: f.Apps().V1().StatefulSets().Lister(),
 	}
 	for i := range profiles {
-		s.constraints[profiles[i].SchedulerName] = defaultConstraints(&profiles[i])
+		s.constraints[profiles[i].SchedulerName] = DefaultConstraints(&profiles[i])
 	}
 	return s
 }
 
-// defaultConstraints returns the constraints of the profile's PodTopologySpreadArgs. If the arguments list none, the plugin has
+// DefaultConstraints returns the constraints of the profile's PodTopologySpreadArgs. If the arguments list none, the plugin has
 // two built-in ones. They are scores for choosing among existing nodes and no user asked for them, so a plan pays nothing for
 // them.
-func defaultConstraints(profile *config.KubeSchedulerProfile) []corev1.TopologySpreadConstraint {
+func DefaultConstraints(profile *config.KubeSchedulerProfile) []corev1.TopologySpreadConstraint {
 	for _, c := range profile.PluginConfig {
 		args, ok := c.Args.(*config.PodTopologySpreadArgs)
 		if c.Name == names.PodTopologySpread && ok && args.DefaultingType == config.ListDefaulting {
