@@ -34,6 +34,8 @@ type cycles struct {
 	last  scheduler.ScheduleResult
 	unfit error
 	n     int
+	// signed are the tries in which Kubernetes' batching knows the pod's signature.
+	signed []bool
 }
 
 // inCluster returns a scheduler with that many nodes in three zones and six racks, with room for four pods of one CPU each. Without hints it is kube-scheduler's own.
@@ -50,6 +52,11 @@ func inCluster(tb testing.TB, nodes int, hinted bool) *cycles {
 		tb.Fatal(err)
 	}
 	c.Scheduler = sched
+	stock := sched.SchedulePod
+	sched.SchedulePod = func(ctx context.Context, fw framework.Framework, state fwk.CycleState, info *framework.QueuedPodInfo) (scheduler.ScheduleResult, error) {
+		c.signed = append(c.signed, info.PodSignature != nil)
+		return stock(ctx, fw, state, info)
+	}
 	allowed := sets.New("another")
 	if hinted {
 		allowed.Insert("default-scheduler")
@@ -61,6 +68,7 @@ func inCluster(tb testing.TB, nodes int, hinted bool) *cycles {
 	}
 	try := sched.SchedulePod
 	sched.SchedulePod = func(ctx context.Context, fw framework.Framework, state fwk.CycleState, info *framework.QueuedPodInfo) (scheduler.ScheduleResult, error) {
+		info.PodSignature = fwk.PodSignature("alike")
 		c.last, c.unfit = try(ctx, fw, state, info)
 		return c.last, c.unfit
 	}
@@ -120,6 +128,10 @@ func TestEqualPodsAreTriedOnTheBestNodes(t *testing.T) {
 	}
 	if c.place(func(pod *corev1.Pod) { pod.Spec.Containers[0].Image = "another" }); c.last.EvaluatedNodes <= few {
 		t.Error("a pod of another image has the hint")
+	}
+	// Else Kubernetes' opportunistic batching would place further pods on the nodes of a hint.
+	if want := append(want, true); !slices.Equal(c.signed, want) {
+		t.Errorf("tries with a signature: %v, want %v", c.signed, want)
 	}
 	c.plugin.class = "b"
 	if c.place(nil); c.last.EvaluatedNodes <= few {
