@@ -73,7 +73,7 @@ func SurgeRefusal(pod *corev1.Pod, set *appsv1.ReplicaSet, deployment *appsv1.De
 	case maxSurge(deployment) == 0:
 		return "its Deployment has maxSurge 0"
 	}
-	for _, name := range SurgeClaims(pod) {
+	for _, name := range VolumeClaims(pod) {
 		if !slices.ContainsFunc(claims, func(c *corev1.PersistentVolumeClaim) bool { return c.Name == name && forManyNodes(c) }) {
 			return fmt.Sprintf("both would need PersistentVolumeClaim %s, which only one node may mount", name)
 		}
@@ -86,9 +86,8 @@ func SurgeRefusal(pod *corev1.Pod, set *appsv1.ReplicaSet, deployment *appsv1.De
 	return forbidden(pod, budgets)
 }
 
-// SurgeClaims lists the names of the PersistentVolumeClaims that a pod and its replacement would both need. A generic ephemeral volume is a
-// pod's own.
-func SurgeClaims(pod *corev1.Pod) []string {
+// VolumeClaims lists the PersistentVolumeClaims that a pod names, and its replacement as well. A generic ephemeral volume is a pod's own.
+func VolumeClaims(pod *corev1.Pod) []string {
 	var out []string
 	for _, v := range pod.Spec.Volumes {
 		if v.PersistentVolumeClaim != nil {

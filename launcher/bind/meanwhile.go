@@ -111,13 +111,17 @@ func (a Around) skewed(pod *corev1.Pod, node *corev1.Node, c *corev1.TopologySpr
 	if err != nil {
 		return "its topology spread cannot be read: " + err.Error()
 	}
-	counts := counting(pod, c, selector)
+	included := inclusion(pod, c)
+	counts := func(n Neighbor) bool {
+		leaving := !n.Pod.DeletionTimestamp.IsZero()
+		return n.Pod.Namespace == pod.Namespace && !leaving && !selector.Empty() && selector.Matches(labels.Set(n.Pod.Labels)) && included(n.Node)
+	}
 	here := node.Labels[c.TopologyKey]
 	newcomer := a.newcomer(pod, func(n Neighbor) bool { return n.Node.Labels[c.TopologyKey] == here && counts(n) })
 	if newcomer == "" {
 		return ""
 	}
-	domains := a.domains(pod, c, counts)
+	domains := a.domains(pod, c.TopologyKey, counts, included)
 	least := slices.Min(slices.Collect(maps.Values(domains)))
 	if c.MinDomains != nil && len(domains) < int(*c.MinDomains) {
 		least = 0
@@ -142,26 +146,17 @@ func (a Around) newcomer(pod *corev1.Pod, counts func(Neighbor) bool) string {
 	return ""
 }
 
-// counting returns whether a constraint counts a neighbor.
-func counting(pod *corev1.Pod, c *corev1.TopologySpreadConstraint, selector labels.Selector) func(Neighbor) bool {
-	included := inclusion(pod, c)
-	return func(n Neighbor) bool {
-		leaving := !n.Pod.DeletionTimestamp.IsZero()
-		return n.Pod.Namespace == pod.Namespace && !leaving && !selector.Empty() && selector.Matches(labels.Set(n.Pod.Labels)) && included(n.Node)
-	}
-}
-
-// domains counts the pods of each domain.
-func (a Around) domains(pod *corev1.Pod, c *corev1.TopologySpreadConstraint, counts func(Neighbor) bool) map[string]int {
-	out, included := map[string]int{}, inclusion(pod, c)
+// domains counts the pods of each domain of a topology, of which those without pods have nodes that are included.
+func (a Around) domains(pod *corev1.Pod, key string, counts func(Neighbor) bool, included func(*corev1.Node) bool) map[string]int {
+	out := map[string]int{}
 	for n := range a.except(pod) {
 		if counts(n) {
-			out[n.Node.Labels[c.TopologyKey]]++
+			out[n.Node.Labels[key]]++
 		}
 	}
 	for _, node := range a.Nodes {
 		if included(node) {
-			out[node.Labels[c.TopologyKey]] += 0
+			out[node.Labels[key]] += 0
 		}
 	}
 	return out

@@ -194,11 +194,7 @@ func (n *neighbors) add(ctx context.Context, pods []*corev1.Pod) error {
 
 // came reports whether a bound pod is a newcomer. The times have whole seconds: in the second of the claim's creation it counts as later.
 func (n *neighbors) came(ctx context.Context, pod *corev1.Pod) (bool, error) {
-	since := pod.CreationTimestamp
-	if c := conditions.Pod(pod, corev1.PodScheduled); c != nil && c.Status == corev1.ConditionTrue {
-		since = c.LastTransitionTime
-	}
-	if since.Time.Before(n.claim.CreationTimestamp.Time) {
+	if disruption.BoundAt(pod).Before(n.claim.CreationTimestamp.Time) {
 		return false, nil
 	}
 	name := pod.Spec.NodeName

@@ -198,9 +198,7 @@ func taken(ctx context.Context, pods index.Pods, pod *corev1.Pod, claim string) 
 		if other.UID == pod.UID || other.Spec.NodeName == "" || disruption.Terminal(other) {
 			continue
 		}
-		if slices.ContainsFunc(other.Spec.Volumes, func(v corev1.Volume) bool {
-			return v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == claim
-		}) {
+		if slices.Contains(disruption.VolumeClaims(other), claim) {
 			return fmt.Sprintf("volume claim %s is ReadWriteOncePod, and pod %s on node %s uses it", claim, other.Name, other.Spec.NodeName), nil
 		}
 	}

@@ -210,13 +210,7 @@ func TestSurplusInAShiftedZone(t *testing.T) {
 			inWorld(t, memory.Config{}, func(t *testing.T, w *world) {
 				t.Helper()
 				w.shifted = map[string]bool{zone: true}
-				w.at("after", func(what string) error {
-					if what != "launch" || w.ec2.Calls(memory.Launch) > 1 {
-						return nil
-					}
-					claims := w.claims()
-					return errors.Join(w.api.Delete(context.Background(), &claims[0]), errors.New("connection reset"))
-				})
+				w.loseFirstAnswer()
 				w.record("default-a", "default-b")
 				w.settle(10 * time.Second)
 				w.want(map[string]string{"default-a": "going", "default-b": "m7g.large us-east-1a"})
@@ -376,4 +370,15 @@ type noEnd struct{ claims []string }
 func (n *noEnd) Begin(_ context.Context, claim *karpv1.NodeClaim, _ string) error {
 	n.claims = append(n.claims, claim.Name)
 	return nil
+}
+
+// loseFirstAnswer has the answer to the first call of CreateFleet be lost, and a claim of it be deleted meanwhile.
+func (w *world) loseFirstAnswer() {
+	w.at("after", func(what string) error {
+		if what != "launch" || w.ec2.Calls(memory.Launch) > 1 {
+			return nil
+		}
+		claims := w.claims()
+		return errors.Join(w.api.Delete(context.Background(), &claims[0]), errors.New("connection reset"))
+	})
 }

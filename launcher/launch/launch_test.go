@@ -269,13 +269,7 @@ func TestThrottledCallIsRepeatedUnderTheSameID(t *testing.T) {
 func TestRepeatedCallIsTheSame(t *testing.T) {
 	inWorld(t, memory.Config{}, func(t *testing.T, w *world) {
 		t.Helper()
-		w.at("after", func(what string) error {
-			if what != "launch" || w.ec2.Calls(memory.Launch) > 1 {
-				return nil
-			}
-			claims := w.claims()
-			return errors.Join(w.api.Delete(context.Background(), &claims[0]), errors.New("connection reset"))
-		})
+		w.loseFirstAnswer()
 		w.record("default-a", "default-b")
 		w.settle(10 * time.Second)
 		w.wantLaunches(2)

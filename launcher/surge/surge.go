@@ -155,7 +155,7 @@ func (e *Surger) budgetsOf(ctx context.Context, namespace string) ([]disruption.
 // claimsOf lists the PersistentVolumeClaims that the pod and its replacement would share, without those that do not exist.
 func (e *Surger) claimsOf(ctx context.Context, pod *corev1.Pod) ([]*corev1.PersistentVolumeClaim, error) {
 	var out []*corev1.PersistentVolumeClaim
-	for _, name := range disruption.SurgeClaims(pod) {
+	for _, name := range disruption.VolumeClaims(pod) {
 		claim := &corev1.PersistentVolumeClaim{}
 		err := e.config.Client.Get(ctx, client.ObjectKey{Namespace: pod.Namespace, Name: name}, claim)
 		switch {

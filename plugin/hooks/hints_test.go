@@ -14,12 +14,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
-	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
-	"k8s.io/kubernetes/pkg/scheduler/profile"
 	st "k8s.io/kubernetes/pkg/scheduler/testing"
 
 	"github.com/slipway-k8s/slipway/plugin/hooks"
@@ -41,16 +39,10 @@ type cycles struct {
 // inCluster returns a scheduler with that many nodes in three zones and six racks, with room for four pods of one CPU each. Without hints it is kube-scheduler's own.
 func inCluster(tb testing.TB, nodes int, hinted bool) *cycles {
 	tb.Helper()
-	ctx, cancel := context.WithCancel(tb.Context())
 	c := &cycles{TB: tb, plugin: &served{class: "a"}}
 	client := fake.NewClientset()
 	client.PrependReactor("create", "pods", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, nil })
-	factory := scheduler.NewInformerFactory(client, 0)
-	recorder := &events.FakeRecorder{}
-	sched, err := scheduler.New(ctx, client, factory, nil, profile.RecorderFactory(func(string) events.EventRecorderLogger { return recorder }))
-	if err != nil {
-		tb.Fatal(err)
-	}
+	sched, factory := upstream(tb, client)
 	c.Scheduler = sched
 	stock := sched.SchedulePod
 	sched.SchedulePod = func(ctx context.Context, fw framework.Framework, state fwk.CycleState, info *framework.QueuedPodInfo) (scheduler.ScheduleResult, error) {
@@ -72,15 +64,7 @@ func inCluster(tb testing.TB, nodes int, hinted bool) *cycles {
 		c.last, c.unfit = try(ctx, fw, state, info)
 		return c.last, c.unfit
 	}
-	factory.Start(ctx.Done())
-	factory.WaitForCacheSync(ctx.Done())
-	if err := sched.WaitForHandlersSync(ctx); err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() {
-		cancel()
-		factory.Shutdown()
-	})
+	begin(tb, sched, factory)
 	for i := range nodes {
 		sched.Cache.AddNode(klog.Background(), clusterNode(i))
 	}

@@ -209,11 +209,10 @@ func (h *hooked) try(ctx context.Context, fw framework.Framework, state fwk.Cycl
 
 // hinted returns the class whose hints are for the pod; empty if it is to be tried on all nodes.
 func (h *hooked) hinted(fw framework.Framework, pod *corev1.Pod) string {
-	if !h.Hints.Has(fw.ProfileName()) || !Hintable(pod) || !h.Plugin.Ordinary(pod) {
+	if !h.Hints.Has(fw.ProfileName()) {
 		return ""
 	}
-	nodes, err := fw.SnapshotSharedLister().NodeInfos().List()
-	if err != nil || len(nodes) < hintedNodes {
+	if nodes, err := fw.SnapshotSharedLister().NodeInfos().List(); err != nil || len(nodes) < hintedNodes || !Hintable(pod) || !h.Plugin.Ordinary(pod) {
 		return ""
 	}
 	class, ok := h.Plugin.Class(pod)

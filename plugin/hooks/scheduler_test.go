@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
@@ -16,37 +17,51 @@ import (
 	st "k8s.io/kubernetes/pkg/scheduler/testing"
 )
 
+// upstream returns the real scheduler, with Kubernetes' own profile, and its informers.
+func upstream(tb testing.TB, client *fake.Clientset) (*scheduler.Scheduler, informers.SharedInformerFactory) {
+	tb.Helper()
+	factory := scheduler.NewInformerFactory(client, 0)
+	recorder := &events.FakeRecorder{}
+	sched, err := scheduler.New(tb.Context(), client, factory, nil, profile.RecorderFactory(func(string) events.EventRecorderLogger { return recorder }))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return sched, factory
+}
+
+// begin fills the scheduler's caches, and returns when cycles may run.
+func begin(tb testing.TB, sched *scheduler.Scheduler, factory informers.SharedInformerFactory) {
+	tb.Helper()
+	ctx, cancel := context.WithCancel(tb.Context())
+	tb.Cleanup(func() {
+		cancel()
+		factory.Shutdown()
+	})
+	factory.Start(ctx.Done())
+	factory.WaitForCacheSync(ctx.Done())
+	if err := sched.WaitForHandlersSync(ctx); err != nil {
+		tb.Fatal(err)
+	}
+}
+
 // The class cache builds on this of 1.36: a scheduling cycle brings the snapshot up to date before it calls SchedulePod. A node
 // that came since the failure is seen by the next pod of the class, in the real scheduler's cycles.
 func TestCyclesSeeWhatChangedBefore(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
 	room := map[corev1.ResourceName]string{corev1.ResourceCPU: "1", corev1.ResourceMemory: "1Gi", corev1.ResourcePods: "10"}
 	node := func(name, cpu string) *corev1.Node {
 		room[corev1.ResourceCPU] = cpu
 		return st.MakeNode().Name(name).Capacity(room).Obj()
 	}
 	client := fake.NewClientset(node("full", "1"))
-	factory := scheduler.NewInformerFactory(client, 0)
-	recorder := events.NewFakeRecorder(100)
-	sched, err := scheduler.New(ctx, client, factory, nil, profile.RecorderFactory(func(string) events.EventRecorderLogger { return recorder }))
-	if err != nil {
-		t.Fatal(err)
-	}
+	sched, factory := upstream(t, client)
 	tried, stock := 0, sched.SchedulePod
 	sched.SchedulePod = func(ctx context.Context, fw framework.Framework, state fwk.CycleState, info *framework.QueuedPodInfo) (scheduler.ScheduleResult, error) {
 		tried++
 		return stock(ctx, fw, state, info)
 	}
 	install(t, sched, factory, &served{class: "a", collected: true})
-	factory.Start(ctx.Done())
-	factory.WaitForCacheSync(ctx.Done())
-	if err := sched.WaitForHandlersSync(ctx); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		cancel()
-		factory.Shutdown()
-	})
+	begin(t, sched, factory)
+	ctx := t.Context()
 	cycle := func(name string) int {
 		t.Helper()
 		pod := st.MakePod().Namespace("default").Name(name).UID(name).SchedulerName("default-scheduler").

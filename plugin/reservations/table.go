@@ -13,6 +13,7 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/slipway-k8s/slipway/internal/disruption"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/intake"
 	"github.com/slipway-k8s/slipway/plugin/plan"
@@ -253,23 +254,12 @@ func (t *Table) Divide(entries []intake.Entry, now time.Time) (replacements, oth
 
 // awaitsClaim reports whether one of the displaced pods still has a claim that the pod needs for itself: until it has ended, the scheduler lets the pod be on no node.
 func (t *Table) awaitsClaim(pod *corev1.Pod, displaced []types.UID) bool {
-	claims := claimsOf(pod)
+	claims := disruption.VolumeClaims(pod)
 	return slices.ContainsFunc(displaced, func(uid types.UID) bool {
 		other := t.reserved[uid].need.Pod
-		shared := slices.DeleteFunc(claimsOf(other), func(name string) bool { return !slices.Contains(claims, name) })
+		shared := slices.DeleteFunc(disruption.VolumeClaims(other), func(name string) bool { return !slices.Contains(claims, name) })
 		return slices.ContainsFunc(shared, func(name string) bool { return t.OncePod(pod.Namespace, name) }) && t.Pod(catalog.PodRefOf(other)) != nil
 	})
-}
-
-// claimsOf returns the names of the PersistentVolumeClaims that the pod names.
-func claimsOf(pod *corev1.Pod) []string {
-	var out []string
-	for i := range pod.Spec.Volumes {
-		if c := pod.Spec.Volumes[i].PersistentVolumeClaim; c != nil {
-			out = append(out, c.ClaimName)
-		}
-	}
-	return out
 }
 
 // Arrived ends the reservations of pods whose replacements have a place, on the node where it was reserved or elsewhere. It
