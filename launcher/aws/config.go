@@ -58,12 +58,14 @@ type Config struct {
 	Periods Periods
 }
 
-// Periods says for how long each part of AWS's answers is cached.
+// Periods says for how long each part of AWS's answers is cached, and how long the first prices are waited for.
 type Periods struct {
 	// InstanceTypes and the zones in which they are offered; default 12 h.
 	InstanceTypes time.Duration
 	// OnDemandPrices and SpotPrices; default 12 h.
 	OnDemandPrices, SpotPrices time.Duration
+	// FirstPrices is how long a process that starts waits for AWS's prices; after that it uses the built-in ones until AWS answers; default 15 s.
+	FirstPrices time.Duration
 	// Subnets and Images; default 1 min.
 	Subnets, Images time.Duration
 	// Reservations of capacity, and placement groups; default 1 min.
@@ -92,6 +94,7 @@ func (p *Periods) setDefaults() {
 		{&p.InstanceTypes, 12 * time.Hour},
 		{&p.OnDemandPrices, 12 * time.Hour},
 		{&p.SpotPrices, 12 * time.Hour},
+		{&p.FirstPrices, 15 * time.Second},
 		{&p.Subnets, time.Minute},
 		{&p.Images, time.Minute},
 		{&p.Reservations, time.Minute},

@@ -146,6 +146,7 @@ func awsConfig(tb testing.TB, server *awsfake.Server) awssdk.Config {
 func newCloud(tb testing.TB, server *awsfake.Server, change ...func(*aws.Config)) *aws.Cloud {
 	tb.Helper()
 	settings := aws.Config{AWS: awsConfig(tb, server), ClusterName: "prod", InterruptionQueue: "prod", Metrics: prometheus.NewPedanticRegistry()}
+	settings.Periods.FirstPrices = time.Hour // These tests are about answers, whatever time they take.
 	for _, f := range change {
 		f(&settings)
 	}

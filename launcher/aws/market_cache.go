@@ -111,9 +111,6 @@ func (c *Cloud) market(ctx context.Context) (*market, error) {
 	return c.known.get(), nil
 }
 
-// patience is how long the first market waits for prices; after that it uses the built-in ones.
-const patience = 15 * time.Second
-
 // firstMarket loads all parts. It fails without instance types; prices may be missing.
 func (c *Cloud) firstMarket(ctx context.Context) (next market, err error) {
 	now := time.Now()
@@ -124,7 +121,7 @@ func (c *Cloud) firstMarket(ctx context.Context) (next market, err error) {
 		return c.metrics.refreshed(partTypes, err)
 	})
 	group.Go(func() error {
-		soon, cancel := context.WithTimeout(groupCtx, patience)
+		soon, cancel := context.WithTimeout(groupCtx, c.cfg.Periods.FirstPrices)
 		defer cancel()
 		prices, answered, err := c.onDemandPrices(soon)
 		if next.onDemand = prices; answered {
@@ -133,7 +130,7 @@ func (c *Cloud) firstMarket(ctx context.Context) (next market, err error) {
 		return c.later(groupCtx, partOnDemand, err)
 	})
 	group.Go(func() error {
-		soon, cancel := context.WithTimeout(groupCtx, patience)
+		soon, cancel := context.WithTimeout(groupCtx, c.cfg.Periods.FirstPrices)
 		defer cancel()
 		prices, err := c.spotPrices(soon)
 		if next.spot = prices; err == nil {
@@ -142,7 +139,7 @@ func (c *Cloud) firstMarket(ctx context.Context) (next market, err error) {
 		return c.later(groupCtx, partSpot, err)
 	})
 	group.Go(func() error {
-		soon, cancel := context.WithTimeout(groupCtx, patience)
+		soon, cancel := context.WithTimeout(groupCtx, c.cfg.Periods.FirstPrices)
 		defer cancel()
 		rates, answered, err := c.chargeRates(soon)
 		if answered {
