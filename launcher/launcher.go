@@ -8,8 +8,10 @@ import (
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/component-base/version"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -102,7 +104,7 @@ func assemble(c Config, registerer prometheus.Registerer) (*Launcher, error) {
 		Metrics:                metrics,
 		HealthProbeBindAddress: c.Settings.HealthProbeAddress,
 		NewClient:              ownwrites.New,
-		Cache:                  cache.Options{DefaultTransform: intern.New().Transform},
+		Cache:                  cache.Options{DefaultTransform: cached(intern.New())},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("launcher: %w", err)
@@ -116,6 +118,21 @@ func assemble(c Config, registerer prometheus.Registerer) (*Launcher, error) {
 		return nil, err
 	}
 	return l, l.registerMetrics()
+}
+
+// cached returns how the cache keeps objects. Of a PersistentVolume it keeps where it can be used, which is all that the launcher reads of volumes, and a
+// fraction of what tens of thousands weigh.
+func cached(objects *intern.Objects) toolscache.TransformFunc {
+	return func(obj any) (any, error) {
+		pv, ok := obj.(*corev1.PersistentVolume)
+		if !ok {
+			return objects.Transform(obj)
+		}
+		return &corev1.PersistentVolume{
+			ObjectMeta: metav1.ObjectMeta{Name: pv.Name, UID: pv.UID, ResourceVersion: pv.ResourceVersion, Labels: pv.Labels},
+			Spec:       corev1.PersistentVolumeSpec{NodeAffinity: pv.Spec.NodeAffinity},
+		}, nil
+	}
 }
 
 // registerMetrics registers the state metrics; only the leader exports values.

@@ -57,6 +57,8 @@ type Facts struct {
 	Taints []corev1.Taint
 	// UnboundVolume names a PersistentVolumeClaim of the pod that is not bound; empty if there is none.
 	UnboundVolume string
+	// VolumeLabel is a label that a volume of the pod asks for and that the node, which is Ready, does not have yet; empty if there is none.
+	VolumeLabel string
 	// NetworkAtStart means that nodes of the pod's NodePool were observed with their network ready at the kubelet's start.
 	NetworkAtStart bool
 	// SwitchedOff is why the launcher binds no pods in the pod's NodePool; empty if it does.

@@ -112,6 +112,7 @@ func TestAt(t *testing.T) {
 		{"R1: a resource of Kubernetes itself is none", []change{requests("ephemeral-storage", "1Gi"), requests("batch.kubernetes.io/x", "1")}, bind.Ready, "volume"},
 		{"R2: security groups for pods", []change{requests("vpc.amazonaws.com/pod-eni", "1")}, bind.Scheduler, "pod-eni"},
 		{"R5: an unbound volume claim", []change{func(f *bind.Facts) { f.UnboundVolume = "data-web-1" }}, bind.Scheduler, "data-web-1"},
+		{"R5: a volume of a driver that has not registered", []change{func(f *bind.Facts) { f.VolumeLabel = "example.com/zone" }}, bind.Scheduler, "example.com/zone"},
 		{"R9: what the scheduler keeps to itself", []change{func(f *bind.Facts) { f.SchedulerOnly = "plugin X reserves" }}, bind.Scheduler, "plugin X reserves"},
 		{"R3: a startup taint that is not tolerated", []change{taint("node.cilium.io/agent-not-ready", "true", corev1.TaintEffectNoSchedule)}, bind.Scheduler, "agent-not-ready"},
 		{"R3: and one that is", []change{

@@ -40,6 +40,7 @@ func Rules() Table {
 			func(f Facts) string { return extended(f.Pod) })},
 		{CodeTaint, Scheduler, about("it does not tolerate %s", func(f Facts) string { return blocking(f.Pod, f.Taints) })},
 		{"SwitchedOff", Scheduler, about("pre-binding is off for its NodePool: %s", func(f Facts) string { return f.SwitchedOff })},
+		{"VolumeLabel", Scheduler, about("its volume asks for the label %s, which the node gets once the CSI driver is there", func(f Facts) string { return f.VolumeLabel })},
 		{"EvictedBeforeReady", Ready, about("it does not tolerate %s: it would be evicted while the node boots", func(f Facts) string { return evicting(f.Pod) })},
 		{"BindAtLaunch", Launch, set(AtLaunch)},
 		{"BindAtReady", Ready, set(AtReady)},

@@ -70,6 +70,8 @@ type Slot struct {
 	Pod *corev1.Pod
 	// UnboundVolume names a volume claim of the pod that is not bound; empty if there is none.
 	UnboundVolume string
+	// Volumes are those to which volume claims of the pod are bound.
+	Volumes []*corev1.PersistentVolume
 	// ClaimTaken is that another pod on a node uses a ReadWriteOncePod claim of the pod; empty if none does.
 	ClaimTaken string
 }
@@ -211,7 +213,8 @@ func (d *Decision) bindings(o Observed, ready bool) {
 		if !now {
 			continue
 		}
-		if refusal := cmp.Or(bind.Check(s.Pod, o.Node, onNode), s.ClaimTaken, bind.Meanwhile(s.Pod, o.Node, around)); refusal != "" {
+		elsewhere, _ := bind.Elsewhere(s.Volumes, o.Node)
+		if refusal := cmp.Or(bind.Check(s.Pod, o.Node, onNode), elsewhere, s.ClaimTaken, bind.Meanwhile(s.Pod, o.Node, around)); refusal != "" {
 			if ready {
 				d.Refused[s.Pod.UID] = refusal // Before that the Node may still change to one that fits.
 			}
@@ -232,8 +235,12 @@ func facts(o Observed, s Slot) bind.Facts {
 	if conditions.Posted(o.Node) != nil {
 		taints = o.Node.Spec.Taints
 	}
+	label := ""
+	if conditions.NodeReady(o.Node) { // Until then a label is no news.
+		_, label = bind.Elsewhere(s.Volumes, o.Node)
+	}
 	return bind.Facts{
-		Pod: s.Pod, SchedulerOnly: s.Ref.SchedulerOnly, Taints: taints, UnboundVolume: s.UnboundVolume,
+		Pod: s.Pod, SchedulerOnly: s.Ref.SchedulerOnly, Taints: taints, UnboundVolume: s.UnboundVolume, VolumeLabel: label,
 		NetworkAtStart: o.NetworkAtStart, SwitchedOff: o.SwitchedOff, Setting: o.Settings.BindAt,
 	}
 }

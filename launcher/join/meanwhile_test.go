@@ -8,7 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/slipway-k8s/slipway/launcher/bind"
 )
@@ -74,17 +73,7 @@ func TestClaimTakenMeanwhile(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			w.claim(time.Minute, "web-1")
-			pod := &corev1.Pod{}
-			if err := w.api.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "web-1"}, pod); err != nil {
-				t.Fatal(err)
-			}
-			pod.Spec.Volumes = onClaim("web-1", "", "").Spec.Volumes
-			if err := w.api.Update(t.Context(), pod); err != nil {
-				t.Fatal(err)
-			}
-			data := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "data"}}
-			data.Spec.AccessModes, data.Status.Phase = []corev1.PersistentVolumeAccessMode{c.mode}, corev1.ClaimBound
-			w.create(data)
+			w.bindVolume("web-1", c.mode, &corev1.PersistentVolume{})
 			if c.user != nil {
 				c.user.Finalizers = []string{"example.com/kept"}
 				w.create(c.user)

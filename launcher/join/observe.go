@@ -8,6 +8,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/klog/v2"
@@ -178,6 +179,15 @@ func (c *Controller) volumes(ctx context.Context, s *Slot) error {
 			s.UnboundVolume = name
 			return nil
 		}
+		pv := &corev1.PersistentVolume{}
+		if err = c.config.Client.Get(ctx, types.NamespacedName{Name: pvc.Spec.VolumeName}, pv, client.UnsafeDisableDeepCopy); apierrors.IsNotFound(err) {
+			s.UnboundVolume = name // The cache of volumes is behind that of claims.
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		s.Volumes = append(s.Volumes, pv)
 		if s.ClaimTaken == "" && s.Pod.Spec.NodeName == "" && slices.Contains(pvc.Spec.AccessModes, corev1.ReadWriteOncePod) {
 			if s.ClaimTaken, err = taken(ctx, c.config.Pods, s.Pod, name); err != nil {
 				return err
