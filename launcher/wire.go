@@ -136,7 +136,7 @@ func (l *Launcher) parts() (p parts, err error) {
 	if p.peer, err = server.NewPeer(l.registerer, l.config.Gate.Open); err != nil {
 		return p, err
 	}
-	if p.binder, err = bind.NewBinder(mgr.GetClient(), l.recorders.slipway); err != nil {
+	if p.binder, err = bind.NewBinder(mgr.GetClient(), mgr.GetAPIReader(), l.recorders.slipway); err != nil {
 		return p, err
 	}
 	p.server, err = server.New(server.Config{

@@ -28,18 +28,19 @@ const remembered = 2 * time.Minute
 // Binder binds pods. It is safe for concurrent use.
 type Binder struct {
 	client client.Client
+	reader client.Reader
 	events announce.EventRecorder
 	slots  chan struct{}
 	// answered are the pods whose bindings were answered for good, by UID.
 	answered *cache.Expiring
 }
 
-// NewBinder returns a Binder that writes through c and records Events, whose source component is slipway's own.
-func NewBinder(c client.Client, events announce.EventRecorder) (*Binder, error) {
-	if c == nil || events == nil {
-		return nil, errors.New("bind: a client and an event recorder are required")
+// NewBinder returns a Binder that writes through c, reads from the API server, past any cache, and records Events, whose source component is slipway's own.
+func NewBinder(c client.Client, reader client.Reader, events announce.EventRecorder) (*Binder, error) {
+	if c == nil || reader == nil || events == nil {
+		return nil, errors.New("bind: a client, a reader and an event recorder are required")
 	}
-	return &Binder{client: c, events: events, slots: make(chan struct{}, parallel), answered: cache.NewExpiring()}, nil
+	return &Binder{client: c, reader: reader, events: events, slots: make(chan struct{}, parallel), answered: cache.NewExpiring()}, nil
 }
 
 // Bound reports whether the pod's binding was answered for good within the last two minutes: it is bound or deleted, whether or not a watch shows that
@@ -92,8 +93,8 @@ func (b *Binder) bind(ctx context.Context, in Binding) error {
 	}
 	err := b.client.SubResource("binding").Create(ctx, in.Pod, binding)
 	switch {
-	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
-		logger.V(2).Info("Promised pod is deleted or bound elsewhere", "err", err)
+	case apierrors.IsNotFound(err), apierrors.IsConflict(err) && b.settled(ctx, in.Pod):
+		logger.V(2).Info("Promised pod is deleted or bound already", "err", err)
 		return nil
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		logger.V(2).Info("Promised pod leaves with its namespace, which is being deleted")
@@ -104,4 +105,14 @@ func (b *Binder) bind(ctx context.Context, in Binding) error {
 	logger.V(2).Info("Bound pod ahead of the queue", "moment", in.Moment, "reason", in.Reason, "deletionCost", in.DeletionCost)
 	b.events.Eventf(in.Pod, corev1.EventTypeNormal, "PreBound", "Bound to node %s at %s: %s", in.Node, in.Moment, in.Reason)
 	return nil
+}
+
+// settled reports whether the API server shows that the pod will not be bound any more: it is deleted, is being deleted, or has a node. A conflict does not
+// say so: it is also kube-apiserver's answer when etcd fails, as it does when its leader changes (pkg/registry/core/pod/storage/storage.go, assignPod).
+func (b *Binder) settled(ctx context.Context, pod *corev1.Pod) bool {
+	now := &corev1.Pod{}
+	if err := b.reader.Get(ctx, client.ObjectKeyFromObject(pod), now); err != nil {
+		return apierrors.IsNotFound(err)
+	}
+	return now.UID != pod.UID || !now.DeletionTimestamp.IsZero() || now.Spec.NodeName != ""
 }

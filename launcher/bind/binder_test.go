@@ -43,7 +43,7 @@ func TestBinder(t *testing.T) {
 		},
 	}).Build()
 	events := record.NewFakeRecorder(200)
-	binder, err := bind.NewBinder(api, events)
+	binder, err := bind.NewBinder(api, api, events)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,6 +77,56 @@ func TestBinder(t *testing.T) {
 	}
 }
 
+// A conflict is also what the API server answers when etcd fails: it is final if the pod cannot be bound any more, and else the binding is tried again.
+func TestConflict(t *testing.T) {
+	for name, c := range map[string]struct {
+		// now is what became of the pod; nil if it is deleted.
+		now func(pod *corev1.Pod)
+		// silent means that the API server does not answer.
+		silent, final bool
+	}{
+		"etcd failed":             {now: func(*corev1.Pod) {}},
+		"bound elsewhere":         {now: func(pod *corev1.Pod) { pod.Spec.NodeName = "node-2" }, final: true},
+		"bound to this node":      {now: func(pod *corev1.Pod) { pod.Spec.NodeName = "node-1" }, final: true},
+		"another pod of its name": {now: func(pod *corev1.Pod) { pod.UID = "another" }, final: true},
+		"deleted":                 {final: true},
+		"being deleted": {now: func(pod *corev1.Pod) {
+			pod.DeletionTimestamp, pod.Finalizers = new(metav1.Now()), []string{"example.com/kept"}
+		}, final: true},
+		"not known: no answer yet": {silent: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithInterceptorFuncs(interceptor.Funcs{
+				SubResourceCreate: func(_ context.Context, _ client.Client, _ string, pod, _ client.Object, _ ...client.SubResourceCreateOption) error {
+					return apierrors.NewConflict(schema.GroupResource{Resource: "pods/binding"}, pod.GetName(), errors.New("etcdserver: leader changed"))
+				},
+				Get: func(ctx context.Context, api client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
+					if c.silent {
+						return context.DeadlineExceeded
+					}
+					return api.Get(ctx, key, o, options...)
+				},
+			})
+			pod := ordinary().Pod
+			if c.now != nil {
+				now := pod.DeepCopy()
+				c.now(now)
+				b.WithObjects(now)
+			}
+			events := record.NewFakeRecorder(1)
+			api := b.Build()
+			binder, err := bind.NewBinder(api, api, events)
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = binder.All(t.Context(), []bind.Binding{{Pod: pod, Node: "node-1"}})[0]
+			if (err == nil) != c.final || binder.Bound(pod.UID) != c.final || len(events.Events) > 0 {
+				t.Errorf("error %v, bound %t, %d events", err, binder.Bound(pod.UID), len(events.Events))
+			}
+		})
+	}
+}
+
 // A pod gets its deletion cost with the binding, in one request.
 func TestDeletionCost(t *testing.T) {
 	var sent []map[string]string
@@ -86,7 +136,7 @@ func TestDeletionCost(t *testing.T) {
 			return nil
 		},
 	}).Build()
-	binder, err := bind.NewBinder(api, record.NewFakeRecorder(2))
+	binder, err := bind.NewBinder(api, api, record.NewFakeRecorder(2))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +151,7 @@ func TestDeletionCost(t *testing.T) {
 }
 
 func TestNewBinderNeedsItsDependencies(t *testing.T) {
-	if _, err := bind.NewBinder(nil, nil); err == nil {
+	if _, err := bind.NewBinder(nil, nil, nil); err == nil {
 		t.Error("no error")
 	}
 }

@@ -138,7 +138,7 @@ func (w *world) Rejected(_ context.Context, claim *karpv1.NodeClaim, reason, _ s
 func (w *world) SwitchedOff(*karpv1.NodePool) string { return "" }
 
 func (w *world) config() join.Config {
-	binder, err := bind.NewBinder(w.api, w)
+	binder, err := bind.NewBinder(w.api, w.api, w)
 	if err != nil {
 		w.t.Fatal(err)
 	}
