@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,4 +16,18 @@ func EphemeralTaint(key string) bool {
 		return true
 	}
 	return strings.HasPrefix(key, "readiness.k8s.io/")
+}
+
+// LastingTaints returns the taints that a registered Node will have once it is initialized: those that it has, without those of its start, which are the startup
+// taints of its NodeClaim, the launcher's own and those of Kubernetes. A cordon is among them, whether or not kube-controller-manager has added its taint.
+func LastingTaints(node *corev1.Node, startup []corev1.Taint) []corev1.Taint {
+	out := slices.DeleteFunc(slices.Clone(node.Spec.Taints), func(t corev1.Taint) bool {
+		return t.Key == StartingTaintKey || t.Key == corev1.TaintNodeNetworkUnavailable || EphemeralTaint(t.Key) ||
+			slices.ContainsFunc(startup, func(s corev1.Taint) bool { return s.MatchTaint(&t) })
+	})
+	cordoned := corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}
+	if node.Spec.Unschedulable && !slices.ContainsFunc(out, func(t corev1.Taint) bool { return t.MatchTaint(&cordoned) }) {
+		out = append(out, cordoned)
+	}
+	return out
 }

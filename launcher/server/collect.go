@@ -148,6 +148,10 @@ func (s *Server) inFlightNode(ctx context.Context, claim *karpv1.NodeClaim, list
 	name := claim.Status.NodeName
 	if name != "" && s.config.Client.Get(ctx, types.NamespacedName{Name: name}, node, client.UnsafeDisableDeepCopy) == nil {
 		out.Phase, out.Labels = api.Phase_PHASE_NODE_CREATED, node.Labels
+		// The nodes of standby buffers are cordoned by the launcher itself.
+		if node.Labels[karpv1.NodeRegisteredLabelKey] == "true" && record.StandbyOf(claim).Buffer == "" {
+			out.Taints = taints(catalog.LastingTaints(node, claim.Spec.StartupTaints))
+		}
 		if status := readyStatus(node); status != "" {
 			out.Phase = api.Phase_PHASE_REGISTERED
 			allocatable = reported(allocatable, node.Status.Allocatable)

@@ -34,6 +34,9 @@ func (b *builder) inFlight(claim *karpv1.NodeClaim, nodes map[string]*corev1.Nod
 	}
 	if node := nodes[out.NodeName]; node != nil {
 		out.Phase, out.Labels = catalog.PhaseNodeCreated, node.Labels
+		if node.Labels[karpv1.NodeRegisteredLabelKey] == "true" && claim.Annotations[catalog.StandbyAnnotation] == "" {
+			out.Taints = catalog.LastingTaints(node, claim.Spec.StartupTaints)
+		}
 	}
 	// A list that cannot be read promises nothing.
 	pods, _ := catalog.ParsePods(claim.Annotations[catalog.PodsAnnotation])
