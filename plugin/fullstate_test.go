@@ -72,6 +72,28 @@ func TestUnansweredLaunchKeepsItsPods(t *testing.T) {
 	}
 }
 
+// A pod that gets no node is held though the launcher does not answer the launch for others of its batch: it says why, and is planned again.
+func TestUnansweredLaunchHoldsUnplacedPods(t *testing.T) {
+	t.Parallel()
+	h := start(t, harnessOptions{
+		objects: []runtime.Object{newNode("full", "100m", nil)},
+		prepare: func(l *testLauncher) { l.away = true },
+	})
+	h.replicaSet("web", 2)
+	h.pod("any", ownedBy("web"))
+	h.pod("amd", func(p *corev1.Pod) {
+		ownedBy("web")(p)
+		p.Spec.NodeSelector = map[string]string{"kubernetes.io/arch": "amd64"}
+	})
+	h.eventually("the reason", func() bool { return h.says("amd", "NodePool default") })
+	if h.launcher.missed() == 0 {
+		t.Error("no launch went unanswered")
+	}
+	h.launcher.back()
+	h.launcher.offerAMD()
+	h.eventually("a launch of what is offered since", func() bool { return h.launcher.podNames()["amd"] == 1 })
+}
+
 // A full state that was made while a launch was being recorded lacks its claims: their pods stay promised all the same, and are not
 // planned for a second time.
 func TestFullStateFromBeforeTheAnswer(t *testing.T) {

@@ -33,6 +33,8 @@ const (
 	launchTries   = 5
 	launchTimeout = 5 * time.Second
 	launchPerNode = 100 * time.Millisecond
+	// unsentAgain is the time after which pods without a place are planned again whose batch was not answered: none of it may have been recorded.
+	unsentAgain = time.Second
 )
 
 // launchSenderConfig is what a launchSender needs. All fields are required.
@@ -211,17 +213,24 @@ func send(ctx context.Context, to launcher, req *api.LaunchRequest) (*api.Launch
 }
 
 // unsent leaves the pods promised until it is known what the launcher has recorded: pods of a recorded claim that were planned again would be
-// bound twice. It shows in the full state of a stream that is opened from now on, before which nothing is planned.
+// bound twice. It shows in the full state of a stream that is opened from now on, before which nothing is planned. The batch's other pods need no answer:
+// those with room on existing nodes go there, and those without a place are held.
 func (s *launchSender) unsent(ctx context.Context, w *work, err error) {
 	klog.FromContext(ctx).Error(err, "The launcher did not answer; its full state will show what it has recorded")
 	s.view.Distrust(time.Now())
 	s.link.Resync()
+	if !w.pending() {
+		return
+	}
 	for _, e := range w.entries {
-		if p, held := s.promises.Get(e.Pod.UID); held && w.pending() {
+		if p, held := s.promises.Get(e.Pod.UID); held {
 			s.updates.doubted = append(s.updates.doubted, e.Pod.UID)
 			s.status.Report(podstatus.Note{Pod: p.Pod, Message: explain.Unanswered(p.NodeClaim)})
 		}
 	}
+	s.existing(ctx, w)
+	s.reportUnplaced(w)
+	s.unplaced.PlanBy(time.Now().Add(unsentAgain))
 }
 
 func refusals(resp *api.LaunchResponse) map[string]*api.Result {

@@ -8,12 +8,19 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
 
 	"github.com/slipway-k8s/slipway/launcher/api"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/plugin/intake"
 	"github.com/slipway-k8s/slipway/plugin/link"
+	"github.com/slipway-k8s/slipway/plugin/plan"
 	"github.com/slipway-k8s/slipway/plugin/promise"
+	"github.com/slipway-k8s/slipway/plugin/provision"
 )
 
 // released is a pod that was released, and when.
@@ -70,6 +77,43 @@ func TestUpdatesAreReadBeforeTheAnswer(t *testing.T) {
 		case <-p.collected.Wake():
 		default:
 			t.Error("the planner is not called again for what came meanwhile")
+		}
+	})
+}
+
+// A launch that is not answered is about the pods that it promises nodes. The others of its batch are held or sent to their nodes, as after an answer.
+func TestUnansweredLaunchKeepsTheOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newIdlePlanner(t, func([]catalog.PodRef) {})
+		sender := p.provisioner.sender
+		sender.queue.objects.pods = corelisters.NewPodLister(cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil))
+		w := &work{purpose: pendingPods(), byUID: map[types.UID]intake.Entry{}}
+		refs := map[string][]catalog.PodRef{}
+		for _, name := range []string{"promised", "placed", "unplaced"} {
+			e := intake.Entry{Pod: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: name, UID: types.UID(name)}}}
+			w.entries, w.byUID[e.Pod.UID] = append(w.entries, e), e
+			refs[name] = []catalog.PodRef{catalog.PodRefOf(e.Pod)}
+		}
+		w.result = provision.Result{Plan: plan.Plan{
+			Placements: []plan.Placement{{Node: "ip-1", Members: []plan.Member{{Pods: refs["placed"]}}}},
+			Unplaced:   []plan.Unplaced{{Pods: refs["unplaced"]}},
+		}}
+		p.promises.Hold(promise.Promise{Pod: refs["promised"][0], NodeClaim: "claim", Since: time.Now()})
+		for range 2 { // A pod that is sent to nodes that exist for the second time counts as returned.
+			sender.unsent(t.Context(), w, context.DeadlineExceeded)
+		}
+		now := time.Now()
+		if p.unplaced.Held() != 1 || !p.unplaced.Knows("unplaced") {
+			t.Errorf("%d pods are held, want the one without a place", p.unplaced.Held())
+		}
+		if returned, _ := p.unplaced.DivideReturned(w.entries, now); len(returned) != 1 || returned[0].Pod.Name != "placed" {
+			t.Errorf("%v were sent to nodes that exist", returned)
+		}
+		if p.unplaced.Due(now.Add(unsentAgain-1)) != nil || p.unplaced.Due(now.Add(unsentAgain)) == nil {
+			t.Errorf("the pod without a place is not planned again after %s", unsentAgain)
+		}
+		if _, held := p.promises.Get("promised"); !held {
+			t.Error("the pod whose claim may be recorded is not promised any more")
 		}
 	})
 }
