@@ -21,7 +21,7 @@ import (
 //  2. with fewer pods of its own class it fits, and the conflict is within the node: at most that many per node;
 //  3. without the other classes it fits, and the conflict is within the node: not together with them;
 //  4. without the node's DaemonSet pods it fits: on no offering whose nodes run the DaemonSets that suffice for the rejection,
-//     in the same zone or of the same capacity type if the filter looks at those;
+//     in the same zone or of the same capacity type if the filter looks at those. Where they run only on nodes with a label that pods choose there may be none;
 //  5. otherwise by what the filter looks at: the zone, the capacity type, the NodePool, the instance type, or this offering.
 func (v *Verifier) narrow(ctx context.Context, t *trial, s *spot, status *fwk.Status) []plan.Rejection {
 	class := t.class
@@ -36,7 +36,9 @@ func (v *Verifier) narrow(ctx context.Context, t *trial, s *spot, status *fwk.St
 		}
 	}
 	if s.claim != nil && amongPods(plugin) && fits(func(u types.UID) bool { return s.daemons[u] != nil }) {
-		return t.scene.beside(s, enough(s.daemons, fits), plan.Rejection{ClassKey: class.Key, Reason: why}, domainOf(&class, plugin))
+		if out := t.scene.beside(s, enough(s.daemons, fits), plan.Rejection{ClassKey: class.Key, Reason: why}, domainOf(&class, plugin)); len(out) > 0 {
+			return out
+		}
 	}
 	if s.claim != nil && foreign(plugin) {
 		return v.wherever(ctx, t, s, status)

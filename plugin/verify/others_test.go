@@ -22,6 +22,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	internalcache "k8s.io/kubernetes/pkg/scheduler/backend/cache"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+	st "k8s.io/kubernetes/pkg/scheduler/testing"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/plan"
@@ -270,6 +271,14 @@ func TestAddedAffinityAndAlternatives(t *testing.T) {
 	class := verifytest.Class("a", 1, verifytest.Pod("a"))
 	class.AddedAffinity = required
 	if diff := cmp.Diff([]string{"m7g.0/z1", "m7g.1/z1"}, bad(alternatives(t, v, class, "z2", 2))); diff != "" {
+		t.Errorf("alternatives to leave out: -want +got\n%s", diff)
+	}
+}
+
+// A pod that selects the node class may be on every alternative: all nodes of the NodePool are of its class.
+func TestNodeClassAndAlternatives(t *testing.T) {
+	pod := verifytest.Pod("a").NodeSelector(map[string]string{clusterview.LabelNodeClass: "default"}).NodeAffinityIn(zone, []string{"z2", "z3"}, st.NodeSelectorTypeMatchExpressions)
+	if diff := cmp.Diff([]string{"m7g.0/z1", "m7g.1/z1"}, bad(alternatives(t, verifytest.New(t), verifytest.Class("a", 1, pod), "z2", 2))); diff != "" {
 		t.Errorf("alternatives to leave out: -want +got\n%s", diff)
 	}
 }

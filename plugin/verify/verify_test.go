@@ -6,7 +6,9 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 	internalcache "k8s.io/kubernetes/pkg/scheduler/backend/cache"
 	st "k8s.io/kubernetes/pkg/scheduler/testing"
@@ -149,6 +151,33 @@ func TestCheck(t *testing.T) {
 				t.Errorf("rejections:\n%s\nwant:\n%s", strings.Join(lines, "\n"), strings.Join(tc.want, "\n"))
 			}
 		})
+	}
+}
+
+// A DaemonSet may run where pods choose the value of a label, and on no node as the catalog has it. What conflicts with its pods is rejected all the same.
+func TestDaemonsOfAChosenLabel(t *testing.T) {
+	ports := &appsv1.DaemonSet{
+		ObjectMeta: metav1.ObjectMeta{Name: "ports", Namespace: "kube-system", UID: "ports"},
+		Spec: appsv1.DaemonSetSpec{Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
+			NodeSelector: map[string]string{"team": "a"},
+			Containers:   []corev1.Container{{Name: "c", Ports: []corev1.ContainerPort{{HostPort: 8080, ContainerPort: 8080, Protocol: corev1.ProtocolTCP}}}},
+		}}},
+	}
+	classes, cat := []plan.Class{verifytest.Class("a", 1, verifytest.Pod("a").HostPort(8080))}, verifytest.Zones("z1")
+	p := verifytest.PlanOf(classes, verifytest.Claim{Name: "n1", Zone: "z1", Pods: map[int]int{0: 1}})
+	p.Claims[0].Labels["team"] = "a"
+	w, err := clusterview.New(klog.Background(), clusterview.Source{
+		Snapshot: internalcache.NewSnapshot(nil, nil), Catalog: cat, Pod: func(catalog.PodRef) *corev1.Pod { return nil }, DaemonSets: []*appsv1.DaemonSet{ports},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, err := verifytest.New(t).Check(t.Context(), w, classes, p, cat)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "a pool=default type=m7g.large zone=z1 ct=spot NodePorts"; len(found.Verdicts) != 1 || show(found.Verdicts[0].Rejection) != want {
+		t.Errorf("verdicts %+v, want %s", found.Verdicts, want)
 	}
 }
 

@@ -13,6 +13,8 @@ import (
 const (
 	// LabelCapacityType is Karpenter's label for spot, on-demand and reserved nodes.
 	LabelCapacityType = "karpenter.sh/capacity-type"
+	// LabelNodeClass is Karpenter's label for the EC2NodeClass of a node.
+	LabelNodeClass = "karpenter.k8s.aws/ec2nodeclass"
 	// LabelEBSZone is the EBS driver's own zone key, in the node affinity of its volumes.
 	LabelEBSZone = "topology.ebs.csi.aws.com/zone"
 	// LimitOfNodes is the entry of a NodePool's limits that counts nodes.
@@ -53,6 +55,7 @@ func OfferingLabels(pool catalog.NodePool, t catalog.InstanceType, o catalog.Off
 	labels[corev1.LabelTopologyZone] = o.Zone
 	labels[LabelCapacityType] = o.CapacityType
 	labels["karpenter.sh/nodepool"] = pool.Name
+	labels[LabelNodeClass] = pool.NodeClass
 	if o.ZoneID != "" {
 		labels["topology.k8s.aws/zone-id"] = o.ZoneID
 	}
