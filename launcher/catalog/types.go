@@ -214,6 +214,9 @@ type InFlightNode struct {
 // Sleeps reports whether the node is one of a standby buffer that no pod has been promised yet: its instance is stopped, or will be.
 func (n InFlightNode) Sleeps() bool { return n.Standby != "" && len(n.Pods) == 0 }
 
+// Undecided reports whether EC2 has yet to choose the node's instance type and offering: Labels lacks those of the node's labels that this decides.
+func (n InFlightNode) Undecided() bool { return n.Phase <= PhaseRecorded && n.NodeName == "" }
+
 // ReplacesNode reports whether the node is for pods of the named terminating node.
 func (n InFlightNode) ReplacesNode(name string) bool {
 	return name != "" && slices.Contains(n.Replaces, name)

@@ -202,7 +202,8 @@ func byClass(list []Rejection) map[string][]Rejection {
 	return out
 }
 
-// admits says whether the room's labels and taints let the class in.
+// admits says whether the room's labels and taints let the class in. A term that names a label whose value is not known yet does not: the node may get one
+// that the term rules out.
 func (r *room) admits(c *class) bool {
 	if _, bad := c.barred[r.node.Name]; bad || c.broken != nil || c.lacks != "" {
 		return false
@@ -212,7 +213,7 @@ func (r *room) admits(c *class) bool {
 	}
 	return slices.ContainsFunc(c.terms, func(t catalog.Requirements) bool {
 		_, ok := t.Match(r.labels)
-		return ok
+		return ok && (r.open == nil || !slices.ContainsFunc(slices.Collect(maps.Keys(t)), r.undecided))
 	})
 }
 

@@ -115,29 +115,52 @@ func newPool(np catalog.NodePool) pool {
 
 // newLabels returns the label keys that a new node of any of the pools may have.
 func newLabels(pools []pool, types []shape) map[string]bool {
-	out := map[string]bool{
+	out := sharedLabels()
+	for i := range pools {
+		addPoolLabels(out, &pools[i])
+	}
+	for i := range types {
+		addTypeLabels(out, types[i].InstanceType)
+	}
+	return out
+}
+
+// NewLabels returns the label keys that a new node of the NodePool may have as one of the instance types, as catalog.NormalKey.
+func NewLabels(np catalog.NodePool, types []catalog.InstanceType) map[string]bool {
+	out, p := sharedLabels(), newPool(np)
+	addPoolLabels(out, &p)
+	for i := range types {
+		addTypeLabels(out, &types[i])
+	}
+	return out
+}
+
+// sharedLabels returns the label keys of all new nodes.
+func sharedLabels() map[string]bool {
+	return map[string]bool{
 		corev1.LabelHostname: true, corev1.LabelTopologyZone: true, labelCapacityType: true, labelZoneID: true, labelRegistered: true, labelInitialized: true,
 		corev1.LabelTopologyRegion: true, corev1.LabelInstanceTypeStable: true,
 	}
-	for i := range pools {
-		for k := range pools[i].labels {
-			out[k] = true
-		}
-		for k := range pools[i].open {
+}
+
+func addPoolLabels(out map[string]bool, p *pool) {
+	for k := range p.labels {
+		out[k] = true
+	}
+	for k := range p.open {
+		out[k] = true
+	}
+}
+
+func addTypeLabels(out map[string]bool, t *catalog.InstanceType) {
+	for k := range t.Labels {
+		out[k] = true
+	}
+	if slices.ContainsFunc(t.Offerings, func(o catalog.Offering) bool { return o.ReservationID != "" }) {
+		for _, k := range catalog.ReservationLabelKeys() {
 			out[k] = true
 		}
 	}
-	for i := range types {
-		for k := range types[i].Labels {
-			out[k] = true
-		}
-		if slices.ContainsFunc(types[i].Offerings, func(o catalog.Offering) bool { return o.ReservationID != "" }) {
-			for _, k := range catalog.ReservationLabelKeys() {
-				out[k] = true
-			}
-		}
-	}
-	return out
 }
 
 // labelOf is the value of a node's label under a normal key, if the offer decides it.

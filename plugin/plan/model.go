@@ -193,6 +193,7 @@ func (m *model) closed(f catalog.InFlightNode) bool {
 
 // compileRooms lists the nodes that have room.
 func (m *model) compileRooms() {
+	open := map[string]map[string]bool{}
 	for i := range m.in.Nodes {
 		n := &m.in.Nodes[i]
 		f, inFlight := m.in.Catalog.InFlight[n.Name]
@@ -200,6 +201,12 @@ func (m *model) compileRooms() {
 			continue
 		}
 		r := room{node: n, inFlight: inFlight, labels: nodematch.NodeLabels(n.Name, n.Labels), free: m.dims.node(n.Free, n.Attachable), doubtful: m.market.probation.doubtful(n, m.in.Catalog.InFlight)}
+		if inFlight && f.Undecided() {
+			if open[f.NodePool] == nil {
+				open[f.NodePool] = NewLabels(m.in.Catalog.NodePools[f.NodePool], m.in.Catalog.TypesOf(f.NodePool))
+			}
+			r.open = open[f.NodePool]
+		}
 		for _, p := range n.Pods {
 			r.ports = r.ports.union(hostPorts(&p.Spec))
 			r.attach(p.Namespace, p.Spec.Volumes)

@@ -80,7 +80,7 @@ func (rf *roomFiller) fillRooms(left []int) []roomFill {
 func (rf *roomFiller) fillRoom(f *roomFill, ci, want int) int {
 	r, c := &rf.rooms[f.room], &rf.classes[ci]
 	need := r.needAt(c)
-	if !r.free.holds(need) || !r.admits(c) || c.blocked.Forbids(r.label) {
+	if !r.free.holds(need) || !r.admits(c) || c.blocked.Forbids(r.label) || r.open != nil && relations.Repulsed(rf.relations, ci, r.undecided) {
 		return 0
 	}
 	if _, others := rf.market.probation.spared(c.fits); r.doubtful && others {
@@ -188,6 +188,14 @@ type room struct {
 	attached map[string]bool
 	// doubtful says that the node may never come.
 	doubtful bool
+	// open are the label keys of new nodes of its NodePool, for a node in flight that EC2 has not launched yet; nil for others.
+	open map[string]bool
+}
+
+// undecided says that the node gets the label when EC2 launches it, with a value that is not known yet.
+func (r *room) undecided(key string) bool {
+	_, has := r.labels[key]
+	return r.open[key] && !has
 }
 
 // label is the lookup of the room's labels.

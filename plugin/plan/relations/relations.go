@@ -1,6 +1,7 @@
 package relations
 
 import (
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -77,6 +78,14 @@ func (re *Relations) Repelled(pod, other *corev1.Pod) []string {
 		}
 	}
 	return keys
+}
+
+// Repulsed reports whether anti-affinity by one of the labels is about pods of the class: their own, that of other classes, or that of pods that exist.
+func Repulsed(re *Relations, ci int, by func(key string) bool) bool {
+	c := &re.concerns[ci]
+	return slices.ContainsFunc(c.owned, func(i int) bool { return re.rules[i].kind == AntiAffinity && by(re.rules[i].key) }) ||
+		slices.ContainsFunc(c.avoids, func(r *Rule) bool { return by(r.key) }) ||
+		slices.ContainsFunc(slices.Collect(maps.Keys(re.blocked[ci])), by)
 }
 
 // repels reports whether the pod has anti-affinity.

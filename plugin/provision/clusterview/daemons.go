@@ -1,6 +1,7 @@
 package clusterview
 
 import (
+	"maps"
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -10,6 +11,7 @@ import (
 	"k8s.io/kubernetes/pkg/controller/daemon"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
+	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/plan"
 	"github.com/slipway-k8s/slipway/plugin/plan/nodematch"
 )
@@ -24,6 +26,9 @@ type daemonSet struct {
 	requests corev1.ResourceList
 	// terms are the required node affinity, one of which must match; each matches where all of its selectors do. Nil for no affinity.
 	terms [][]*nodeaffinity.LazyErrorNodeSelector
+	// alternatives are what it asks of labels where they are not all known, of which one must be met; read says that they have been read.
+	alternatives []catalog.Requirements
+	read         bool
 }
 
 // selectorSize is how many expressions one selector has. To compile a selector takes the square of their number (labels.Selector sorts
@@ -60,24 +65,55 @@ func selectors(term corev1.NodeSelectorTerm) []*nodeaffinity.LazyErrorNodeSelect
 }
 
 // runsOn reports whether the DaemonSet's controller makes a pod for the node, as daemon.NodeShouldRunDaemonPod does.
-func (d *daemonSet) runsOn(node *corev1.Node) bool {
-	s := &d.template.Pod.Spec
+func (d *daemonSet) runsOn(node *corev1.Node) bool { return d.runs(node, d.selects) }
+
+// mayRunOn reports whether it may make one for a node that has yet to get some labels: whatever it asks of those may be met.
+func (d *daemonSet) mayRunOn(node *corev1.Node, gets map[string]bool) bool {
+	return d.runs(node, func(node *corev1.Node) bool { return d.selects(node) || d.maySelect(node, gets) })
+}
+
+// maySelect reports whether its node selector and affinity can match the node once that has the labels that it gets.
+func (d *daemonSet) maySelect(node *corev1.Node, gets map[string]bool) bool {
+	if !d.read {
+		// As in the DaemonSet controller, what cannot be parsed matches no node.
+		d.alternatives, _ = nodematch.PodRequirements(d.template.Pod)
+		d.read = true
+	}
+	labels := nodematch.NodeLabels(node.Name, node.Labels)
+	return slices.ContainsFunc(d.alternatives, func(term catalog.Requirements) bool {
+		known := maps.Clone(term)
+		maps.DeleteFunc(known, func(key string, _ catalog.Set) bool {
+			_, has := labels[key]
+			return gets[key] && !has
+		})
+		_, ok := known.Match(labels)
+		return ok
+	})
+}
+
+// runs is runsOn with a function for its node selector and affinity.
+func (d *daemonSet) runs(node *corev1.Node, selects func(*corev1.Node) bool) bool {
 	if plan.Oversized(d.requests, node.Status.Allocatable) {
 		return false
 	}
 	if name := d.Spec.Template.Spec.NodeName; name != "" && name != node.Name {
 		return false
 	}
-	for k, v := range s.NodeSelector {
+	if !selects(node) {
+		return false
+	}
+	_, tolerates := nodematch.Tolerates(d.template.Pod.Spec.Tolerations, node.Spec.Taints)
+	return tolerates
+}
+
+// selects reports whether its node selector and affinity match the node.
+func (d *daemonSet) selects(node *corev1.Node) bool {
+	for k, v := range d.template.Pod.Spec.NodeSelector {
 		if is, has := node.Labels[k]; !has || is != v {
 			return false
 		}
 	}
-	if d.terms != nil && !slices.ContainsFunc(d.terms, func(parts []*nodeaffinity.LazyErrorNodeSelector) bool { return matchAll(parts, node) }) {
-		return false
-	}
-	_, tolerates := nodematch.Tolerates(s.Tolerations, node.Spec.Taints)
-	return tolerates
+	return d.terms == nil || slices.ContainsFunc(d.terms, func(parts []*nodeaffinity.LazyErrorNodeSelector) bool { return matchAll(parts, node) })
 }
 
 // matchAll reports whether all of the selectors match the node. As in the DaemonSet controller, one that cannot be parsed does not.

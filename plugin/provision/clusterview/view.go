@@ -71,6 +71,8 @@ type View struct {
 	// starting are the nodes in flight, types the instance types, by NodePool.
 	starting map[string]catalog.InFlightNode
 	types    map[string][]catalog.InstanceType
+	// labels are the label keys of new nodes, by NodePool, as far as they were asked for.
+	labels map[string]map[string]bool
 }
 
 // New returns a View of the source. It copies what it changes.
@@ -86,6 +88,7 @@ func New(logger klog.Logger, src Source) (*View, error) {
 		base: src.Snapshot, all: infos, leave: src.Leave, inFlight: map[string]*framework.NodeInfo{},
 		compiled: map[*appsv1.DaemonSet]*daemonSet{}, logger: logger, room: src.Room, rank: src.Rank, volumes: src.Volumes, csiNodes: src.CSINodes,
 		starting: src.Catalog.InFlight, types: map[string][]catalog.InstanceType{},
+		labels: map[string]map[string]bool{},
 	}
 	v.compile(src.DaemonSets)
 	v.learnTypes(src.Catalog)
@@ -168,7 +171,7 @@ func without(logger klog.Logger, ni *framework.NodeInfo, leave map[types.UID]boo
 }
 
 // startingNode returns a node in flight as it will be once it is initialized: with the pods that run on it already, the pods
-// promised to it and the DaemonSet pods that will come.
+// promised to it and the DaemonSet pods that will come. Of one that EC2 has not launched yet these are all that may come: its labels are not all known.
 func (v *View) startingNode(src Source, n catalog.InFlightNode, running *framework.NodeInfo) *framework.NodeInfo {
 	node := VirtualNode(n.NodeClaim, maps.Clone(n.Labels), n.Taints, n.Allocatable)
 	ni := framework.NewNodeInfo()
@@ -191,8 +194,21 @@ func (v *View) startingNode(src Source, n catalog.InFlightNode, running *framewo
 	}
 	addPromised(ni, src, n, have)
 	keep(ni, src.kept(n.NodeClaim, ""))
-	v.AddDaemons(ni, daemons)
+	if n.Undecided() {
+		gets := v.newLabels(src.Catalog, n.NodePool)
+		v.addDaemons(ni, daemons, func(ds *daemonSet) bool { return ds.mayRunOn(node, gets) })
+	} else {
+		v.AddDaemons(ni, daemons)
+	}
 	return ni
+}
+
+// newLabels returns the label keys that nodes of the NodePool have.
+func (v *View) newLabels(cat catalog.State, pool string) map[string]bool {
+	if v.labels[pool] == nil {
+		v.labels[pool] = plan.NewLabels(cat.NodePools[pool], v.types[pool])
+	}
+	return v.labels[pool]
 }
 
 // addPromised adds the pods that are promised to a node in flight, except those that it has.
@@ -247,12 +263,16 @@ func withKept(ni *framework.NodeInfo, src Source) *framework.NodeInfo {
 // AddDaemons adds to the node the pods of the DaemonSets that fit it, except those that it has. It returns the DaemonSets by UID
 // of their pods.
 func (v *View) AddDaemons(ni *framework.NodeInfo, have map[intake.Controller]bool) map[types.UID]*appsv1.DaemonSet {
+	return v.addDaemons(ni, have, func(ds *daemonSet) bool { return ds.runsOn(ni.Node()) })
+}
+
+func (v *View) addDaemons(ni *framework.NodeInfo, have map[intake.Controller]bool, runs func(*daemonSet) bool) map[types.UID]*appsv1.DaemonSet {
 	out := map[types.UID]*appsv1.DaemonSet{}
 	for _, ds := range v.daemonSets {
 		if have[intake.Controller{Namespace: ds.Namespace, UID: ds.UID}] {
 			continue
 		}
-		if ds.runsOn(ni.Node()) {
+		if runs(ds) {
 			info := ds.pod(ni.Node().Name)
 			ni.AddPodInfo(info)
 			out[info.Pod.UID] = ds.DaemonSet

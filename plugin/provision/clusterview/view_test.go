@@ -82,6 +82,57 @@ func TestStartingNodes(t *testing.T) {
 	}
 }
 
+// A node in flight that EC2 has not launched yet lacks the labels that EC2 decides. All DaemonSets count that may run there once it has them, and no other.
+func TestDaemonsOfUndecidedNodes(t *testing.T) {
+	requires := func(name, key string, operator corev1.NodeSelectorOperator, values ...string) *appsv1.DaemonSet {
+		ds := daemonSet(name, "100m")
+		ds.Spec.Template.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
+			NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: key, Operator: operator, Values: values}}}},
+		}}}
+		return ds
+	}
+	selects := func(name, key, value string) *appsv1.DaemonSet {
+		ds := daemonSet(name, "100m")
+		ds.Spec.Template.Spec.NodeSelector = map[string]string{key: value}
+		return ds
+	}
+	it := catalog.InstanceType{Name: "m7g.large", Labels: map[string]string{corev1.LabelArchStable: "arm64", "karpenter.k8s.aws/instance-family": "m7g"}}
+	flying := catalog.InFlightNode{
+		NodeClaim: "default-1", NodePool: "default", Phase: catalog.PhaseRecorded, Labels: map[string]string{"karpenter.sh/capacity-type": "spot"},
+		Allocatable: verifytest.Quantities("cpu", "4", "memory", "8Gi", "pods", "10"),
+	}
+	src := clusterview.Source{
+		Snapshot: internalcache.NewSnapshot(nil, nil), Pod: func(catalog.PodRef) *corev1.Pod { return nil },
+		Catalog: catalog.State{
+			NodePools:     map[string]catalog.NodePool{"default": {Name: "default", NodeClass: "default"}},
+			InstanceTypes: map[string][]catalog.InstanceType{"default": {it}},
+		},
+		DaemonSets: []*appsv1.DaemonSet{
+			requires("arch", corev1.LabelArchStable, corev1.NodeSelectorOpIn, "amd64", "arm64"),
+			requires("family", "karpenter.k8s.aws/instance-family", corev1.NodeSelectorOpExists),
+			selects("zone", corev1.LabelFailureDomainBetaZone, "us-east-1a"),
+			selects("on-demand", "karpenter.sh/capacity-type", "on-demand"), // The label is known to be another.
+			selects("team", "team", "x"), // Nodes of the NodePool do not get the label.
+		},
+	}
+	for _, c := range []struct {
+		phase catalog.Phase
+		name  string
+		free  int64
+	}{{catalog.PhaseRecorded, "", 3700}, {catalog.PhaseLaunched, "ip-1", 4000}} {
+		flying.Phase, flying.NodeName = c.phase, c.name
+		src.Catalog.InFlight = map[string]catalog.InFlightNode{"default-1": flying}
+		v, err := clusterview.New(klog.Background(), src)
+		if err != nil {
+			t.Fatal(err)
+		}
+		nodes := v.PlanNodes()
+		if cpu := nodes[0].Free[corev1.ResourceCPU]; len(nodes) != 1 || cpu.MilliValue() != c.free {
+			t.Errorf("phase %d: nodes %v, want one with %dm of CPU free", c.phase, nodes, c.free)
+		}
+	}
+}
+
 // How many more volumes a node can attach: what its CSINode says, less the volumes of its pods, each once.
 func TestAttachable(t *testing.T) {
 	pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv-c"}}
