@@ -66,6 +66,18 @@ func valueOf(key string, o cloud.Option, t catalog.InstanceType) string {
 		return o.Zone
 	case karpv1.CapacityTypeLabelKey:
 		return o.CapacityType
+	case zoneIDLabel:
+		return zoneID(t, o.Zone)
 	}
 	return t.Labels[key]
+}
+
+// zoneID returns the ID of a zone in which the type is offered; empty if it is not known.
+func zoneID(t catalog.InstanceType, zone string) string {
+	for _, o := range t.Offerings {
+		if o.Zone == zone {
+			return o.ZoneID
+		}
+	}
+	return ""
 }

@@ -70,12 +70,29 @@ func (cf *claimForms) distinct(key string, types []int, sp span) []string {
 		return sp.zones
 	case labelCapacityType:
 		return sp.capacity
+	case labelZoneID:
+		return cf.zoneIDs(types, sp)
 	}
 	var out []string
 	for _, ti := range types {
 		s := &cf.market.types[ti]
 		if v, ok := labelOf(&cf.market.pools[s.pool], s, &cf.market.offers[s.offers[0]], key); ok && !slices.Contains(out, v) {
 			out = append(out, v)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// zoneIDs are the IDs of the span's zones in which one of the types is offered, sorted.
+func (cf *claimForms) zoneIDs(types []int, sp span) []string {
+	var out []string
+	for _, ti := range types {
+		s := &cf.market.types[ti]
+		for oi := s.offers[0]; oi < s.offers[1]; oi++ {
+			if o := &cf.market.offers[oi]; o.ZoneID != "" && slices.Contains(sp.zones, o.Zone) && !slices.Contains(out, o.ZoneID) {
+				out = append(out, o.ZoneID)
+			}
 		}
 	}
 	slices.Sort(out)
