@@ -282,3 +282,11 @@ func TestNodeClassAndAlternatives(t *testing.T) {
 		t.Errorf("alternatives to leave out: -want +got\n%s", diff)
 	}
 }
+
+// A topology spread whose selector is empty counts no pods: it keeps pods off no alternative.
+func TestEmptySelectorAndAlternatives(t *testing.T) {
+	pod := verifytest.Pod("a").SpreadConstraint(1, zone, corev1.DoNotSchedule, &metav1.LabelSelector{}, nil, nil, nil, nil)
+	if got := bad(alternatives(t, verifytest.New(t), verifytest.Class("a", 1, pod), "z2", 2)); len(got) > 0 {
+		t.Errorf("alternatives to leave out: %v", got)
+	}
+}

@@ -3,6 +3,7 @@ package verify
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
@@ -48,7 +49,7 @@ func (v *Verifier) preFilter(ctx context.Context, s *scene, index int, known sha
 	}
 	t := &trial{scene: s, capacity: &v.capacity, class: class, index: index}
 	s.shareHost(index)
-	rejected, err := t.begin(ctx, p.own)
+	rejected, err := t.begin(ctx, p.own, class.Pod)
 	for _, among := range p.among {
 		if rejected != nil || err != nil {
 			break
@@ -58,7 +59,7 @@ func (v *Verifier) preFilter(ctx context.Context, s *scene, index int, known sha
 			t.asked = append(t.asked, have)
 			continue
 		}
-		if rejected, err = t.begin(ctx, among.fw); rejected == nil && err == nil {
+		if rejected, err = t.begin(ctx, among.fw, countingNone(class.Pod)); rejected == nil && err == nil {
 			known[key] = t.asked[len(t.asked)-1]
 		}
 	}
@@ -68,10 +69,31 @@ func (v *Verifier) preFilter(ctx context.Context, s *scene, index int, known sha
 	return t, nil, nil
 }
 
-// begin runs the framework's PreFilter plugins, and adds the framework to the trial.
-func (t *trial) begin(ctx context.Context, fw framework.Framework) ([]Verdict, error) {
+// countingNone returns the pod without those selectors of its topology spread that are empty. PodTopologySpread counts no pods for either, but takes pods
+// that come or go for counted by an empty one.
+func countingNone(pod *corev1.Pod) *corev1.Pod {
+	has := func(key string) bool { _, ok := pod.Labels[key]; return ok }
+	empty := func(c corev1.TopologySpreadConstraint) bool {
+		s := c.LabelSelector
+		return s != nil && len(s.MatchLabels)+len(s.MatchExpressions) == 0 && !slices.ContainsFunc(c.MatchLabelKeys, has)
+	}
+	if !slices.ContainsFunc(pod.Spec.TopologySpreadConstraints, empty) {
+		return pod
+	}
+	out := *pod
+	out.Spec.TopologySpreadConstraints = slices.Clone(pod.Spec.TopologySpreadConstraints)
+	for i, c := range out.Spec.TopologySpreadConstraints {
+		if empty(c) {
+			out.Spec.TopologySpreadConstraints[i].LabelSelector = nil
+		}
+	}
+	return &out
+}
+
+// begin runs the framework's PreFilter plugins for the class's pod, and adds the framework to the trial.
+func (t *trial) begin(ctx context.Context, fw framework.Framework, pod *corev1.Pod) ([]Verdict, error) {
 	one := &part{fw: fw, state: framework.NewCycleState()}
-	result, status, _ := fw.RunPreFilterPlugins(ctx, one.state, t.class.Pod)
+	result, status, _ := fw.RunPreFilterPlugins(ctx, one.state, pod)
 	switch {
 	case status.IsSuccess():
 		t.asked, t.nodes = append(t.asked, one), t.nodes.Merge(result)
