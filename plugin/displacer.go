@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
+	"github.com/slipway-k8s/slipway/internal/disruption"
 	"github.com/slipway-k8s/slipway/launcher/api"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/buffers"
@@ -136,7 +137,7 @@ func (d *displacer) displaced(r *roomRequest, cat catalog.State, now time.Time) 
 		provided := d.provided(name, cat)
 		for _, pi := range info.GetPods() {
 			pod := pi.GetPod()
-			if !r.pods[pod.UID] || pod.DeletionTimestamp != nil || provided[pod.UID] {
+			if !r.pods[pod.UID] || disruption.Leaves(pod) || provided[pod.UID] {
 				continue
 			}
 			waits := d.sleep.replacement(pod, now)

@@ -51,6 +51,13 @@ func ReleasedFrom(pod *corev1.Pod) (Released, bool) {
 	return Released{Set: fields[0], Version: fields[1], At: at}, ok
 }
 
+// Leaves reports whether the pod's place is its replacement's: it is being deleted, or was released and its ReplicaSet has let go of it. One that the set
+// has adopted again stays.
+func Leaves(pod *corev1.Pod) bool {
+	_, released := ReleasedFrom(pod)
+	return pod.DeletionTimestamp != nil || released && metav1.GetControllerOfNoCopy(pod) == nil
+}
+
 // Sole reports whether the pod serves and is the only one of its ReplicaSet: when it ends, nothing serves until its replacement does.
 func Sole(pod *corev1.Pod, set *appsv1.ReplicaSet) bool {
 	return Serves(pod) && metav1.IsControlledBy(pod, set) && set.Spec.Replicas != nil && *set.Spec.Replicas == 1

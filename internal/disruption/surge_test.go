@@ -162,6 +162,28 @@ func TestReplaced(t *testing.T) {
 	}
 }
 
+// A released pod leaves its room once its ReplicaSet has let go of it, and has it again if the set adopts it.
+func TestLeaves(t *testing.T) {
+	released := map[string]string{disruption.ReleasedAnnotation: disruption.Released{Set: "web-5d9c", Version: "99", At: time.Now()}.String()}
+	for name, tc := range map[string]struct {
+		change func(*corev1.Pod)
+		want   bool
+	}{
+		"it runs":                     {func(*corev1.Pod) {}, false},
+		"it is being deleted":         {func(p *corev1.Pod) { p.DeletionTimestamp = new(metav1.Now()) }, true},
+		"it has no controller":        {func(p *corev1.Pod) { p.OwnerReferences = nil }, false},
+		"its set has not seen that":   {func(p *corev1.Pod) { p.Annotations = released }, false},
+		"its set has let go of it":    {func(p *corev1.Pod) { p.Annotations, p.OwnerReferences = released, nil }, true},
+		"deleted before the set does": {func(p *corev1.Pod) { p.Annotations, p.DeletionTimestamp = released, new(metav1.Now()) }, true},
+	} {
+		s := newSurging()
+		tc.change(s.pod)
+		if got := disruption.Leaves(s.pod); got != tc.want {
+			t.Errorf("%s: %v, want %v", name, got, tc.want)
+		}
+	}
+}
+
 // A pod's annotations are its owner's to write: nonsense there delays no drain.
 func TestUnreadableReleaseDelaysNothing(t *testing.T) {
 	for _, text := range []string{"", "web", "web 1 yesterday", "a b c d"} {

@@ -61,7 +61,8 @@ type Place struct {
 
 // reservation is the room that was planned for one displaced pod, and is then its replacement's.
 type reservation struct {
-	// need is the room, which every board has: it is computed once. Its pod is the displaced one, its owner that of the pod and of its replacement.
+	// need is the room, which every board has: it is computed once. Its pod is the displaced one, its owner that of the pod, which a release takes
+	// from it, and of its replacement.
 	need Need
 	// terminates is the node of the pod.
 	terminates string
@@ -71,7 +72,7 @@ type reservation struct {
 	// beside are the owner's pods that are on the node besides: they take none of the room.
 	beside map[types.UID]bool
 	made   time.Time
-	// left is when the pod was last seen leaving, or first seen gone; zero before.
+	// left is when the pod was last seen leaving, or released from its ReplicaSet, or first seen gone; zero before.
 	left time.Time
 }
 
@@ -182,10 +183,13 @@ func siblings(pods []fwk.PodInfo, owner intake.Controller) map[types.UID]bool {
 // Tidy notes which pods have left by now, and drops the reservations that no pod will come for.
 func (t *Table) Tidy(now time.Time) {
 	for uid, r := range t.reserved {
-		if current := t.Pod(catalog.PodRefOf(r.need.Pod)); current == nil && r.left.IsZero() || current != nil && current.DeletionTimestamp != nil {
+		switch current := t.Pod(catalog.PodRefOf(r.need.Pod)); {
+		case current != nil && !disruption.Leaves(current):
+			r.left = time.Time{} // A pod that was released may be adopted again.
+		case current != nil || r.left.IsZero():
 			r.left = now
-			t.reserved[uid] = r
 		}
+		t.reserved[uid] = r
 		unclaimed := r.need.Owner.None() || now.Sub(r.left) > replacementWithin
 		most := keptAtMost
 		if r.inMove {
@@ -198,10 +202,10 @@ func (t *Table) Tidy(now time.Time) {
 	}
 }
 
-// Left reports whether the pod is leaving its node, or gone.
+// Left reports whether the pod's room is its replacement's: it is leaving its node, gone, or released from its ReplicaSet.
 func (t *Table) Left(pod *corev1.Pod) bool {
 	current := t.Pod(catalog.PodRefOf(pod))
-	return current == nil || current.DeletionTimestamp != nil
+	return current == nil || disruption.Leaves(current)
 }
 
 // Joined records the Node of a claim that is in flight no more.

@@ -13,6 +13,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
+	"github.com/slipway-k8s/slipway/internal/disruption"
 	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/intake"
@@ -222,9 +223,9 @@ func addPromised(ni *framework.NodeInfo, src Source, n catalog.InFlightNode, hav
 		if pod == nil || pod.UID != uid {
 			continue
 		}
-		// The resources for pods of a node that terminates are reserved for them until they are deleted. From then on they are
-		// reserved for the replacement pods, which the controllers create at that moment.
-		at, moving := pod.Spec.NodeName, pod.DeletionTimestamp == nil
+		// The resources for pods of a node that terminates are reserved for them until they are deleted, or released from their ReplicaSet. From then on
+		// they are reserved for the replacement pods, which the controllers create at that moment.
+		at, moving := pod.Spec.NodeName, !disruption.Leaves(pod)
 		if at == "" || at == n.NodeName || n.ReplacesNode(at) && moving {
 			have[uid] = true
 			addPod(ni, pod)

@@ -2,6 +2,7 @@ package clusterview_test
 
 import (
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -14,6 +15,7 @@ import (
 	internalcache "k8s.io/kubernetes/pkg/scheduler/backend/cache"
 	st "k8s.io/kubernetes/pkg/scheduler/testing"
 
+	"github.com/slipway-k8s/slipway/internal/disruption"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/provision/clusterview"
 	"github.com/slipway-k8s/slipway/plugin/provision/podclass"
@@ -130,6 +132,42 @@ func TestDaemonsOfUndecidedNodes(t *testing.T) {
 		if cpu := nodes[0].Free[corev1.ResourceCPU]; len(nodes) != 1 || cpu.MilliValue() != c.free {
 			t.Errorf("phase %d: nodes %v, want one with %dm of CPU free", c.phase, nodes, c.free)
 		}
+	}
+}
+
+// A node in flight keeps room for the pod of the node that it replaces, until the pod is deleted or was released from its ReplicaSet: then its replacement is
+// planned there, also by a scheduler that has just started.
+func TestRoomOfADisplacedPod(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*corev1.Pod)
+		want   int64
+	}{
+		"it runs":                        {func(*corev1.Pod) {}, 500},
+		"it is being deleted":            {func(p *corev1.Pod) { p.DeletionTimestamp = new(metav1.Now()) }, 1000},
+		"it was released":                {func(p *corev1.Pod) { p.OwnerReferences = nil }, 1000},
+		"its set has it still, or again": {func(*corev1.Pod) {}, 500},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pod := verifytest.Pod("a").Name("displaced").UID("displaced").Node("old").OwnerReference("web", appsv1.SchemeGroupVersion.WithKind("ReplicaSet")).Obj()
+			if name != "it runs" {
+				pod.Annotations = map[string]string{disruption.ReleasedAnnotation: disruption.Released{Set: "web", Version: "1", At: time.Now()}.String()}
+			}
+			c.change(pod)
+			v, err := clusterview.New(klog.Background(), clusterview.Source{
+				Snapshot: internalcache.NewSnapshot(nil, nil),
+				Catalog: catalog.State{InFlight: map[string]catalog.InFlightNode{"new": {
+					NodeClaim: "new", Replaces: []string{"old"}, Allocatable: verifytest.Quantities("cpu", "1", "memory", "8Gi", "pods", "10"),
+					Pods: []catalog.PodRef{{Name: pod.Name, UID: string(pod.UID)}},
+				}}},
+				Pod: func(catalog.PodRef) *corev1.Pod { return pod },
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if cpu := v.PlanNodes()[0].Free[corev1.ResourceCPU]; cpu.MilliValue() != c.want {
+				t.Errorf("%s of CPU are free, want %dm", cpu.String(), c.want)
+			}
+		})
 	}
 }
 
