@@ -68,16 +68,13 @@ type Decision struct {
 
 // Decide returns what brings the NodePool to its number of nodes, without more NodeClaims than its limit at any time.
 func Decide(f Facts) Decision {
-	var active, ready, drifted []Node
+	var active, drifted []Node
 	differ := int64(0)
 	for _, n := range f.Nodes {
 		if n.Deleting {
 			continue
 		}
 		active = append(active, n)
-		if n.initialized() {
-			ready = append(ready, n)
-		}
 		if n.drifted() {
 			differ++
 			if !n.Blocked {
@@ -109,9 +106,32 @@ func Decide(f Facts) Decision {
 	}
 	// 3. So do drifted nodes, as many as others are initialized in their place.
 	slices.SortStableFunc(drifted, removedFirst)
-	spare := min(int64(len(ready))-f.Replicas, replaceable)
-	for _, n := range drifted[:max(spare, 0)] {
-		out.Replaced = append(out.Replaced, n.Claim)
+	out.Replaced = replaced(f.Replicas, active, drifted, replaceable)
+	return out
+}
+
+// replaced returns the first of the drifted nodes in whose place others are initialized, most of them at most. The place of one that never was initialized
+// itself is taken too once another is: else such a node would stay for ever.
+func replaced(replicas int64, active, drifted []Node, most int64) (out []*karpv1.NodeClaim) {
+	spare, ready := -replicas, -replicas
+	for _, n := range active {
+		if n.initialized() {
+			ready++
+		}
+		if n.initialized() || n.drifted() {
+			spare++
+		}
+	}
+	spare = min(spare, most)
+	for _, n := range drifted {
+		if spare <= 0 || n.initialized() && ready <= 0 {
+			continue
+		}
+		if n.initialized() {
+			ready--
+		}
+		spare--
+		out = append(out, n.Claim)
 	}
 	return out
 }
