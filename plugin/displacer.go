@@ -115,7 +115,7 @@ func (d *displacer) answer(ctx context.Context, requests []*roomRequest, now tim
 	inFlight := d.view.State(nil, now).InFlight
 	for _, r := range requests {
 		for _, name := range slices.Sorted(maps.Keys(inFlight)) {
-			if slices.ContainsFunc(r.asked.GetNodeNames(), inFlight[name].ReplacesNode) {
+			if n := inFlight[name]; slices.ContainsFunc(r.asked.GetNodeNames(), n.ReplacesNode) && (!n.Stalled() || len(d.reserved.On(name, "")) > 0) {
 				r.answer.NodeClaims = append(r.answer.NodeClaims, name)
 			}
 		}
@@ -155,12 +155,13 @@ func (d *displacer) displaced(r *roomRequest, cat catalog.State, now time.Time) 
 	return entries, problems
 }
 
-// provided returns the pods that room is reserved for, and those that nodes in flight were launched for because of the node.
+// provided returns the pods that room is reserved for, and those that nodes in flight were launched for because of the node. One of a move that was called off
+// since it is never initialized is no room any more.
 func (d *displacer) provided(node string, cat catalog.State) map[types.UID]bool {
 	out := map[types.UID]bool{}
 	for _, n := range cat.InFlight {
 		for _, ref := range n.Pods {
-			if n.ReplacesNode(node) {
+			if n.ReplacesNode(node) && !n.Stalled() {
 				out[types.UID(ref.UID)] = true
 			}
 		}

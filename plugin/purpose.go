@@ -72,6 +72,8 @@ func (p purpose) sees(n catalog.InFlightNode, of catalog.State) bool {
 		return n.Sleeps() && n.Standby == p.standby && !n.Outdated
 	case n.Sleeps():
 		return !p.noneWakes && !p.asleep[n.NodeClaim] && p.takes[n.Standby] && !n.Stopping && (n.Phase >= catalog.PhaseNodeCreated || of.Offers(n))
+	case n.Stalled():
+		return len(p.terminating) == 0 // A move would wait for it.
 	}
 	return true
 }

@@ -34,6 +34,9 @@ func TestWhoSeesANodeInFlight(t *testing.T) {
 		},
 		"promised": {node(func(n *catalog.InFlightNode) { n.Pods = []catalog.PodRef{{UID: "pod"}} }), true, true, false, false},
 		"ordinary": {node(func(n *catalog.InFlightNode) { n.Standby = "" }), true, true, false, false},
+		"drifted, and not initialized yet": {
+			node(func(n *catalog.InFlightNode) { n.Standby, n.Phase, n.Outdated = "", catalog.PhaseReady, true }), true, true, false, false,
+		},
 	} {
 		for of, want := range map[*purpose]bool{
 			&pending: c.pending, &takers: c.takers, new(standbyPods("u")): c.own, new(standbyPods("v")): c.other,

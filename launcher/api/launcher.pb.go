@@ -1337,7 +1337,7 @@ type InFlightNode struct {
 	Standby string `protobuf:"bytes,14,opt,name=standby,proto3" json:"standby,omitempty"`
 	// Its instance is being stopped: a pod would wait for that, and for a start.
 	Stopping bool `protobuf:"varint,15,opt,name=stopping,proto3" json:"stopping,omitempty"`
-	// It has drifted or expires soon: the buffer's room is planned elsewhere.
+	// It has drifted. One of a standby buffer that expires soon is outdated as well: the buffer's room is planned elsewhere.
 	Outdated bool `protobuf:"varint,16,opt,name=outdated,proto3" json:"outdated,omitempty"`
 	// UIDs of the promised pods that the launcher has bound, whether or not a watch shows it yet.
 	BoundPods []string `protobuf:"bytes,17,rep,name=bound_pods,json=boundPods,proto3" json:"bound_pods,omitempty"`

@@ -203,7 +203,7 @@ type InFlightNode struct {
 	Standby string
 	// Stopping means that its instance is being stopped.
 	Stopping bool
-	// Outdated means that it has drifted or expires soon: the buffer's room is planned elsewhere.
+	// Outdated means that it has drifted. One of a standby buffer that expires soon is outdated as well: the buffer's room is planned elsewhere.
 	Outdated bool
 	// Bound are the UIDs of the promised pods that the launcher has bound.
 	Bound []string
@@ -216,6 +216,11 @@ func (n InFlightNode) Sleeps() bool { return n.Standby != "" && len(n.Pods) == 0
 
 // Undecided reports whether EC2 has yet to choose the node's instance type and offering: Labels lacks those of the node's labels that this decides.
 func (n InFlightNode) Undecided() bool { return n.Phase <= PhaseRecorded && n.NodeName == "" }
+
+// Stalled reports whether the node has drifted, and is not initialized although it is Ready. It may never be: the template may have been changed for that.
+func (n InFlightNode) Stalled() bool {
+	return n.Outdated && n.Standby == "" && n.Phase >= PhaseReady
+}
 
 // ReplacesNode reports whether the node is for pods of the named terminating node.
 func (n InFlightNode) ReplacesNode(name string) bool {

@@ -33,9 +33,12 @@ type Due struct {
 	Message string
 }
 
-// DueOf returns why the node of a claim must be replaced. window is the length of the soft window before its expiry.
+// DueOf returns why the node of a claim must be replaced. window is the length of the soft window before its expiry. A node that has joined and is not
+// initialized for longer than a move would wait for it is due where it has drifted: else it would never go.
 func DueOf(claim *karpv1.NodeClaim, window time.Duration, now time.Time) Due {
-	if claim.DeletionTimestamp != nil || !conditions.ClaimIs(claim, karpv1.ConditionTypeInitialized) {
+	initialized := conditions.ClaimIs(claim, karpv1.ConditionTypeInitialized)
+	stalled := !initialized && conditions.ClaimIs(claim, karpv1.ConditionTypeRegistered) && now.Sub(claim.CreationTimestamp.Time) >= patience(claim)
+	if claim.DeletionTimestamp != nil || !initialized && !stalled {
 		return Due{}
 	}
 	for i := range claim.Status.Conditions {
@@ -44,7 +47,7 @@ func DueOf(claim *karpv1.NodeClaim, window time.Duration, now time.Time) Due {
 		}
 	}
 	soft := expire.Soft(claim, window)
-	if soft.IsZero() || now.Before(soft) {
+	if stalled || soft.IsZero() || now.Before(soft) {
 		return Due{}
 	}
 	end := expire.Decide(claim, now).At

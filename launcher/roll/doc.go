@@ -2,7 +2,7 @@
 //
 // A pass hands all candidates to the executor of moves, as many as the budgets allow: empty nodes first, then nodes that are
 // not Ready, then the others by the time since when they are due. A candidate may be blocked by do-not-disrupt or a
-// PodDisruptionBudget. An Event states the reason, and the pass skips the node.
+// PodDisruptionBudget. An Event states the reason, and the pass skips the node. A drifted node that was never initialized goes where it is empty.
 //
 // DueOf, Order and Blocked are pure functions. Roller is the loop around them.
 //

@@ -9,12 +9,14 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/internal/disruption"
 	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
 )
 
-// look reads the nodes and pods of candidates. It drops candidates without a Node, which other controllers terminate.
+// look reads the nodes and pods of candidates. It drops candidates without a Node, which other controllers terminate, and those with
+// pods that are not initialized.
 func (r *Roller) look(ctx context.Context, list []Candidate, policies *policyv1.PodDisruptionBudgetList, now time.Time) ([]Candidate, error) {
 	budgets := disruption.ReadPodBudgets(policies.Items)
 	out := list[:0]
@@ -32,6 +34,9 @@ func (r *Roller) look(ctx context.Context, list []Candidate, policies *policyv1.
 			return nil, err
 		}
 		c.Node, c.Empty, c.Unready = node, disruption.Occupant(pods) == nil, !conditions.NodeReady(node)
+		if !c.Empty && !conditions.ClaimIs(c.Claim, karpv1.ConditionTypeInitialized) {
+			continue // Its pods run, and no budget counts it.
+		}
 		candidate := disruption.Candidate{Now: now, Node: node, Claim: c.Claim, Pods: pods, DisruptBare: r.config.DisruptBare}
 		c.Protection = disruption.BlockOf(candidate, budgets)
 		out = append(out, c)

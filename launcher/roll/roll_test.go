@@ -51,8 +51,8 @@ type scene struct {
 //	pool NAME nodes=BUDGET [window=DURATION]    a NodePool, with its own soft window; the cron schedule of the budget as input, and then
 //	                                            its duration
 //	fleet NAME N pool=POOL ...                  N nodes NAME-0, NAME-1, ... with a pod each; the rest as for node
-//	node NAME pool=POOL [drifted=AGE] [expires=IN of=EXPIREAFTER] [sick] [grace] [protected] [joining] [foreign]
-//	                                            a node, with what is to be said of its NodeClaim
+//	node NAME pool=POOL [drifted=AGE] [expires=IN of=EXPIREAFTER] [sick] [grace] [protected] [joining] [joined] [foreign]
+//	                                            a node, with what is to be said of its NodeClaim: joined ones are not initialized either
 //	pod NAME node=NODE [protected] [daemonset]  a pod of the ReplicaSet app=NAME
 //	pdb NAME allowed=N                          for the pods app=NAME
 //	gone NAME                                   the executor has ended the node
@@ -215,7 +215,10 @@ func (s *scene) node(d *datadriven.TestData, name string) {
 	}
 	asleep := d.HasArg("asleep")
 	s.ofBuffer(d, claim)
-	if !d.HasArg("joining") && !asleep {
+	switch {
+	case d.HasArg("joined"):
+		claim.StatusConditions().SetTrue(karpv1.ConditionTypeRegistered)
+	case !d.HasArg("joining") && !asleep:
 		claim.StatusConditions().SetTrue(karpv1.ConditionTypeInitialized)
 	}
 	if d.HasArg("foreign") {

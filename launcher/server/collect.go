@@ -120,8 +120,8 @@ func (s *Server) inFlightNode(ctx context.Context, claim *karpv1.NodeClaim, list
 	}
 	if s := record.StandbyOf(claim); s.Waits() {
 		out.Standby, out.Stopping = s.Buffer, s.State == record.StandbyStopping
-		out.Outdated = record.Outdated(claim)
 	}
+	out.Outdated = record.Outdated(claim) || conditions.ClaimIs(claim, karpv1.ConditionTypeDrifted)
 	pods, err := record.Pods(claim)
 	if err != nil {
 		klog.FromContext(ctx).Error(err, "Promises of a NodeClaim cannot be read")

@@ -66,6 +66,22 @@ func TestFullStateFirst(t *testing.T) {
 	}
 }
 
+// The scheduler learns that a node has drifted on its way.
+func TestDriftedOnItsWay(t *testing.T) {
+	w := newWorld(t, ready("default", nil)...)
+	w.launch(&api.LaunchRequest{Claims: []*api.Claim{planned("default-1", "default", "u1")}})
+	updates := w.watch(w.client)
+	if first := w.await(updates, "the full state", (*api.CatalogUpdate).GetFull); first.GetInFlight()[0].GetOutdated() {
+		t.Error("a node that has not drifted is outdated")
+	}
+	claim := w.claim("default-1")
+	claim.StatusConditions().SetTrue(karpv1.ConditionTypeDrifted)
+	if err := w.api.Status().Update(t.Context(), claim); err != nil {
+		t.Fatal(err)
+	}
+	w.await(updates, "the drift", func(u *api.CatalogUpdate) bool { return len(u.GetInFlight()) > 0 && u.GetInFlight()[0].GetOutdated() })
+}
+
 // The scheduler gets a promised pod by its name as soon as the cache shows the pod: the NodeClaim has its UID alone.
 func TestPromisedPodsByName(t *testing.T) {
 	w := newWorld(t, ready("default", nil)...)
