@@ -191,8 +191,10 @@ func (e *evictor) evict(ctx context.Context, s *scope, pod *corev1.Pod, unserved
 		}
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause): // The deletion of the namespace deletes the pod.
 		e.backoff.refused(pod.UID, s.now)
+		e.turns.giveBack(pod)
 		klog.FromContext(ctx).V(4).Info("Pod leaves with its namespace, which is being deleted", "pod", klog.KObj(pod))
 	default:
+		e.turns.giveBack(pod)
 		return fmt.Errorf("evict pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
 	return nil

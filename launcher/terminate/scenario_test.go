@@ -36,7 +36,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 //	foreground                                       somebody deletes the NodeClaim in the foreground
 //	strip                                            somebody removes our finalizer from the NodeClaim
 //	force                                            somebody sets the end of the NodeClaim's termination grace period to a time long past
-//	pod NAME [daemonset] [critical] [tolerates] [protected[=VALUE]] [owned] [pending] [exit=DURATION] [refuse=N] [ending] [undeletable] [ready] [grace=DURATION] [sole] [set] [elsewhere] [foreign]
+//	pod NAME [daemonset] [critical] [tolerates] [protected[=VALUE]] [owned] [pending] [exit=DURATION] [refuse=N] [ending] [denied] [undeletable] [ready] [grace=DURATION] [sole] [set] [elsewhere] [foreign]
 //	set ready NAME                                   a pod becomes Ready
 //	scheduler silent | full | NODECLAIM...           what it launches when it is asked for room; without this: nothing; full: there is no room
 //	scheduler again [silent | full | NODECLAIM...]   the same, of a scheduler that has just started
@@ -296,8 +296,9 @@ func (w *world) addPod(ctx context.Context, d *datadriven.TestData) {
 			w.exit[pod.Name] = w.duration(arg.Vals[0])
 		case slices.Contains([]string{"ready", "grace", "sole", "set", "elsewhere", "foreign"}, arg.Key):
 			w.serving(ctx, pod, arg)
-		case arg.Key == "ending", arg.Key == "undeletable":
-			pod.Labels = map[string]string{arg.Key: ""} // The namespace is terminating: the reason of the refusal; or a webhook refuses deletions.
+		case arg.Key == "ending", arg.Key == "denied", arg.Key == "undeletable":
+			// The namespace is terminating, or a webhook refuses evictions: the reason of the refusal; or one refuses deletions.
+			pod.Labels = map[string]string{arg.Key: ""}
 		case arg.Key == "refuse":
 			w.refuse[pod.Name] = w.number(arg.Vals[0])
 		default:

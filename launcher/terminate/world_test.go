@@ -260,6 +260,9 @@ func (w *world) evict(ctx context.Context, c client.Client, o client.Object) err
 			}
 			return namespaceEnds(o)
 		}
+		if _, denied := o.GetLabels()["denied"]; denied {
+			return apierrors.NewForbidden(corev1.Resource("pods"), o.GetName(), errors.New("admission webhook denied the request"))
+		}
 		err := apierrors.NewTooManyRequests("Cannot evict pod as it would violate the pod's disruption budget.", 10)
 		err.ErrStatus.Details.Causes = append(err.ErrStatus.Details.Causes, metav1.StatusCause{
 			Type: policyv1.DisruptionBudgetCause, Message: "The disruption budget quorum needs 2 healthy pods and has 2 currently",
