@@ -314,7 +314,7 @@ func (m *moving) decision() string {
 	return "delete"
 }
 
-// callOff removes what the move has done. When the cordons are removed, the scheduler releases the reservations.
+// callOff removes what the move has done, except on nodes that terminate for another reason. When the cordons are removed, the scheduler releases the reservations.
 func (e *Executor) callOff(ctx context.Context, m *moving, seen *observation, why string) error {
 	klog.FromContext(ctx).Info("Move is called off", "why", why, "replacements", m.replacements)
 	if len(m.replacements) > 0 {
@@ -328,7 +328,13 @@ func (e *Executor) callOff(ctx context.Context, m *moving, seen *observation, wh
 	if m.Type != "" {
 		e.event(m, seen, "ConsolidationRejected", fmt.Sprintf("Consolidation rejected: %s, reason: %s", m.Message, why))
 	}
-	return e.release(ctx, m.Claims)
+	var stay []*karpv1.NodeClaim
+	for i, c := range m.Claims {
+		if !seen.facts.Nodes[i].Terminating { // One that terminates keeps the cordon: its termination has found it there.
+			stay = append(stay, c)
+		}
+	}
+	return e.release(ctx, stay)
 }
 
 // release removes the cordons of a move and the conditions DisruptionReason of its claims.
