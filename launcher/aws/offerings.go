@@ -170,10 +170,17 @@ type shapeCache struct {
 // classShapes are the instance types that a class can launch, sorted by name. The lists and maps are shared: only Offerings may be set, on a
 // copy.
 type classShapes struct {
-	// follows is a key of all the fields of the class that the list depends on.
-	follows    string
+	follows    shapesKey
 	generation uint64
 	list       []catalog.InstanceType
+}
+
+// shapesKey is all of a class that its shapes depend on.
+type shapesKey struct {
+	settings string
+	// reports is the annotation with what the class's nodes report, up to 128 KiB. It is compared as it is: each NodeClaim asks for the types of its
+	// class every few minutes, and to encode it would be most of what an answer costs.
+	reports string
 }
 
 func newShapeCache(cfg Config) *shapeCache {
@@ -194,9 +201,10 @@ func (s *shapeCache) of(class *awsv1.EC2NodeClass, known *market, in shapeInput)
 	settings.PublicIPv4, settings.PlacementGroup = in.public, in.group
 	settings.ReservedENIs, settings.MemoryOverhead = s.reservedENIs, s.memoryOverhead
 	next := classShapes{
-		follows: cacheKey([]any{
-			settings, class.Status.AMIs, class.Annotations[catalog.LearnedAnnotation], class.Annotations[awsv1.AnnotationEC2NodeClassHash],
-		}),
+		follows: shapesKey{
+			settings: cacheKey([]any{settings, class.Status.AMIs, class.Annotations[awsv1.AnnotationEC2NodeClassHash]}),
+			reports:  class.Annotations[catalog.LearnedAnnotation],
+		},
 		generation: known.generation,
 	}
 	s.mu.Lock()

@@ -23,8 +23,7 @@ type classOffers struct {
 	// known and changed are compared by identity: if both are the same, neither market nor availability has changed.
 	known   *market
 	changed <-chan struct{}
-	// follows is a key of the class's fields that the answer depends on.
-	follows string
+	follows offersKey
 	// until is when the first unavailable offering is tried again; zero if none is unavailable.
 	until time.Time
 	// types are the answer of InstanceTypes, all that of AllInstanceTypes.
@@ -33,9 +32,15 @@ type classOffers struct {
 
 func newOffersCache() *offersCache { return &offersCache{by: map[string]classOffers{}} }
 
-// follows returns a key of the class's fields that its offerings depend on, including those of its shapes.
-func follows(class *awsv1.EC2NodeClass, shapes string) string {
-	return cacheKey([]any{shapes, class.UID, class.Generation, class.Status.Subnets, class.Status.CapacityReservations})
+// offersKey is all of a class that its offerings depend on.
+type offersKey struct {
+	shapes shapesKey
+	status string
+}
+
+// follows returns the key of a class with the shapes.
+func follows(class *awsv1.EC2NodeClass, shapes shapesKey) offersKey {
+	return offersKey{shapes, cacheKey([]any{class.UID, class.Generation, class.Status.Subnets, class.Status.CapacityReservations})}
 }
 
 // get returns the cached answer of a class, and whether it is still valid.

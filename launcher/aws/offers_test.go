@@ -2,6 +2,7 @@ package aws
 
 import (
 	"maps"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -59,6 +60,8 @@ func TestInstanceTypesAreRemembered(t *testing.T) {
 		again("subnets", true)
 		class.Status.AMIs[0].ID = "ami-2"
 		again("AMIs", true)
+		class.Annotations = map[string]string{catalog.LearnedAnnotation: "{}"}
+		again("what nodes report", true)
 		c.known.update(func(m *market) { m.onDemand = maps.Clone(m.onDemand); m.onDemand["m0g.1xlarge"] = 7 })
 		again("prices", true)
 		c.remember([]fleetFailure{interrupted(cloud.Option{InstanceType: before.Name, Zone: "us-east-1a", CapacityType: "spot"})})
@@ -74,6 +77,24 @@ func TestInstanceTypesAreRemembered(t *testing.T) {
 			t.Errorf("after its end: %+v", before.Offerings)
 		}
 	})
+}
+
+// What nodes report can be as large as all else of a class together: it is not encoded for an answer.
+func TestReportsAreNotEncoded(t *testing.T) {
+	c, class := quiet(t), nodeClass()
+	encoded := func() int {
+		t.Helper()
+		if _, err := c.InstanceTypes(t.Context(), class); err != nil {
+			t.Fatal(err)
+		}
+		key := c.offers.by[class.Name].follows
+		return len(key.status) + len(key.shapes.settings)
+	}
+	before := encoded()
+	class.Annotations = map[string]string{catalog.LearnedAnnotation: strings.Repeat(" ", 1<<17)}
+	if after := encoded(); before == 0 || after != before {
+		t.Errorf("%d bytes of the class are encoded, want %d as without reports", after, before)
+	}
 }
 
 // Only the offering gauges that changed are written, and no series remains for an offering that no class has.

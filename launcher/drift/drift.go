@@ -4,17 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
 	"time"
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
@@ -84,9 +88,28 @@ func (d *Detector) SetupWithManager(mgr manager.Manager) error {
 			return d.claims(ctx, nil, func(c *karpv1.NodeClaim) bool {
 				return c.Spec.NodeClassRef != nil && c.Spec.NodeClassRef.Name == o.GetName()
 			})
-		})).
+		}), builder.WithPredicates(classChanges())).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		Complete(reconcile.Func(d.Reconcile))
+}
+
+// classChanges are the changes of an EC2NodeClass that its NodeClaims are examined for: all but those of what its nodes report. No drift follows from
+// that, and while nodes start it changes once a minute and more often.
+func classChanges() predicate.Funcs {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		before, ok := e.ObjectOld.(*awsv1.EC2NodeClass)
+		after, also := e.ObjectNew.(*awsv1.EC2NodeClass)
+		return !ok || !also || !equality.Semantic.DeepEqual(withoutReports(before), withoutReports(after))
+	}}
+}
+
+// withoutReports returns a class without what its nodes report, and without what each write changes.
+func withoutReports(class *awsv1.EC2NodeClass) *awsv1.EC2NodeClass {
+	out := *class
+	out.Annotations = maps.Clone(class.Annotations)
+	delete(out.Annotations, catalog.LearnedAnnotation)
+	out.ResourceVersion, out.ManagedFields = "", nil
+	return &out
 }
 
 // claims lists the claims to reconcile. If the cache fails, they are reconciled after period.
