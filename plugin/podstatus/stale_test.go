@@ -97,3 +97,26 @@ func TestFiguresAreRefreshedSlowly(t *testing.T) {
 		}
 	})
 }
+
+// Pods whose conditions say all of a note take no turn from those that wait for new figures, though their Events are not remembered any more: a later plan would
+// have each take another one.
+func TestWhatIsWrittenIsNotRefreshed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const pods = 2 * refreshBurst
+		c := newCrowd(t, pods)
+		c.refuse("LimitExceeded", "0/1 nodes are available.")
+		time.Sleep(eventMemory + 2*sweepEvery)
+		if n := len(c.sent()); n != pods || len(c.events) != 0 {
+			t.Fatalf("%d Events on %d pods, %d are remembered", n, pods, len(c.events))
+		}
+		for plans := range 3 {
+			c.refuse("LimitExceeded", "0/1 nodes are available.")
+			if got := c.sent(); len(got) != 0 || len(c.stale.notes) != 0 || c.refresh.Tokens() < refreshBurst {
+				t.Errorf("plan %d: %d notes wait for a turn and %.0f turns are left, want none and %d; %d Events", plans, len(c.stale.notes), c.refresh.Tokens(), refreshBurst, len(got))
+			}
+		}
+		if n := c.patches(); n != pods {
+			t.Errorf("%d patches of %d pods", n, pods)
+		}
+	})
+}

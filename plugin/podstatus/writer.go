@@ -337,7 +337,16 @@ func (w *Writer) nominate(ctx context.Context, pod *corev1.Pod, node *string) {
 
 // reported reports whether all of the note has been written.
 func (w *Writer) reported(pod *corev1.Pod, n Note) bool {
-	return w.hasConditions(pod, n.Message) && (n.EventReason == "" || w.events[n.Pod.UID].sum == w.sum(n.Message.Text()))
+	return w.hasConditions(pod, n.Message) && (n.EventReason == "" || w.last(pod).sum == w.sum(n.Message.Text()))
+}
+
+// last returns the last Event of the pod. Where it is not remembered, the pod's conditions are from before a restart, or have been the same for long: the
+// Event had their text.
+func (w *Writer) last(pod *corev1.Pod) sentEvent {
+	if e, ok := w.events[string(pod.UID)]; ok {
+		return e
+	}
+	return sentEvent{sum: w.sum(reportedText(pod))}
 }
 
 // event sends the note as an Event if its reason differs from that of the pod's last Event. It waits until eventEvery has
@@ -347,11 +356,7 @@ func (w *Writer) event(pod *corev1.Pod, n Note, now time.Time) {
 		return
 	}
 	uid, sum := n.Pod.UID, w.sum(n.Message.Text())
-	last, known := w.events[uid]
-	if !known {
-		// The condition may be from before a restart.
-		last.sum = w.sum(reportedText(pod))
-	}
+	last := w.last(pod)
 	delete(w.later, uid)
 	switch {
 	case last.sum == sum:
