@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -82,6 +83,8 @@ type Collector struct {
 	config Config
 	// instances is how many the last round has seen.
 	instances int
+	// refused are the instances, by ID, that EC2 did not terminate in the last round, though the API server shows no owner of them.
+	refused map[string]bool
 }
 
 // New returns a Collector; Run starts it.
@@ -141,13 +144,20 @@ func (c *Collector) Collect(ctx context.Context) error {
 		return err
 	}
 	garbage := Decide(state)
-	if !garbage.Empty() {
+	if !c.confirmed(garbage) {
 		if state, err = c.observe(ctx, c.config.Reader); err != nil {
 			return err
 		}
 		garbage = Decide(state)
 	}
 	return errors.Join(c.end(ctx, garbage), c.config.Cloud.Sweep(ctx))
+}
+
+// confirmed reports whether the API server has shown before that all of the garbage is such. EC2 may refuse to terminate an instance for ever, and each
+// round would read the whole cluster for it. An instance that had no owner, and no launch in progress, gets one only from a NodeClaim that is written by
+// hand, and a Node by joining late: the cache has both.
+func (c *Collector) confirmed(g Garbage) bool {
+	return len(g.Claims)+len(g.Outlived) == 0 && !slices.ContainsFunc(g.Instances, func(i cloud.Instance) bool { return !c.refused[i.ID] })
 }
 
 func (c *Collector) observe(ctx context.Context, reader client.Reader, options ...client.ListOption) (State, error) {
@@ -189,6 +199,7 @@ func (c *Collector) observe(ctx context.Context, reader client.Reader, options .
 func (c *Collector) end(ctx context.Context, g Garbage) error {
 	log := klog.FromContext(ctx)
 	var errs []error
+	c.refused = map[string]bool{}
 	for start := 0; start < len(g.Instances); start += perCall {
 		var ids []string
 		for _, i := range g.Instances[start:min(start+perCall, len(g.Instances))] {
@@ -197,6 +208,9 @@ func (c *Collector) end(ctx context.Context, g Garbage) error {
 		}
 		if err := c.config.Cloud.Terminate(ctx, ids); err != nil {
 			errs = append(errs, fmt.Errorf("terminating %s that no NodeClaim waits for: %w", catalog.CountText(len(ids), "instance"), err))
+			for _, id := range ids { // Those of them that EC2 did terminate are no garbage in the next round.
+				c.refused[id] = true
+			}
 		}
 	}
 	for _, t := range g.Untagged {

@@ -200,6 +200,69 @@ func TestTheAPIServerIsReadOnSuspicion(t *testing.T) {
 	}
 }
 
+// counted is a cloud that terminates nothing and counts what it is asked.
+type counted struct {
+	*memory.Cloud
+	described  int
+	terminated []string
+}
+
+// Instances counts.
+func (c *counted) Instances(ctx context.Context, sel cloud.Selector) ([]cloud.Instance, error) {
+	c.described++
+	return c.Cloud.Instances(ctx, sel)
+}
+
+// Terminate refuses.
+func (c *counted) Terminate(_ context.Context, ids []string) error {
+	c.terminated = slices.Sorted(slices.Values(ids))
+	return errors.New("OperationNotPermitted: the instance may not be terminated")
+}
+
+// An instance that EC2 does not terminate is tried again in each round, and has the cluster read once. A new one has it read once more, and one whose owner
+// the cache has by now is left alone.
+func TestTheAPIServerIsReadOnceForARefusedTermination(t *testing.T) {
+	ec2 := &counted{Cloud: memory.New(memory.Config{})}
+	api := &reads{Client: fake.NewClientBuilder().WithScheme(scheme.Scheme).Build()}
+	cache := fake.NewClientBuilder().WithScheme(scheme.Scheme).Build()
+	subject, err := collect.New(collect.Config{Reader: api, Client: cache, Cloud: ec2, Guard: leadershiptest.Always{}, Ender: &ender{}, Events: &record.FakeRecorder{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	leak := func() string { return ec2.Put(cloud.Instance{LaunchTime: time.Now().Add(-time.Hour)}) }
+	first := leak()
+	second := ""
+	for _, step := range []struct {
+		what             string
+		change           func() error
+		lists, described int
+		terminated       func() []string
+	}{
+		{"a leak", func() error { return nil }, 2, 2, func() []string { return []string{first} }},
+		{"the same one", func() error { return nil }, 0, 1, func() []string { return []string{first} }},
+		{"again", func() error { return nil }, 0, 1, func() []string { return []string{first} }},
+		{"another one", func() error { second = leak(); return nil }, 2, 2, func() []string { return []string{first, second} }},
+		{"both", func() error { return nil }, 0, 1, func() []string { return []string{first, second} }},
+		{"one has an owner", func() error {
+			claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "by-hand", CreationTimestamp: metav1.Now()}}
+			claim.Status.ProviderID = "aws:///us-east-1a/" + first
+			return cache.Create(t.Context(), claim)
+		}, 0, 1, func() []string { return []string{second} }},
+	} {
+		if err := step.change(); err != nil {
+			t.Fatal(err)
+		}
+		api.lists, ec2.described, ec2.terminated = 0, 0, nil
+		if err := subject.Collect(t.Context()); err == nil {
+			t.Errorf("%s: no error", step.what)
+		}
+		if api.lists != step.lists || ec2.described != step.described || !slices.Equal(ec2.terminated, step.terminated()) {
+			t.Errorf("%s: %d lists of the API server, EC2 described %d times, terminated %v; want %d, %d and %v",
+				step.what, api.lists, ec2.described, ec2.terminated, step.lists, step.described, step.terminated())
+		}
+	}
+}
+
 // shifting is a cloud that may not have asked for zonal shifts yet.
 type shifting struct {
 	*memory.Cloud

@@ -57,9 +57,6 @@ type Garbage struct {
 	Outlived []Outlived
 }
 
-// Empty reports whether a round terminates nothing and changes no NodeClaim.
-func (g *Garbage) Empty() bool { return len(g.Instances)+len(g.Claims)+len(g.Outlived) == 0 }
-
 // Outlived is an instance that runs as another capacity type than its NodeClaim says.
 type Outlived struct {
 	// Instance as EC2 shows it.
