@@ -94,6 +94,10 @@ func assemble(c Config, registerer prometheus.Registerer) (*Launcher, error) {
 	if err != nil {
 		return nil, err
 	}
+	gates, err := ParseGates(c.Settings.FeatureGates)
+	if err != nil {
+		return nil, err
+	}
 	config := rest.CopyConfig(c.Kubernetes)
 	config.QPS, config.Burst = float32(c.Settings.KubeClientQPS), c.Settings.KubeClientBurst
 	config.Wrap(readable.Transport)
@@ -104,7 +108,7 @@ func assemble(c Config, registerer prometheus.Registerer) (*Launcher, error) {
 		Metrics:                metrics,
 		HealthProbeBindAddress: c.Settings.HealthProbeAddress,
 		NewClient:              ownwrites.New,
-		Cache:                  cache.Options{DefaultTransform: cached(intern.New())},
+		Cache:                  cache.Options{DefaultTransform: slim(gates)},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("launcher: %w", err)
@@ -120,13 +124,17 @@ func assemble(c Config, registerer prometheus.Registerer) (*Launcher, error) {
 	return l, l.registerMetrics()
 }
 
-// cached returns how the cache keeps objects. Of a PersistentVolume it keeps where it can be used, which is all that the launcher reads of volumes, and a
-// fraction of what tens of thousands weigh.
-func cached(objects *intern.Objects) toolscache.TransformFunc {
+// slim returns what the cache keeps of each object. Templates of workloads are read for CapacityBuffers alone. Of a PersistentVolume it keeps where it can be
+// used, which is all that the launcher reads of volumes, and a fraction of what tens of thousands weigh.
+func slim(gates Gates) toolscache.TransformFunc {
+	others := intern.New().WithoutTemplates
+	if gates.CapacityBuffer {
+		others = intern.New().Transform
+	}
 	return func(obj any) (any, error) {
 		pv, ok := obj.(*corev1.PersistentVolume)
 		if !ok {
-			return objects.Transform(obj)
+			return others(obj)
 		}
 		return &corev1.PersistentVolume{
 			ObjectMeta: metav1.ObjectMeta{Name: pv.Name, UID: pv.UID, ResourceVersion: pv.ResourceVersion, Labels: pv.Labels},

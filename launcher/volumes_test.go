@@ -7,7 +7,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/slipway-k8s/slipway/internal/intern"
 )
 
 // The cache keeps of a PersistentVolume where it can be used, and nothing else: there may be one for each pod.
@@ -19,7 +18,7 @@ func TestVolumesInTheCache(t *testing.T) {
 	pv.Spec.NodeAffinity, pv.Spec.StorageClassName = affinity, "gp3"
 	want := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv", UID: "u", ResourceVersion: "7", Labels: pv.Labels}}
 	want.Spec.NodeAffinity = affinity
-	keep := cached(intern.New())
+	keep := slim(Gates{})
 	for range 2 { // An informer may transform an object again.
 		got, err := keep(pv)
 		if diff := cmp.Diff(any(want), got); diff != "" || err != nil {

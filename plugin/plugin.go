@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/informers"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
@@ -144,12 +145,12 @@ func (p *Plugin) observe(f informers.SharedInformerFactory) error {
 	if p.observed != nil {
 		return nil
 	}
-	share := intern.New().Transform
-	if err := f.Core().V1().Pods().Informer().SetTransform(share); err != nil {
-		return err
-	}
-	if err := f.Core().V1().Nodes().Informer().SetTransform(share); err != nil {
-		return err
+	// Of Jobs, only slipway has an informer: kube-scheduler's plugins read none.
+	share := intern.New().WithoutTemplates
+	for _, informer := range []cache.SharedIndexInformer{f.Core().V1().Pods().Informer(), f.Core().V1().Nodes().Informer(), f.Batch().V1().Jobs().Informer()} {
+		if err := informer.SetTransform(share); err != nil {
+			return err
+		}
 	}
 	o, err := newObjects(f)
 	if err != nil {
