@@ -24,8 +24,8 @@ func (l *Launcher) buffers(p parts) (*buffer.Controller, Gates, error) {
 		return nil, gates, err
 	}
 	controller, err := buffer.New(buffer.Config{
-		Client: l.manager.GetClient(), Guard: p.leader, Leading: l.config.Gate.Open, Asker: server.NewBufferAsker(p.server), Events: l.recorders.slipway,
-		Registerer: l.registerer, Off: !gates.CapacityBuffer,
+		Client: l.manager.GetClient(), Cache: l.cache, Guard: p.leader, Leading: l.config.Gate.Open, Asker: server.NewBufferAsker(p.server),
+		Events: l.recorders.slipway, Registerer: l.registerer, Off: !gates.CapacityBuffer,
 	})
 	if err != nil {
 		return controller, gates, err

@@ -20,6 +20,7 @@ import (
 	"github.com/slipway-k8s/slipway/internal/announce"
 	"github.com/slipway-k8s/slipway/internal/buffersize"
 	"github.com/slipway-k8s/slipway/launcher/api"
+	"github.com/slipway-k8s/slipway/launcher/index"
 	"github.com/slipway-k8s/slipway/launcher/leadership"
 	"github.com/slipway-k8s/slipway/launcher/record"
 )
@@ -52,6 +53,8 @@ type Asker interface {
 type Config struct {
 	// Client reads from the cache, and writes.
 	Client client.Client
+	// Cache reads pods, NodeClaims and Nodes from the same cache.
+	Cache index.Cache
 	// Guard allows effects only while this process leads.
 	Guard leadership.Guard
 	// Leading reports whether this process leads: only then the metrics have values.
@@ -71,6 +74,8 @@ type Controller struct {
 	config     Config
 	metrics    *metrics
 	namespaces map[string]*namespace
+	// onNode has a hash of the pods of each Node.
+	onNode index.PerNode[uint64]
 	// unanswered is since when there is no answer about a namespace that had none before.
 	unanswered map[string]time.Time
 	// recorded is when each Event was last recorded, by reason and object.
@@ -104,8 +109,8 @@ func (n *namespace) answered() bool { return n != nil && n.sum == n.present }
 
 // New returns a Controller; Run starts it.
 func New(c Config) (*Controller, error) {
-	if c.Client == nil || c.Guard == nil || c.Leading == nil || c.Asker == nil || c.Events == nil || c.Registerer == nil {
-		return nil, errors.New("buffer: Client, Guard, Leading, Asker, Events and Registerer are required")
+	if c.Client == nil || !c.Cache.Complete() || c.Guard == nil || c.Leading == nil || c.Asker == nil || c.Events == nil || c.Registerer == nil {
+		return nil, errors.New("buffer: Client, Cache, Guard, Leading, Asker, Events and Registerer are required")
 	}
 	m, err := newMetrics(c.Registerer, c.Leading)
 	return &Controller{config: c, metrics: m, namespaces: map[string]*namespace{}, unanswered: map[string]time.Time{}, recorded: map[string]time.Time{}}, err
@@ -173,7 +178,7 @@ func (c *Controller) Pass(ctx context.Context) error {
 	}
 	var errs []error
 	if len(items)+len(c.namespaces) > 0 {
-		cluster, err := c.clusterSum(ctx, pods)
+		cluster, err := c.clusterSum(ctx)
 		if err != nil {
 			return err
 		}

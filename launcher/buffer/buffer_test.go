@@ -27,6 +27,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/api"
 	"github.com/slipway-k8s/slipway/launcher/buffer"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/index"
 	"github.com/slipway-k8s/slipway/launcher/leadership/leadershiptest"
 	"github.com/slipway-k8s/slipway/launcher/record"
 	"github.com/slipway-k8s/slipway/launcher/scenariotest"
@@ -44,6 +45,9 @@ type scene struct {
 	refused string
 	silent  bool
 	stream  uint64
+	cache   index.Cache
+	// pods read pods in place of the API server; nil for none.
+	pods index.Pods
 	// follows means that another process leads.
 	follows bool
 	// registry has the metrics of the subject.
@@ -89,9 +93,12 @@ func newScene(t *testing.T) *scene {
 
 func (s *scene) start(off bool) {
 	s.registry = prometheus.NewRegistry()
+	if s.cache = index.List(s.API); s.pods != nil {
+		s.cache.Pods = s.pods
+	}
 	var err error
 	s.subject, err = buffer.New(buffer.Config{
-		Client: s.API, Guard: leadershiptest.Always{}, Leading: func() bool { return !s.follows }, Asker: s, Events: s, Registerer: s.registry, Off: off,
+		Client: s.API, Cache: s.cache, Guard: leadershiptest.Always{}, Leading: func() bool { return !s.follows }, Asker: s, Events: s, Registerer: s.registry, Off: off,
 	})
 	s.Must(err)
 }
@@ -185,8 +192,10 @@ func (s *scene) command(d *datadriven.TestData) string {
 	return s.TakeTrace()
 }
 
-// pod is bound to node n-0.
+// pod is bound to node n-0, which comes with its first pod.
 func (s *scene) pod(name, app string) {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n-0"}}
+	s.Must(client.IgnoreAlreadyExists(s.API.Create(s.t.Context(), node)))
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: name, UID: types.UID(name), Labels: map[string]string{"app": app}}}
 	pod.Spec.NodeName = "n-0"
 	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now()}}

@@ -16,6 +16,7 @@ import (
 	autoscalingv1beta1 "sigs.k8s.io/karpenter/pkg/apis/autoscaling/v1beta1"
 
 	"github.com/slipway-k8s/slipway/internal/buffersize"
+	"github.com/slipway-k8s/slipway/launcher/index"
 )
 
 // counting counts what is read.
@@ -155,6 +156,63 @@ func TestBuffersBeyondTheLimit(t *testing.T) {
 		if !meta.IsStatusConditionTrue(cb.Status.Conditions, buffersize.ConditionProvisioned) ||
 			meta.FindStatusCondition(cb.Status.Conditions, autoscalingv1beta1.LimitedByQuotasCondition) != nil {
 			t.Errorf("after another one is gone: %v", cb.Status.Conditions)
+		}
+	})
+}
+
+// changing are pods of which it is known how often they have changed. It counts the nodes of which they are read.
+type changing struct {
+	index.Pods
+
+	changes uint64
+	read    int
+}
+
+// On implements index.Pods.
+func (c *changing) On(ctx context.Context, node string) ([]*corev1.Pod, error) {
+	c.read++
+	return c.Pods.On(ctx, node)
+}
+
+// Changes implements index.Pods.
+func (c *changing) Changes(context.Context, string) (uint64, bool) { return c.changes, true }
+
+// A pass reads the pods of the nodes on which one has changed, and none where there is none, however many there are.
+func TestAPassReadsChangedPods(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t)
+		pods := &changing{Pods: index.ListPods(s.API)}
+		s.pods = pods
+		s.start(false)
+		s.chunk()
+		cb := &autoscalingv1beta1.CapacityBuffer{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "b"}}
+		cb.Spec = autoscalingv1beta1.CapacityBufferSpec{PodTemplateRef: &autoscalingv1beta1.LocalObjectRef{Name: "chunk"}, Replicas: new(int32(1))}
+		s.put(cb)
+		s.room = 9
+		const nodes = 5
+		for i := range nodes {
+			s.put(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("n-", i)}})
+		}
+		for _, step := range []struct {
+			what   string
+			change func()
+			read   int
+			asks   bool
+		}{
+			{"the first one", func() {}, nodes, true},
+			{"nothing has changed", func() {}, 0, false},
+			{"a node has come", func() { s.put(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "new"}}) }, 1, true},
+			{"a pod has come", func() { s.pod("p", "web"); pods.changes++ }, nodes + 1, true},
+			{"nothing has changed since", func() {}, 0, false},
+		} {
+			step.change()
+			pods.read = 0
+			s.TakeTrace()
+			time.Sleep(time.Second)
+			s.Must(s.subject.Pass(t.Context()))
+			if asked := strings.Contains(s.TakeTrace(), "asked for"); pods.read != step.read || asked != step.asks {
+				t.Errorf("%s: pods of %d nodes are read, asked %t; want %d and %t", step.what, pods.read, asked, step.read, step.asks)
+			}
 		}
 	})
 }

@@ -112,12 +112,13 @@ type podsOnNodes func() (map[string][]*corev1.Pod, error)
 // onNodes lists the pods at the first call and has them after that, which are the cache's.
 func (c *Controller) onNodes(ctx context.Context) podsOnNodes {
 	return sync.OnceValues(func() (map[string][]*corev1.Pod, error) {
-		list, out := &corev1.PodList{}, map[string][]*corev1.Pod{}
-		if err := c.config.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
-			return nil, fmt.Errorf("listing pods: %w", err)
+		all, err := c.config.Cache.Pods.All(ctx)
+		if err != nil {
+			return nil, err
 		}
-		for i := range list.Items {
-			if p := &list.Items[i]; p.Spec.NodeName != "" {
+		out := map[string][]*corev1.Pod{}
+		for _, p := range all {
+			if p.Spec.NodeName != "" {
 				out[p.Namespace] = append(out[p.Namespace], p)
 			}
 		}

@@ -190,44 +190,49 @@ func sumOf(items []*item, cluster uint64) uint64 {
 	return h.Sum64()
 }
 
-// clusterSum returns a hash of the nodes, of the pods on them and of the NodePools, whatever their order.
-func (c *Controller) clusterSum(ctx context.Context, onNodes podsOnNodes) (uint64, error) {
-	pods, err := onNodes()
+// clusterSum returns a hash of the nodes, of the pods on them and of the NodePools, whatever their order. The pods of a node are read when one of them changes.
+func (c *Controller) clusterSum(ctx context.Context) (uint64, error) {
+	claims, nodes, err := c.config.Cache.Fleet(ctx)
 	if err != nil {
 		return 0, err
 	}
-	nodes, claims, pools := &corev1.NodeList{}, &karpv1.NodeClaimList{}, &karpv1.NodePoolList{}
-	for _, list := range []client.ObjectList{nodes, claims, pools} {
-		if err := c.config.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
-			return 0, fmt.Errorf("listing %T: %w", list, err)
-		}
+	pools := &karpv1.NodePoolList{}
+	if err := c.config.Client.List(ctx, pools, client.UnsafeDisableDeepCopy); err != nil {
+		return 0, fmt.Errorf("listing NodePools: %w", err)
 	}
 	var sum uint64
-	add := func(parts ...any) {
-		h := fnv.New64a()
-		fmt.Fprintln(h, parts...)
-		sum += h.Sum64()
-	}
-	for _, of := range pods {
-		for _, p := range of {
-			if !disruption.Terminal(p) {
-				add("pod", p.UID, p.Spec.NodeName)
-			}
+	c.onNode.Look()
+	for _, n := range nodes {
+		pods, err := c.onNode.On(ctx, c.config.Cache.Pods, n.Name, sumOfPods)
+		if err != nil {
+			return 0, err
 		}
+		sum += pods + hashOf("node", n.UID, n.Spec.Unschedulable, n.Spec.Taints, conditions.NodeReady(n))
 	}
-	for i := range nodes.Items {
-		n := &nodes.Items[i]
-		add("node", n.UID, n.Spec.Unschedulable, n.Spec.Taints, conditions.NodeReady(n))
-	}
-	for i := range claims.Items {
-		n := &claims.Items[i]
+	for _, n := range claims {
 		// Pods that are promised a node in flight may take reserved room on it.
-		add("claim", n.UID, n.DeletionTimestamp != nil, conditions.ClaimIs(n, karpv1.ConditionTypeInitialized), n.Annotations[catalog.PodsAnnotation],
+		sum += hashOf("claim", n.UID, n.DeletionTimestamp != nil, conditions.ClaimIs(n, karpv1.ConditionTypeInitialized), n.Annotations[catalog.PodsAnnotation],
 			record.Outdated(n))
 	}
 	for i := range pools.Items {
 		p := &pools.Items[i]
-		add("pool", p.UID, p.Generation, conditions.PoolReady(p))
+		sum += hashOf("pool", p.UID, p.Generation, conditions.PoolReady(p))
 	}
 	return sum, nil
+}
+
+// sumOfPods returns a hash of which pods are on a node.
+func sumOfPods(pods []*corev1.Pod) (sum uint64) {
+	for _, p := range pods {
+		if !disruption.Terminal(p) {
+			sum += hashOf("pod", p.UID, p.Spec.NodeName)
+		}
+	}
+	return sum
+}
+
+func hashOf(parts ...any) uint64 {
+	h := fnv.New64a()
+	fmt.Fprintln(h, parts...)
+	return h.Sum64()
 }
