@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -246,7 +247,12 @@ func code(err error) string {
 type backoff struct {
 	mu   sync.Mutex
 	pods map[types.UID]attempt
+	// swept is when pods that were deleted otherwise were last dropped.
+	swept time.Time
 }
+
+// sweepEvery is how often pods that were deleted otherwise are dropped. All pods of a drain may be refused at once, each of them again and again.
+const sweepEvery = time.Minute
 
 type attempt struct {
 	next time.Time
@@ -262,11 +268,9 @@ func (b *backoff) due(pod types.UID, now time.Time) bool {
 func (b *backoff) refused(pod types.UID, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	// Pods that were deleted otherwise are dropped when another eviction is refused.
-	for uid, a := range b.pods {
-		if now.Sub(a.next) > time.Hour {
-			delete(b.pods, uid)
-		}
+	if now.Sub(b.swept) >= sweepEvery {
+		b.swept = now
+		maps.DeleteFunc(b.pods, func(_ types.UID, a attempt) bool { return now.Sub(a.next) > time.Hour })
 	}
 	wait := min(max(2*b.pods[pod].wait, firstBackoff), maxBackoff)
 	b.pods[pod] = attempt{next: now.Add(wait), wait: wait}
