@@ -170,7 +170,7 @@ func newRecorders(config *rest.Config, registerer prometheus.Registerer) (record
 
 // Run runs everything until ctx ends or a part fails.
 func (l *Launcher) Run(ctx context.Context) error {
-	if err := index.Register(ctx, l.manager.GetFieldIndexer()); err != nil {
+	if err := index.Register(ctx, l.manager.GetFieldIndexer(), !l.config.Settings.IgnoreDRARequests); err != nil {
 		return err
 	}
 	if err := errors.Join(l.wire(), l.times.Watch(ctx), add(l.manager, l.recorders.announcer.Run)); err != nil {

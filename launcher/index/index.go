@@ -8,8 +8,10 @@ import (
 	"path"
 
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
@@ -43,6 +45,8 @@ const (
 	ClaimNodeClass = "spec.nodeClassRef.name"
 	// ClaimPromised indexes NodeClaims by the UIDs of their promised pods.
 	ClaimPromised = "metadata.annotations.pods"
+	// SliceNode indexes ResourceSlices by NodeOfSlice.
+	SliceNode = "node"
 	// PoolNodeClass indexes NodePools by spec.template.spec.nodeClassRef.name.
 	PoolNodeClass = "spec.template.spec.nodeClassRef.name"
 )
@@ -79,14 +83,36 @@ func Each(add func(obj client.Object, field string, value client.IndexerFunc)) {
 	})
 }
 
-// Register registers every index; it is called once, before the manager starts.
-func Register(ctx context.Context, indexer client.FieldIndexer) (err error) {
-	Each(func(obj client.Object, field string, value client.IndexerFunc) {
+// Devices calls add for the index of ResourceSlices, which a cluster may not have.
+func Devices(add func(obj client.Object, field string, value client.IndexerFunc)) {
+	add(&resourcev1.ResourceSlice{}, SliceNode, func(o client.Object) []string { return one(NodeOfSlice(o.(*resourcev1.ResourceSlice))) })
+}
+
+// Register registers every index, that of ResourceSlices with devices alone; it is called once, before the manager starts.
+func Register(ctx context.Context, indexer client.FieldIndexer, devices bool) (err error) {
+	add := func(obj client.Object, field string, value client.IndexerFunc) {
 		if e := indexer.IndexField(ctx, obj, field, value); e != nil && err == nil {
 			err = fmt.Errorf("index %T by %s: %w", obj, field, e)
 		}
-	})
+	}
+	Each(add)
+	if devices {
+		Devices(add)
+	}
 	return err
+}
+
+// NodeOfSlice returns the name of the Node that the slice's devices are on: the one that it names, or else its owner; "" for devices of several nodes.
+func NodeOfSlice(s *resourcev1.ResourceSlice) string {
+	if name := ptr.Deref(s.Spec.NodeName, ""); name != "" {
+		return name
+	}
+	for _, owner := range s.OwnerReferences {
+		if owner.Kind == "Node" {
+			return owner.Name
+		}
+	}
+	return ""
 }
 
 // NodeOf returns the Node of a NodeClaim's instance, by providerID; nil where there is none. It is the cache's, and must not be changed.

@@ -2,17 +2,19 @@ package join
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/index"
 )
 
 // requestedDrivers returns the DRA drivers that the claim was planned for.
@@ -58,31 +60,15 @@ func unpublished(drivers []string, list []*resourcev1.ResourceSlice) string {
 	return ""
 }
 
-// nodeOfSlice returns the name of the Node that the slice's devices are on: the one that it names, or else its owner; "" for devices of
-// several nodes.
-func nodeOfSlice(s *resourcev1.ResourceSlice) string {
-	if name := ptr.Deref(s.Spec.NodeName, ""); name != "" {
-		return name
-	}
-	for _, owner := range s.OwnerReferences {
-		if owner.Kind == "Node" {
-			return owner.Name
-		}
-	}
-	return ""
-}
-
-// slicesOf returns the ResourceSlices of the node.
+// slicesOf returns the ResourceSlices of the node. They are the cache's.
 func slicesOf(ctx context.Context, from client.Reader, node string) ([]*resourcev1.ResourceSlice, error) {
 	var list resourcev1.ResourceSliceList
-	if err := from.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, err
+	if err := from.List(ctx, &list, client.MatchingFields{index.SliceNode: node}, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing ResourceSlices of Node %s: %w", node, err)
 	}
-	var out []*resourcev1.ResourceSlice
+	out := make([]*resourcev1.ResourceSlice, len(list.Items))
 	for i := range list.Items {
-		if nodeOfSlice(&list.Items[i]) == node {
-			out = append(out, &list.Items[i])
-		}
+		out[i] = &list.Items[i]
 	}
 	return out, nil
 }
@@ -91,11 +77,11 @@ func slicesOf(ctx context.Context, from client.Reader, node string) ([]*resource
 func onSlices(from client.Reader, of handler.MapFunc) handler.MapFunc {
 	return func(ctx context.Context, obj client.Object) []reconcile.Request {
 		slice, ok := obj.(*resourcev1.ResourceSlice)
-		if !ok || nodeOfSlice(slice) == "" {
+		if !ok || index.NodeOfSlice(slice) == "" {
 			return nil
 		}
 		node := &corev1.Node{}
-		if err := from.Get(ctx, client.ObjectKey{Name: nodeOfSlice(slice)}, node); err != nil {
+		if err := from.Get(ctx, client.ObjectKey{Name: index.NodeOfSlice(slice)}, node); err != nil {
 			return nil // The Node is gone, or its own event comes.
 		}
 		return of(ctx, node)
