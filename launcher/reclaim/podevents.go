@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -45,11 +46,14 @@ func (p *podEvents) forget(node string) {
 
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-// handler records pod changes and enqueues the node's claim.
-func (p *podEvents) handler(claims func(ctx context.Context, nodeName string) []reconcile.Request) handler.EventHandler {
+// handler records pod changes and enqueues the node's claim. The pods of a Node that is gone go after it, and are not recorded.
+func (p *podEvents) handler(nodes client.Reader, claims func(ctx context.Context, nodeName string) []reconcile.Request) handler.EventHandler {
 	note := func(ctx context.Context, o client.Object, at time.Time, q queue) {
 		pod, ok := o.(*corev1.Pod)
 		if !ok || pod.Spec.NodeName == "" || !counts(pod) {
+			return
+		}
+		if apierrors.IsNotFound(nodes.Get(ctx, client.ObjectKey{Name: pod.Spec.NodeName}, &corev1.Node{}, client.UnsafeDisableDeepCopy)) {
 			return
 		}
 		p.note(pod.Spec.NodeName, at)
@@ -72,6 +76,19 @@ func (p *podEvents) handler(claims func(ctx context.Context, nodeName string) []
 		},
 		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) { note(ctx, e.Object, time.Now(), q) },
 	}
+}
+
+// nodeEvents forgets the Node that is deleted, beside what the handler does.
+type nodeEvents struct {
+	handler.EventHandler
+
+	pods *podEvents
+}
+
+// Delete implements handler.EventHandler.
+func (n nodeEvents) Delete(ctx context.Context, e event.DeleteEvent, q queue) {
+	n.pods.forget(e.Object.GetName())
+	n.EventHandler.Delete(ctx, e, q)
 }
 
 // moved reports whether the pod was bound, finished, or began to terminate.

@@ -129,10 +129,10 @@ func New(c Config) (*Reclaimer, error) {
 func (r *Reclaimer) SetupWithManager(mgr manager.Manager) error {
 	return builder.ControllerManagedBy(mgr).Named("nodeclaim.reclaim").
 		For(&karpv1.NodeClaim{}).
-		Watches(&corev1.Pod{}, r.events.handler(r.claimsOfNode)).
-		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
+		Watches(&corev1.Pod{}, r.events.handler(r.config.Client, r.claimsOfNode)).
+		Watches(&corev1.Node{}, nodeEvents{handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
 			return r.claimsOfNode(ctx, o.GetName())
-		})).
+		}), r.events}).
 		Watches(&karpv1.NodePool{}, handler.EnqueueRequestsFromMapFunc(r.claimsOfPool),
 			builder.WithPredicates(index.PoolChanges())).
 		WithOptions(controller.Options{
