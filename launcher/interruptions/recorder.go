@@ -45,7 +45,7 @@ type Config struct {
 	ConfigMap types.NamespacedName
 	// PerPod is what an interrupted pod costs, in USD; 0 prices nothing.
 	PerPod float64
-	// Client writes the ConfigMap.
+	// Client reads EC2NodeClasses from the cache, and writes the ConfigMap.
 	Client client.Client
 	// Claims reads NodeClaims from the cache.
 	Claims index.Claims
@@ -207,6 +207,9 @@ func (r *Recorder) observe(ctx context.Context, now time.Time) error {
 		}
 		r.written = now
 	}
+	if err := r.forgetClasses(ctx); err != nil {
+		return err
+	}
 	claims, err := r.config.Claims.All(ctx)
 	if err != nil {
 		return fmt.Errorf("observing spot nodes: %w", err)
@@ -229,6 +232,21 @@ func (r *Recorder) observe(ctx context.Context, now time.Time) error {
 		return err
 	}
 	r.written = now
+	return nil
+}
+
+// forgetClasses drops the lists of EC2NodeClasses that are gone.
+func (r *Recorder) forgetClasses(ctx context.Context) error {
+	classes, have := &awsv1.EC2NodeClassList{}, map[string]bool{}
+	if err := r.config.Client.List(ctx, classes, client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("listing EC2NodeClasses: %w", err)
+	}
+	for i := range classes.Items {
+		have[classes.Items[i].Name] = true
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	maps.DeleteFunc(r.priced, func(class string, _ pricedList) bool { return !have[class] })
 	return nil
 }
 

@@ -38,7 +38,8 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{t: t, leading: true, client: fake.NewClientBuilder().WithScheme(scheme.Scheme).Build()}
+	class := &awsv1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
+	w := &world{t: t, leading: true, client: fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(class).Build()}
 	w.list = []catalog.InstanceType{{Name: "m5.large", Offerings: []catalog.Offering{
 		{Zone: "a", CapacityType: "spot", Price: 0.03, Available: true},
 		{Zone: "b", CapacityType: "spot", Price: 0.03, Available: true},
@@ -155,6 +156,32 @@ func TestLossIsLearnedAndKept(t *testing.T) {
 	w.recorder.round(t.Context(), start.Add(30*time.Second))
 	if again := w.losses(); math.Abs(again[0]-learned[0]) > 1e-9 {
 		t.Errorf("loss %v: a replica that does not lead learns", again[0])
+	}
+}
+
+// The lists of EC2NodeClasses that come and go do not pile up.
+func TestListsOfDeletedClassesAreForgotten(t *testing.T) {
+	w, now := newWorld(t), time.Now()
+	w.losses()
+	for i := range 5 {
+		class := &awsv1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("run-", i)}}
+		if err := w.client.Create(t.Context(), class); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.recorder.InstanceTypes(t.Context(), class); err != nil {
+			t.Fatal(err)
+		}
+		w.recorder.round(t.Context(), now)
+		if n := len(w.recorder.priced); n != 2 {
+			t.Errorf("%d lists of two classes", n)
+		}
+		if err := w.client.Delete(t.Context(), class); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.recorder.round(t.Context(), now)
+	if _, ok := w.recorder.priced["default"]; !ok || len(w.recorder.priced) != 1 {
+		t.Errorf("%d lists, that of the class which is there: %t", len(w.recorder.priced), ok)
 	}
 }
 
