@@ -6,7 +6,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/aws/karpenter-provider-aws/pkg/apis"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/klog/v2"
@@ -14,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/internal/provider"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/finalizer"
 )
@@ -199,6 +199,9 @@ func (n *neighbour) renewed(lease *coordinationv1.Lease, now time.Time) (renewal
 
 // manages reports whether slipway manages a NodePool, and if not, why.
 func (n *neighbour) manages(pool *karpv1.NodePool) (bool, string) {
+	if provider.OthersPool(pool) {
+		return false, "its class is another provider's"
+	}
 	if !n.looked.Load() {
 		return false, "the check for a running Karpenter is not done yet"
 	}
@@ -223,7 +226,7 @@ func (n *neighbour) Known() bool { return n.looked.Load() }
 
 // Selected reports whether a NodePool is handed over while a Karpenter is running.
 func (n *neighbour) Selected(pool *karpv1.NodePool) bool {
-	return n.selector.Matches(labels.Set(pool.Labels))
+	return !provider.OthersPool(pool) && n.selector.Matches(labels.Set(pool.Labels))
 }
 
 // handedOver reports whether a Karpenter is running, and the NodePool is slipway's all the while.
@@ -251,7 +254,7 @@ func (n *neighbour) own(claim *karpv1.NodeClaim) {
 // only those with slipway's finalizer. Until it is known whether one runs, those that slipway recorded are taken for ours. Another provider's
 // claims are never touched, as in Karpenter (pkg/utils/nodeclaim, IsManaged).
 func (n *neighbour) ours(claim *karpv1.NodeClaim) bool {
-	if ref := claim.Spec.NodeClassRef; ref != nil && ref.Group != "" && ref.Group != apis.Group {
+	if provider.OthersClaim(claim) {
 		return false
 	}
 	_, recorded := claim.Annotations[catalog.InstanceTypesAnnotation]

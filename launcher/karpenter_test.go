@@ -213,6 +213,11 @@ func TestKarpenterThatIsGone(t *testing.T) {
 				if n.ours(other) {
 					t.Error("a claim of another provider's class is ours")
 				}
+				theirs := pool(map[string]string{"handover": "yes"})
+				theirs.Spec.Template.Spec.NodeClassRef = other.Spec.NodeClassRef
+				if ok, why := n.manages(theirs); ok || why == "" || n.Selected(theirs) {
+					t.Error("a NodePool of another provider's class is managed")
+				}
 			})
 		})
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	appsv1 "k8s.io/api/apps/v1"
@@ -20,9 +21,12 @@ import (
 	autoscalingv1beta1 "sigs.k8s.io/karpenter/pkg/apis/autoscaling/v1beta1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 	"sigs.k8s.io/karpenter/pkg/apis/v1alpha1"
+
+	"github.com/slipway-k8s/slipway/internal/provider"
 )
 
-// clusterObjects returns the objects that a simulation needs. Kinds that the cluster does not have are left out.
+// clusterObjects returns the objects that a simulation needs. Kinds that the cluster does not have are left out, and so are other providers' NodePools and
+// NodeClaims.
 func (o *options) clusterObjects(ctx context.Context) ([]runtime.Object, error) {
 	c, _, err := o.client()
 	if err != nil {
@@ -47,5 +51,16 @@ func (o *options) clusterObjects(ctx context.Context) ([]runtime.Object, error) 
 			return nil, err
 		}
 	}
-	return out, nil
+	return slices.DeleteFunc(out, others), nil
+}
+
+// others reports whether an object is another provider's.
+func others(object runtime.Object) bool {
+	switch o := object.(type) {
+	case *karpv1.NodePool:
+		return provider.OthersPool(o)
+	case *karpv1.NodeClaim:
+		return provider.OthersClaim(o)
+	}
+	return false
 }

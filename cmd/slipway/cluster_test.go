@@ -30,3 +30,26 @@ func TestFilesTakeThePlaceOfTheClustersObjects(t *testing.T) {
 		}
 	}
 }
+
+// Another provider's NodePools, such as those of EKS Auto Mode, are neither planned for nor a problem of the input, and no pod is planned onto its nodes that
+// are on their way.
+func TestClusterLeavesOutOtherProviders(t *testing.T) {
+	pool := strings.TrimSuffix(anyPoolYAML, "---\n")
+	const class = "nodeClassRef: {group: eks.amazonaws.com, kind: NodeClass, name: default}"
+	config := serve(t, cluster(map[string]any{
+		"/api/v1/pods": items(t, pendingYAML),
+		"/apis/karpenter.sh/v1/nodepools": items(t, pool, `
+metadata: {name: general-purpose}
+spec: {template: {spec: {`+class+`, requirements: []}}}
+`),
+		"/apis/karpenter.sh/v1/nodeclaims": items(t, `
+metadata: {name: general-purpose-1, labels: {karpenter.sh/nodepool: general-purpose}}
+spec: {`+class+`, requirements: []}
+status: {allocatable: {cpu: "8", memory: 32Gi, pods: "58"}}
+`),
+	}))
+	out, errs, err := slipway(t, "", append([]string{"simulate", "--from-cluster", "--kubeconfig", config}, marketFlags()...)...)
+	if err != nil || !strings.Contains(out, "1 node to launch for 1 pod") || strings.Contains(out+errs, "general-purpose") {
+		t.Errorf("%v:\n%s\n%s", err, out, errs)
+	}
+}

@@ -24,6 +24,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/internal/announce"
 	"github.com/slipway-k8s/slipway/internal/disruption"
+	"github.com/slipway-k8s/slipway/internal/provider"
 	"github.com/slipway-k8s/slipway/internal/window"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/drift"
@@ -173,6 +174,10 @@ func (c *Controller) reconcile(ctx context.Context, req reconcile.Request) (reco
 			c.metrics.forget(req.Name)
 		}
 		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	if provider.OthersPool(pool) {
+		c.metrics.forget(req.Name) // One of that name may have been slipway's.
+		return reconcile.Result{}, nil
 	}
 	unstamped := c.stamp(ctx, pool) // A NodeClaim that cannot be written does not keep the status from being.
 	again, err := c.update(ctx, pool)

@@ -177,6 +177,25 @@ func TestOneBadPoolStopsNoOther(t *testing.T) {
 	}
 }
 
+// A NodePool of another provider, such as EKS Auto Mode, is not written to. One with an EC2NodeClass of a mistyped group says so.
+func TestPoolOfAnotherProvider(t *testing.T) {
+	theirs, mistyped := validPool(t), validPool(t)
+	theirs.Name, mistyped.Name = "general-purpose", "mistyped"
+	theirs.Spec.Template.Spec.NodeClassRef.Group, theirs.Spec.Template.Spec.NodeClassRef.Kind = "eks.amazonaws.com", "NodeClass"
+	mistyped.Spec.Template.Spec.NodeClassRef.Group = "karpenter.k8s.aw"
+	c, api := newController(t, theirs, mistyped, class(t, "ready"))
+	before := &karpv1.NodePool{}
+	if err := api.Get(t.Context(), client.ObjectKeyFromObject(theirs), before); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(before, reconcileOnce(t, c, api, theirs.Name)); diff != "" {
+		t.Errorf("another provider's is written to (-before +after):\n%s", diff)
+	}
+	if pool := reconcileOnce(t, c, api, "mistyped"); !pool.StatusConditions().Get("Ready").IsFalse() {
+		t.Errorf("mistyped:\n%s", render(pool))
+	}
+}
+
 // Status is the sum of the pool's claims only; hash and its version are Karpenter's.
 func TestStatus(t *testing.T) {
 	claim := func(name, pool, cpu string) *karpv1.NodeClaim {

@@ -141,6 +141,20 @@ func TestAskEndsWithItsClient(t *testing.T) {
 	}
 }
 
+// What another provider's controller launches is no room for our pods, and its NodePools are not in the catalog, whatever an EC2NodeClass of the same name
+// has.
+func TestPoolsOfAnotherProvider(t *testing.T) {
+	objects := append(ready("default", nil), ready("auto", nil)...)
+	theirs := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "auto-1", Labels: map[string]string{karpv1.NodePoolLabelKey: "auto"}}}
+	theirs.Spec.NodeClassRef = &karpv1.NodeClassReference{Group: "eks.amazonaws.com", Kind: "NodeClass", Name: "auto"}
+	objects[2].(*karpv1.NodePool).Spec.Template.Spec.NodeClassRef = theirs.Spec.NodeClassRef
+	w := newWorld(t, append(objects, theirs)...)
+	first := w.await(w.watch(w.client), "the full state", (*api.CatalogUpdate).GetFull)
+	if pools := first.GetNodePools(); len(pools) != 1 || pools[0].GetName() != "default" || len(first.GetInFlight()) != 0 {
+		t.Errorf("NodePools %v, on their way %v", pools, first.GetInFlight())
+	}
+}
+
 // A live Karpenter's NodePool is not ready, and what it launches is no room for our pods; what slipway recorded before is.
 func TestPoolsOfAnother(t *testing.T) {
 	theirs := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "theirs", Labels: map[string]string{karpv1.NodePoolLabelKey: "default"}}}

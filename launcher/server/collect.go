@@ -12,6 +12,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
+	"github.com/slipway-k8s/slipway/internal/provider"
 	"github.com/slipway-k8s/slipway/launcher/api"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/index"
@@ -80,6 +81,9 @@ func (s *Server) collect(ctx context.Context, before memory) (sentState, memory,
 	}
 	byPool := map[string][]*karpv1.NodeClaim{}
 	for _, claim := range claims {
+		if provider.OthersClaim(claim) {
+			continue
+		}
 		claim = estimated(claim, l.lists)
 		pool := claim.Labels[karpv1.NodePoolLabelKey]
 		byPool[pool] = append(byPool[pool], claim)
@@ -89,6 +93,9 @@ func (s *Server) collect(ctx context.Context, before memory) (sentState, memory,
 	}
 	for i := range pools.Items {
 		p := &pools.Items[i]
+		if provider.OthersPool(p) {
+			continue
+		}
 		message := foreign[p.Name]
 		o, known := l.lists.known(p)
 		if !known {

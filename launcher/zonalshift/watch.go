@@ -14,6 +14,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/internal/announce"
+	"github.com/slipway-k8s/slipway/internal/provider"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/leadership"
 )
@@ -98,7 +99,7 @@ func (w *Watcher) look(ctx context.Context) error {
 		pool := &pools.Items[i]
 		known[pool.UID] = w.shifted[pool.UID]
 		ref := pool.Spec.Template.Spec.NodeClassRef
-		if ref == nil {
+		if ref == nil || provider.OthersPool(pool) {
 			continue
 		}
 		zones, ok := byClass[ref.Name]
