@@ -299,6 +299,20 @@ func TestKeys(t *testing.T) {
 	}
 }
 
+// Another provider's nodes are not on the bill, whatever an EC2NodeClass of the same name has; commitments pay for them all the same.
+func TestLookLeavesOutOtherProviders(t *testing.T) {
+	now := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
+	claim, n := node("n", "on-demand", now.Add(-time.Hour))
+	claim.Spec.NodeClassRef.Group, claim.Spec.NodeClassRef.Kind = "eks.amazonaws.com", "NodeClass"
+	got := Look(Objects{
+		Now: now, Claims: []*karpv1.NodeClaim{claim}, Nodes: []*corev1.Node{n}, Types: instanceTypes(t.Context()),
+		Commitments: []commitment.Commitment{{ID: "r", Kind: commitment.ReservedInstances, InstanceType: "m6i.large", Zone: "a", Count: 1, Share: 1}},
+	})
+	if len(got.Nodes) != 0 || len(got.Commitments) != 1 || got.Commitments[0].Left != 0 {
+		t.Errorf("%+v", got)
+	}
+}
+
 // Pods that ended are not charged, an interrupted node is known by its reason, and a node without a price in the catalog costs what was recorded.
 func TestLook(t *testing.T) {
 	now := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/internal/disruption"
 	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
+	"github.com/slipway-k8s/slipway/internal/provider"
 	"github.com/slipway-k8s/slipway/internal/workload"
 	"github.com/slipway-k8s/slipway/launcher/bill"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
@@ -23,7 +24,7 @@ import (
 type Objects struct {
 	// Now is the time.
 	Now time.Time
-	// Claims are the cluster's NodeClaims.
+	// Claims are the cluster's NodeClaims, slipway's and those of other providers.
 	Claims []*karpv1.NodeClaim
 	// Nodes are the cluster's, slipway's and others.
 	Nodes []*corev1.Node
@@ -74,7 +75,7 @@ func Look(in Objects) bill.Observation {
 	paid := in.commitments()
 	out := bill.Observation{At: in.Now, Unused: paid.unused, Commitments: paid.uses}
 	for _, claim := range in.Claims {
-		if claim.Status.ProviderID == "" {
+		if claim.Status.ProviderID == "" || provider.OthersClaim(claim) {
 			continue
 		}
 		n := nodeOf(claim, nodes[claim.Status.NodeName])

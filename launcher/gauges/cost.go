@@ -13,6 +13,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/internal/disruption"
+	"github.com/slipway-k8s/slipway/internal/provider"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/catalog/overlay"
 	"github.com/slipway-k8s/slipway/launcher/index"
@@ -100,7 +101,7 @@ func (c *Cost) Collect(to chan<- prometheus.Metric) {
 		declared[pools.Items[i].Name], _ = catalog.DeclaredCost(pools.Items[i].Annotations) // The NodePool's condition reports the error.
 	}
 	for _, claim := range claims {
-		if ref := claim.Spec.NodeClassRef; ref != nil && claim.Status.ProviderID != "" {
+		if ref := claim.Spec.NodeClassRef; ref != nil && claim.Status.ProviderID != "" && !provider.OthersClaim(claim) {
 			name := claim.Labels[karpv1.NodePoolLabelKey]
 			price := prices[cmp.Or(own.Keys[name], ref.Name)][placeOf(claim)]
 			costs[name] = costs[name].Plus(price.cost(claim, declared[name], perNode[claim.Status.NodeName]))

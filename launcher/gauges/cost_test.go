@@ -43,16 +43,18 @@ func costs(api client.Reader, leading func() bool, types gauges.Types) gauges.Co
 	return gauges.CostConfig{Reader: api, Cache: index.List(api), Leading: leading, Types: types}
 }
 
-// The cost of a NodePool follows its nodes and their prices. A NodeClaim that was not launched costs nothing, nor does a pool without nodes,
-// and a class without prices does not hide others. A replica that does not lead reports nothing.
+// The cost of a NodePool follows its nodes and their prices. A NodeClaim that was not launched costs nothing, nor does one of another provider or a pool
+// without nodes, and a class without prices does not hide others. A replica that does not lead reports nothing.
 func TestCost(t *testing.T) {
 	agents := pool("default")
 	agents.Annotations = map[string]string{catalog.NodeCostAnnotation: "0.5"}
+	theirs := claimOf("auto", "empty", "good", "spot", "aws:///us-east-1a/i-4")
+	theirs.Spec.NodeClassRef.Group = "eks.amazonaws.com"
 	api := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(
 		agents, pool("empty"), pool("broken"),
 		&awsv1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Name: "good"}}, &awsv1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Name: "bad"}},
 		claimOf("a", "default", "good", "spot", "aws:///us-east-1a/i-1"), claimOf("b", "default", "good", "on-demand", "aws:///us-east-1a/i-2"),
-		claimOf("planned", "default", "good", "on-demand", ""), claimOf("c", "broken", "bad", "spot", "aws:///us-east-1a/i-3"),
+		theirs, claimOf("planned", "default", "good", "on-demand", ""), claimOf("c", "broken", "bad", "spot", "aws:///us-east-1a/i-3"),
 	).Build()
 	spot, leading := 0.03, true
 	types := func(_ context.Context, class *awsv1.EC2NodeClass) ([]catalog.InstanceType, error) {

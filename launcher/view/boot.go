@@ -10,6 +10,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
+	"github.com/slipway-k8s/slipway/internal/provider"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/record"
 )
@@ -63,7 +64,7 @@ func bootsOf(claims []*karpv1.NodeClaim) boots {
 	var list []boot
 	for _, claim := range claims {
 		launched, initialized := conditions.Claim(claim, karpv1.ConditionTypeLaunched), conditions.Claim(claim, karpv1.ConditionTypeInitialized)
-		if !launched.IsTrue() || !initialized.IsTrue() || launched.LastTransitionTime.IsZero() || record.StandbyOf(claim).Buffer != "" {
+		if provider.OthersClaim(claim) || !launched.IsTrue() || !initialized.IsTrue() || launched.LastTransitionTime.IsZero() || record.StandbyOf(claim).Buffer != "" {
 			continue // One of a standby buffer slept in between.
 		}
 		took := initialized.LastTransitionTime.Sub(launched.LastTransitionTime.Time)

@@ -12,6 +12,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
+	"github.com/slipway-k8s/slipway/internal/provider"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/record"
 )
@@ -84,10 +85,10 @@ func podState(pod *corev1.Pod) string {
 	return "pending"
 }
 
-// ClaimNamed returns the NodeClaim with the name, or whose node has it; nil for none.
+// ClaimNamed returns the NodeClaim with the name, or whose node has it; nil for none, and for one of another provider.
 func ClaimNamed(name string, claims []*karpv1.NodeClaim) *karpv1.NodeClaim {
 	i := slices.IndexFunc(claims, func(c *karpv1.NodeClaim) bool { return c.Name == name || c.Status.NodeName == name })
-	if i < 0 {
+	if i < 0 || provider.OthersClaim(claims[i]) {
 		return nil
 	}
 	return claims[i]
@@ -161,8 +162,9 @@ func NodeOf(claim *karpv1.NodeClaim, nodes []*corev1.Node) *corev1.Node {
 func ExplainNode(w io.Writer, name string, in Objects) error {
 	claim := ClaimNamed(name, in.NodeClaims)
 	if claim == nil {
-		if slices.ContainsFunc(in.Nodes, func(n *corev1.Node) bool { return n.Name == name }) {
-			return fmt.Errorf("node %s: it has no NodeClaim, slipway does not manage it", name)
+		if slices.ContainsFunc(in.Nodes, func(n *corev1.Node) bool { return n.Name == name }) ||
+			slices.ContainsFunc(in.NodeClaims, func(c *karpv1.NodeClaim) bool { return c.Name == name }) {
+			return fmt.Errorf("node %s: it has no NodeClaim with an EC2NodeClass, slipway does not manage it", name)
 		}
 		return fmt.Errorf("node %s: no NodeClaim and no node has this name", name)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/internal/disruption"
 	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
+	"github.com/slipway-k8s/slipway/internal/provider"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/record"
 )
@@ -25,9 +26,9 @@ type Objects struct {
 	Namespace string
 	// Nodes of the cluster, slipway's and others.
 	Nodes []*corev1.Node
-	// NodeClaims of the cluster.
+	// NodeClaims of the cluster, slipway's and those of other providers.
 	NodeClaims []*karpv1.NodeClaim
-	// NodePools of the cluster; may be empty.
+	// NodePools of the cluster, slipway's and those of other providers; may be empty.
 	NodePools []*karpv1.NodePool
 	// Events about NodeClaims; may be empty.
 	Events []corev1.Event
@@ -165,8 +166,10 @@ func Pointers[T any](items []T) []*T {
 	return out
 }
 
-// New builds the overview of the given objects.
+// New builds the overview of the given objects. Nodes of another provider's NodeClaims are among the others.
 func New(in Objects) Overview {
+	in.NodeClaims = slices.DeleteFunc(slices.Clone(in.NodeClaims), provider.OthersClaim)
+	in.NodePools = slices.DeleteFunc(slices.Clone(in.NodePools), provider.OthersPool)
 	pods := countPods(in, true)
 	nodes := make(map[string]*corev1.Node, len(in.Nodes))
 	for _, node := range in.Nodes {
@@ -213,7 +216,7 @@ func New(in Objects) Overview {
 	return out
 }
 
-// RowOf returns the row of one NodeClaim, as New has it, without computing those of the others. node is nil where there is none.
+// RowOf returns the row of one NodeClaim that is not another provider's, as New has it, without computing those of the others. node is nil where there is none.
 func RowOf(claim *karpv1.NodeClaim, node *corev1.Node, in Objects) NodeRow {
 	one := Objects{NodeClaims: []*karpv1.NodeClaim{claim}, Now: in.Now}
 	name := claim.Status.NodeName

@@ -7,9 +7,11 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/view"
 )
 
@@ -62,5 +64,31 @@ func TestExplainNodeWithoutAPrice(t *testing.T) {
 	}
 	if !strings.Contains(out.String(), ", of no known price, NodePool ") || strings.Contains(out.String(), "USD") {
 		t.Errorf("got:\n%s", out.String())
+	}
+}
+
+// What another provider's controller launched, such as EKS Auto Mode's, is not slipway's: its nodes are among the others, its NodePools are not judged, and
+// its boots say nothing of slipway's.
+func TestOverviewLeavesOutOtherProviders(t *testing.T) {
+	own, theirs := booted("default-a", "m7g.large", "ami-1", 30), booted("auto-a", "m7g.large", "ami-1", 90)
+	theirs.Status.NodeName, theirs.Status.ProviderID = "auto", "aws:///us-east-1a/i-1"
+	theirs.Spec.NodeClassRef = &karpv1.NodeClassReference{Group: "eks.amazonaws.com", Kind: "NodeClass", Name: "default"}
+	pool := &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "general-purpose", Annotations: map[string]string{catalog.PausedAnnotation: "true"}}}
+	pool.Spec.Template.Spec.NodeClassRef = theirs.Spec.NodeClassRef
+	in := view.Objects{
+		NodeClaims: []*karpv1.NodeClaim{theirs, own}, NodePools: []*karpv1.NodePool{pool}, Now: after(5).Time,
+		Nodes: []*corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "auto"}}},
+	}
+	o := view.New(in)
+	if len(o.Nodes) != 1 || o.Nodes[0].NodeClaim != "default-a" || o.Others != 1 || o.Launched != 1 || len(o.NotReady)+len(o.Paused) > 0 {
+		t.Errorf("%+v", o)
+	}
+	if len(in.NodeClaims) != 2 || in.NodeClaims[0] != theirs {
+		t.Error("the list was changed")
+	}
+	waits := claim("default-b", "")
+	waits.CreationTimestamp = after(0)
+	if e := view.ReadyOf(waits, in); e == nil || e.Boots != 1 {
+		t.Errorf("estimated by %+v", e)
 	}
 }

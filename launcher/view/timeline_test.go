@@ -136,7 +136,11 @@ func TestExplainNode(t *testing.T) {
 			}
 		}
 	}
-	for name, want := range map[string]string{"managed": "slipway does not manage it", "none": "no NodeClaim and no node has this name"} {
+	theirs := c.DeepCopy()
+	theirs.Name, theirs.Status.NodeName = "theirs", "auto"
+	theirs.Spec.NodeClassRef = &karpv1.NodeClassReference{Group: "eks.amazonaws.com", Kind: "NodeClass", Name: "default"}
+	in.NodeClaims, in.Nodes = append(in.NodeClaims, theirs), append(in.Nodes, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "auto"}})
+	for name, want := range map[string]string{"managed": "slipway does not manage it", "auto": "slipway does not manage it", "theirs": "slipway does not manage it", "none": "no NodeClaim and no node has this name"} {
 		if err := view.ExplainNode(&bytes.Buffer{}, name, in); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got error %v, want %q", name, err, want)
 		}

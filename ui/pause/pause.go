@@ -21,6 +21,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/internal/disruption"
+	"github.com/slipway-k8s/slipway/internal/provider"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/ui/reply"
 )
@@ -88,13 +89,13 @@ func answering(answer func(context.Context, *http.Request) (Disruption, error)) 
 
 // standing returns which NodePools are paused, and whether the user may change that.
 func (s *Server) standing(ctx context.Context) (Disruption, error) {
-	list := &karpv1.NodePoolList{}
-	if err := s.client.List(ctx, list); err != nil {
+	pools, err := s.pools(ctx)
+	if err != nil {
 		return Disruption{}, err
 	}
 	out := Disruption{NodePools: []NodePool{}}
-	for i := range list.Items {
-		out.NodePools = append(out.NodePools, NodePool{Name: list.Items[i].Name, Paused: disruption.Paused(&list.Items[i])})
+	for _, pool := range pools {
+		out.NodePools = append(out.NodePools, NodePool{Name: pool.Name, Paused: disruption.Paused(pool)})
 	}
 	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
 		ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "patch", Group: karpapis.Group, Resource: "nodepools"},
@@ -106,6 +107,21 @@ func (s *Server) standing(ctx context.Context) (Disruption, error) {
 	return out, nil
 }
 
+// pools returns the NodePools but those of other providers.
+func (s *Server) pools(ctx context.Context) ([]*karpv1.NodePool, error) {
+	list := &karpv1.NodePoolList{}
+	if err := s.client.List(ctx, list); err != nil {
+		return nil, err
+	}
+	var out []*karpv1.NodePool
+	for i := range list.Items {
+		if pool := &list.Items[i]; !provider.OthersPool(pool) {
+			out = append(out, pool)
+		}
+	}
+	return out, nil
+}
+
 // change pauses or resumes all NodePools that are not as asked, and returns how they are then. What fails is named; the others are changed.
 func (s *Server) change(ctx context.Context, r *http.Request) (Disruption, error) {
 	var q Question
@@ -114,8 +130,8 @@ func (s *Server) change(ctx context.Context, r *http.Request) (Disruption, error
 	if err := d.Decode(&q); err != nil || q.Paused == nil {
 		return Disruption{}, apierrors.NewBadRequest("reading the question: {\"paused\": true} or {\"paused\": false} is expected")
 	}
-	list := &karpv1.NodePoolList{}
-	if err := s.client.List(ctx, list); err != nil {
+	pools, err := s.pools(ctx)
+	if err != nil {
 		return Disruption{}, err
 	}
 	value := any(nil) // The annotation is removed.
@@ -127,8 +143,7 @@ func (s *Server) change(ctx context.Context, r *http.Request) (Disruption, error
 		return Disruption{}, err
 	}
 	var failed []error
-	for i := range list.Items {
-		pool := &list.Items[i]
+	for _, pool := range pools {
 		if disruption.Paused(pool) == *q.Paused {
 			continue
 		}

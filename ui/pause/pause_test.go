@@ -23,12 +23,14 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
-// served returns the path of a cluster with two NodePools, of which one is paused. may is the user's right to patch them.
+// served returns the path of a cluster with two NodePools, of which one is paused, and one of another provider. may is the user's right to patch them.
 func served(t *testing.T, may *bool) (http.Handler, client.Client) {
 	t.Helper()
+	theirs := &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "c"}}
+	theirs.Spec.Template.Spec.NodeClassRef = &karpv1.NodeClassReference{Group: "eks.amazonaws.com", Kind: "NodeClass", Name: "default"}
 	cluster := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(
 		&karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "a", Annotations: map[string]string{"of": "others"}}},
-		&karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "b", Annotations: map[string]string{catalog.PausedAnnotation: "true"}}},
+		theirs, &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "b", Annotations: map[string]string{catalog.PausedAnnotation: "true"}}},
 	).WithInterceptorFuncs(interceptor.Funcs{
 		Create: func(_ context.Context, _ client.WithWatch, o client.Object, _ ...client.CreateOption) error {
 			review, ok := o.(*authorizationv1.SelfSubjectAccessReview)
