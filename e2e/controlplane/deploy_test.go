@@ -122,10 +122,10 @@ func chartIsAccepted(t *testing.T, c client.Client) {
 		"minimal": {"settings": map[string]any{"clusterName": "prod"}},
 		"more": {
 			"settings":  map[string]any{"clusterName": "prod", "interruptionQueue": "prod"},
-			"scheduler": map[string]any{"mode": "replace"}, "schedulerName": "another",
 			"admission": map[string]any{"enabled": true},
 			"dashboard": map[string]any{"enabled": true}, "networkPolicy": map[string]any{"enabled": true},
 		},
+		"replaces": {"settings": map[string]any{"clusterName": "prod"}, "scheduler": map[string]any{"mode": "replace"}, "schedulerName": "another"},
 	} {
 		for _, document := range rendered(t, values) {
 			if err := apply(t, c, document, client.DryRunAll); err != nil {

@@ -30,7 +30,7 @@ func everything() map[string]any {
 		"settings":                   map[string]any{"clusterName": "prod", "interruptionQueue": "prod-events", "reservedENIs": "1", "batchIdleDuration": "2s", "preferencePolicy": "Ignore", "handoverSelector": "team=a", "eksControlPlane": true, "featureGates": map[string]any{"nodeRepair": true, "reservedCapacity": false}},
 		"serviceAccount":             map[string]any{"annotations": map[string]any{"eks.amazonaws.com/role-arn": "arn:aws:iam::1:role/r"}},
 		"controller":                 map[string]any{"resources": map[string]any{"requests": map[string]any{"cpu": 1, "memory": "1Gi"}}, "env": []any{map[string]any{"name": "AWS_REGION", "value": "eu-west-1"}}, "metrics": map[string]any{"authenticated": true, "certificateSecret": "of-controller"}},
-		"scheduler":                  map[string]any{"mode": "replace", "emulatedVersion": "1.34", "args": map[string]any{"spotSharePercent": 30}, "certificateSecret": "of-scheduler", "serviceAccount": map[string]any{"separate": true}},
+		"scheduler":                  map[string]any{"mode": "beside", "emulatedVersion": "1.34", "args": map[string]any{"spotSharePercent": 30}, "certificateSecret": "of-scheduler", "serviceAccount": map[string]any{"separate": true}},
 		"admission":                  map[string]any{"enabled": true, "scope": "cluster", "except": map[string]any{"fargate": []any{map[string]any{"namespace": "edge-*", "labels": map[string]any{"app": "web"}}}}},
 		"serviceMonitor":             map[string]any{"enabled": true, "endpointConfig": map[string]any{"interval": "15s"}, "tlsConfig": verified(), "relabelings": []any{map[string]any{"action": "labeldrop", "regex": "pod"}}, "sampleLimit": 1000000},
 		"networkPolicy":              map[string]any{"enabled": true, "probesFrom": []any{map[string]any{"ipBlock": map[string]any{"cidr": "10.0.0.0/16"}}}},
@@ -150,7 +150,9 @@ func TestRulesInAnotherNamespace(t *testing.T) {
 }
 
 func TestBothProgramsReadTheirFiles(t *testing.T) {
-	for name, values := range map[string]map[string]any{"minimal": minimal(), "everything": everything()} {
+	replaces := minimal()
+	replaces["schedulerName"], replaces["scheduler"] = "another", map[string]any{"mode": "replace"}
+	for name, values := range map[string]map[string]any{"minimal": minimal(), "everything": everything(), "replaces": replaces} {
 		config := render(t, "scheduling", values)["ConfigMap scheduling/slipway"].(*corev1.ConfigMap)
 		var scheduler schedulerv1.KubeSchedulerConfiguration
 		if err := yaml.UnmarshalStrict([]byte(config.Data["scheduler.yaml"]), &scheduler); err != nil {
