@@ -143,7 +143,7 @@ func (o *options) snapshot(ctx context.Context, c client.Client) (top.Snapshot, 
 	in.Now, in.NodePools, in.Namespace = time.Now(), view.Pointers(pools.Items), o.namespace
 	in.Why = func(pod *corev1.Pod) string {
 		refusal, _ := explain.Read(pod)
-		return cmp.Or(refusal.Text(), view.Unserved(pod, in.Now))
+		return cmp.Or(refusal.Text(), view.WhyPending(pod, in.Now))
 	}
 	var events corev1.EventList
 	// Who may not list Events sees the rest.

@@ -29,6 +29,15 @@ func Unserved(pod *corev1.Pod, now time.Time) string {
 	return fmt.Sprintf("no scheduler serves the pod: its spec.schedulerName is %s, and no scheduler has handled it since it was created", pod.Spec.SchedulerName)
 }
 
+// WhyPending returns why a pod has no node: what its scheduler says in the condition PodScheduled, whichever that is, or that none serves it; an empty
+// string for a pod about which no scheduler has said anything yet.
+func WhyPending(pod *corev1.Pod, now time.Time) string {
+	if c := conditions.Pod(pod, corev1.PodScheduled); c != nil && c.Status == corev1.ConditionFalse && c.Message != "" {
+		return c.Message
+	}
+	return Unserved(pod, now)
+}
+
 // unready returns the condition Ready of a node whose kubelet has posted it and that is not ready now, such as one whose kubelet has ended; nil for others.
 func unready(node *corev1.Node) *corev1.NodeCondition {
 	if node == nil {

@@ -1,13 +1,9 @@
 package webapi
 
 import (
-	"cmp"
-	"time"
-
 	corev1 "k8s.io/api/core/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
-	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/view"
 )
@@ -129,7 +125,7 @@ func nodesOf(o view.Overview) Nodes {
 }
 
 func podsOf(in view.Objects) Pods {
-	in.Why = func(pod *corev1.Pod) string { return pending(pod, in.Now) }
+	in.Why = func(pod *corev1.Pod) string { return view.WhyPending(pod, in.Now) }
 	pods, pending := view.Pods(in)
 	shown := min(len(pending), mostPending)
 	return Pods{Namespace: in.Namespace, Pods: pods, Pending: classes(pending[:shown], in.Pods), More: len(pending) - shown}
@@ -148,7 +144,7 @@ func nodePodsOf(in view.Objects, name string, claim *karpv1.NodeClaim) NodePods 
 
 func podOf(pod *corev1.Pod, in view.Objects, stages []view.Moment) Pod {
 	claim := view.ClaimOf(pod, in)
-	out := Pod{Namespace: pod.Namespace, Name: pod.Name, Phase: pod.Status.Phase, Why: pending(pod, in.Now), Reasons: reasonsOf(pod), Node: pod.Spec.NodeName}
+	out := Pod{Namespace: pod.Namespace, Name: pod.Name, Phase: pod.Status.Phase, Why: view.WhyPending(pod, in.Now), Reasons: reasonsOf(pod), Node: pod.Spec.NodeName}
 	var node *corev1.Node
 	if claim != nil {
 		out.NodeClaim, node = claim.Name, view.NodeOf(claim, in.Nodes)
@@ -156,17 +152,4 @@ func podOf(pod *corev1.Pod, in view.Objects, stages []view.Moment) Pod {
 	}
 	out.Timeline = view.PodTimeline(pod, claim, node, stages)
 	return out
-}
-
-// pending returns why a pod is pending: what its scheduler says, or that there is none.
-func pending(pod *corev1.Pod, now time.Time) string {
-	return cmp.Or(scheduled(pod), view.Unserved(pod, now))
-}
-
-// scheduled returns the message of the pod's condition PodScheduled where that is False.
-func scheduled(pod *corev1.Pod) string {
-	if c := conditions.Pod(pod, corev1.PodScheduled); c != nil && c.Status == corev1.ConditionFalse {
-		return c.Message
-	}
-	return ""
 }
