@@ -139,12 +139,15 @@ func chartIsAccepted(t *testing.T, c client.Client) {
 func admissionSendsPods(t *testing.T, c client.Client) {
 	t.Helper()
 	ctx := t.Context()
-	for name, labels := range map[string]map[string]string{"chosen": {"slipway.dev/schedule": "true"}, "edge-1": nil} {
+	for name, labels := range map[string]map[string]string{"chosen": {"slipway.dev/schedule": "true"}, "edge-1": nil, "batch": nil} {
 		if err := c.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	fargate := []any{map[string]any{"namespace": "edge-*", "labels": map[string]any{"tier": "edge"}}}
+	fargate := []any{
+		map[string]any{"namespace": "edge-*", "labels": map[string]any{"tier": "edge"}},
+		map[string]any{"namespace": "batch", "labels": map[string]any{"example.com/*": "v1.?"}},
+	}
 	values := func(scope string) map[string]any {
 		return map[string]any{
 			"settings":  map[string]any{"clusterName": "prod"},
@@ -169,7 +172,10 @@ func admissionSendsPods(t *testing.T, c client.Client) {
 		"slipway's own": func(p *corev1.Pod) {
 			p.Namespace, p.Labels = "kube-system", map[string]string{"app.kubernetes.io/name": "slipway"}
 		},
-		"that a profile selects":   func(p *corev1.Pod) { p.Namespace, p.Labels = "edge-1", map[string]string{"tier": "edge"} },
+		"that a profile selects": func(p *corev1.Pod) { p.Namespace, p.Labels = "edge-1", map[string]string{"tier": "edge"} },
+		"that a profile's wildcards select": func(p *corev1.Pod) {
+			p.Namespace, p.Labels = "batch", map[string]string{"app": "a", "example.com/version": "v1.2"}
+		},
 		"that Fargate has already": func(p *corev1.Pod) { p.Labels = map[string]string{"eks.amazonaws.com/fargate-profile": "a"} },
 		"with a node":              func(p *corev1.Pod) { p.Spec.NodeName = "a" },
 		"with a scheduler":         func(p *corev1.Pod) { p.Spec.SchedulerName = "other" },
@@ -178,8 +184,12 @@ func admissionSendsPods(t *testing.T, c client.Client) {
 			t.Errorf("a pod %s is sent to slipway", name)
 		}
 	}
-	if got := schedulerOf(t, c, func(p *corev1.Pod) { p.Namespace = "edge-1" }); got != "slipway" {
-		t.Errorf("a pod beside the Fargate profile's is sent to %s", got)
+	for _, labels := range []map[string]string{nil, {"example.com/version": "v112"}, {"example-com/version": "v1.2"}, {"example.com/version": "v1.23", "other": "v1.2"}} {
+		for _, namespace := range []string{"edge-1", "batch"} {
+			if got := schedulerOf(t, c, func(p *corev1.Pod) { p.Namespace, p.Labels = namespace, labels }); got != "slipway" {
+				t.Errorf("a pod of %s with the labels %v, beside the Fargate profiles', is sent to %s", namespace, labels, got)
+			}
+		}
 	}
 }
 

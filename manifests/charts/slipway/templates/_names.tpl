@@ -61,3 +61,12 @@ annotations:
 {{- define "slipway.verbosity" -}}
 {{- get (dict "error" "0" "info" "2" "debug" "4") .Values.logLevel -}}
 {{- end -}}
+
+{{/* The condition of CEL that text is what a selector of a Fargate profile wants. EKS has wildcards: * for any text, ? for one character. */}}
+{{- define "slipway.selects" -}}
+{{- if regexMatch "[*?]" .want -}}
+{{ .text }}.matches({{ printf "^%s$" (regexQuoteMeta .want | replace "\\*" ".*" | replace "\\?" ".") | quote }})
+{{- else -}}
+{{ .text }} == {{ .want | quote }}
+{{- end -}}
+{{- end -}}
