@@ -16,6 +16,7 @@ func TestTemplatesRefuse(t *testing.T) {
 		"a policy that sends pods to no profile": {
 			map[string]any{"scheduler": map[string]any{"mode": "replace"}, "schedulerName": "another", "admission": map[string]any{"enabled": true}}, "admission.enabled",
 		},
+		"a certificate of plain HTTP": {map[string]any{"controller": map[string]any{"metrics": map[string]any{"certificateSecret": "a"}}}, "controller.metrics.authenticated"},
 	} {
 		tc.values["settings"] = map[string]any{"clusterName": "prod"}
 		_, err := chart.Release{Chart: folder, Name: "slipway", Namespace: "kube-system", Values: tc.values}.Render()
