@@ -1,6 +1,7 @@
 package chart_test
 
 import (
+	"maps"
 	"strings"
 	"testing"
 
@@ -54,6 +55,31 @@ func TestPreferLaunchOrdersTheProfile(t *testing.T) {
 					t.Errorf("arguments %s, want %s", args, tc.text)
 				}
 			})
+		}
+	}
+}
+
+// An argument of NodeLaunch wins over the setting that both programs have, also where it is false.
+func TestArgumentsWinOverSettings(t *testing.T) {
+	for name, tc := range map[string]struct {
+		settings, args map[string]any
+		want           string
+	}{
+		"default":        {want: `"ignoreDRARequests":true`},
+		"the setting":    {settings: map[string]any{"ignoreDRARequests": false}, want: `"ignoreDRARequests":false`},
+		"the argument":   {args: map[string]any{"ignoreDRARequests": false}, want: `"ignoreDRARequests":false`},
+		"both, and true": {settings: map[string]any{"ignoreDRARequests": false}, args: map[string]any{"ignoreDRARequests": true}, want: `"ignoreDRARequests":true`},
+	} {
+		values := minimal()
+		maps.Copy(values["settings"].(map[string]any), tc.settings)
+		values["scheduler"] = map[string]any{"args": tc.args}
+		config := render(t, "scheduling", values)["ConfigMap scheduling/slipway"].(*corev1.ConfigMap)
+		var scheduler schedulerv1.KubeSchedulerConfiguration
+		if err := yaml.UnmarshalStrict([]byte(config.Data["scheduler.yaml"]), &scheduler); err != nil {
+			t.Fatal(err)
+		}
+		if args := string(scheduler.Profiles[0].PluginConfig[0].Args.Raw); !strings.Contains(args, tc.want) {
+			t.Errorf("%s: arguments %s, want %s", name, args, tc.want)
 		}
 	}
 }
