@@ -23,7 +23,7 @@ status:
   conditions: [{type: PodScheduled, status: "False", reason: Unschedulable, message: no nodes available}]
 `
 
-// serve answers like an API server: what is not among the answers is not found, and a Status has its own code.
+// serve answers like an API server: what is not among the answers is not found, a Status has its own code, and a function is asked for each answer.
 func serve(t *testing.T, answers map[string]any) (kubeconfig string) {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -31,6 +31,9 @@ func serve(t *testing.T, answers map[string]any) (kubeconfig string) {
 		answer, ok := answers[r.URL.Path]
 		if !ok {
 			answer = failure(http.StatusNotFound, metav1.StatusReasonNotFound, hostile)
+		}
+		if next, changes := answer.(func() any); changes {
+			answer = next()
 		}
 		if status, failed := answer.(metav1.Status); failed {
 			w.WriteHeader(int(status.Code))

@@ -3,8 +3,10 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"strings"
@@ -79,21 +81,16 @@ func TestSignalsEndPlanning(t *testing.T) {
 	}
 }
 
-// writes calls a function with each write.
-type writes func()
-
-func (w writes) Write(p []byte) (int, error) {
-	w()
-	return len(p), nil
-}
-
 // A user ends a view that repeats itself while it reads: that is no error.
 func TestWatchEndsWhileItReads(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	cmd := newCommand()
-	cmd.SetOut(writes(cancel)) // The time is written before the first read.
-	cmd.SetArgs([]string{"status", "--watch", "--kubeconfig", server(t)})
+	cmd.SetOut(io.Discard)
+	cmd.SetArgs([]string{"status", "--watch", "--kubeconfig", serve(t, cluster(map[string]any{"/api/v1/pods": func() any {
+		cancel()
+		return json.RawMessage(`{"items": []}`)
+	}}))})
 	if err := cmd.ExecuteContext(ctx); err != nil {
 		t.Errorf("the view ended with %v", err)
 	}

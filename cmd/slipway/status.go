@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -76,17 +77,26 @@ func validInterval(interval time.Duration) error {
 	return nil
 }
 
-// watch prints overviews until the context ends.
+// watch prints overviews until the context ends. A reading that fails after one that did not is reported, and the next one is tried.
 func (o *options) watch(cmd *cobra.Command, interval time.Duration, format view.Format) error {
 	c, _, err := o.client()
 	if err != nil {
 		return err
 	}
-	for {
-		startOfScreen(cmd.Root().OutOrStdout(), cmd.OutOrStdout(), format)
-		// The user may end it while it reads.
-		if err := o.status(cmd.Context(), c, cmd.OutOrStdout(), format); err != nil && cmd.Context().Err() == nil {
+	for read := false; ; {
+		text, err := o.reading(cmd.Context(), c, format)
+		switch {
+		case cmd.Context().Err() != nil: // The user may end it while it reads.
+		case err != nil && !read:
 			return err
+		case err != nil:
+			cmd.PrintErrf("%s: not read: %v\n", time.Now().Format(time.TimeOnly), err)
+		default:
+			read = true
+			startOfScreen(cmd.Root().OutOrStdout(), cmd.OutOrStdout(), format)
+			if _, err := cmd.OutOrStdout().Write(text); err != nil {
+				return err
+			}
 		}
 		select {
 		case <-cmd.Context().Done():
@@ -94,6 +104,15 @@ func (o *options) watch(cmd *cobra.Command, interval time.Duration, format view.
 		case <-time.After(interval):
 		}
 	}
+}
+
+// reading returns an overview as text. It ends after readTakes.
+func (o *options) reading(ctx context.Context, c client.Client, format view.Format) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, readTakes)
+	defer cancel()
+	var text bytes.Buffer
+	err := o.status(ctx, c, &text, format)
+	return text.Bytes(), err
 }
 
 // startOfScreen clears a terminal before the next overview; elsewhere a line with the time separates them, but for JSON documents.
