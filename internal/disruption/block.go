@@ -1,6 +1,7 @@
 package disruption
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -21,7 +22,8 @@ type Block struct {
 }
 
 // BlockOf returns what prevents the graceful disruption of the node: karpenter.sh/do-not-disrupt on the Node, its NodeClaim
-// or one of its pods, a PodDisruptionBudget or, without DisruptBare, a pod that has no controller.
+// or one of its pods, a PodDisruptionBudget or, without DisruptBare, a pod that has no controller. Of several pods it names the first by namespace and name:
+// a cache lists them in no order, and a reason that changes each time would be recorded each time.
 func BlockOf(c Candidate, budgets []PodBudget) Block {
 	for _, object := range []metav1.Object{c.Node, c.Claim} {
 		p := ProtectionOfNode(object.GetAnnotations(), object.GetCreationTimestamp().Time, c.Now)
@@ -29,29 +31,35 @@ func BlockOf(c Candidate, budgets []PodBudget) Block {
 			return Block{Why: fmt.Sprintf("Disruption is blocked through the %q annotation%s", karpv1.DoNotDisruptAnnotationKey, until(p.Until)), Until: p.Until}
 		}
 	}
-	for _, pod := range c.Pods {
-		// Static pods and those of DaemonSets block a node by the annotation too, as in Karpenter.
-		if Terminal(pod) || pod.DeletionTimestamp != nil {
-			continue
-		}
-		if p := ProtectionOf(pod, c.Now); p.Active {
-			return Block{
-				Why:    fmt.Sprintf("Pod %s/%s has the %q annotation%s", pod.Namespace, pod.Name, karpv1.DoNotDisruptAnnotationKey, until(p.Until)),
-				ByPods: true, Until: p.Until,
-			}
+	// Static pods and those of DaemonSets block a node by the annotation too, as in Karpenter.
+	if pod := first(c.Pods, func(pod *corev1.Pod) bool {
+		return !Terminal(pod) && pod.DeletionTimestamp == nil && ProtectionOf(pod, c.Now).Active
+	}); pod != nil {
+		p := ProtectionOf(pod, c.Now)
+		return Block{
+			Why:    fmt.Sprintf("Pod %s/%s has the %q annotation%s", pod.Namespace, pod.Name, karpv1.DoNotDisruptAnnotationKey, until(p.Until)),
+			ByPods: true, Until: p.Until,
 		}
 	}
-	for _, pod := range c.Pods {
-		if why := held(pod, budgets, c.Now); why != "" {
-			return Block{Why: why, ByPods: true}
-		}
+	if pod := first(c.Pods, func(pod *corev1.Pod) bool { return held(pod, budgets, c.Now) != "" }); pod != nil {
+		return Block{Why: held(pod, budgets, c.Now), ByPods: true}
 	}
-	for _, pod := range c.Pods {
-		if !c.DisruptBare && bare(pod, c.Now) {
-			return Block{Why: fmt.Sprintf("Pod %s/%s has no controller: nothing would create it again", pod.Namespace, pod.Name), ByPods: true}
-		}
+	if pod := first(c.Pods, func(pod *corev1.Pod) bool { return !c.DisruptBare && bare(pod, c.Now) }); pod != nil {
+		return Block{Why: fmt.Sprintf("Pod %s/%s has no controller: nothing would create it again", pod.Namespace, pod.Name), ByPods: true}
 	}
 	return Block{}
+}
+
+// first returns the pod for which blocks is true, of several the first by namespace and name; nil for none.
+func first(pods []*corev1.Pod, blocks func(pod *corev1.Pod) bool) *corev1.Pod {
+	var out *corev1.Pod
+	for _, pod := range pods {
+		before := out == nil || cmp.Or(cmp.Compare(pod.Namespace, out.Namespace), cmp.Compare(pod.Name, out.Name)) < 0
+		if before && blocks(pod) {
+			out = pod
+		}
+	}
+	return out
 }
 
 // bare reports whether no controller would create the pod again after its eviction. Karpenter evicts such pods.

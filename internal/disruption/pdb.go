@@ -1,6 +1,7 @@
 package disruption
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -51,7 +52,7 @@ func held(pod *corev1.Pod, budgets []PodBudget, now time.Time) string {
 	return fmt.Sprintf("PDB %s/%s prevents eviction of pod %s", of[0].Namespace, of[0].Name, pod.Name)
 }
 
-// selecting returns the budgets that select the pod.
+// selecting returns the budgets that select the pod, by name: a cache lists them in no order.
 func selecting(pod *corev1.Pod, budgets []PodBudget) []*policyv1.PodDisruptionBudget {
 	var out []*policyv1.PodDisruptionBudget
 	for _, b := range budgets {
@@ -59,6 +60,7 @@ func selecting(pod *corev1.Pod, budgets []PodBudget) []*policyv1.PodDisruptionBu
 			out = append(out, b.policy)
 		}
 	}
+	slices.SortFunc(out, func(a, b *policyv1.PodDisruptionBudget) int { return cmp.Compare(a.Name, b.Name) })
 	return out
 }
 

@@ -103,7 +103,7 @@ func TestSurgeRefusal(t *testing.T) {
 			most(intstr.FromInt32(0))(s)
 			s.budgets[0].Spec.Selector.MatchLabels["app"] = "db"
 		}, ""},
-		"two budgets":                {func(s *surging) { least(intstr.FromInt32(1))(s); s.guard("all", policyv1.PodDisruptionBudgetSpec{}) }, "more than one PodDisruptionBudget (web, all)"},
+		"two budgets":                {func(s *surging) { least(intstr.FromInt32(1))(s); s.guard("all", policyv1.PodDisruptionBudgetSpec{}) }, "more than one PodDisruptionBudget (all, web)"},
 		"default":                    {func(*surging) {}, ""},
 		"one":                        {surge(intstr.FromInt32(1)), ""},
 		"a hundredth":                {surge(intstr.FromString("1%")), ""},

@@ -2,24 +2,34 @@ package roll_test
 
 import (
 	"context"
+	"math/rand/v2"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/cockroachdb/datadriven"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 )
 
-// counted is the client of the Roller.
+// counted is the client of the Roller. Like a cache it lists in no order.
 func (s *scene) counted() client.Client {
+	shuffle := rand.New(rand.NewPCG(1, 2)).Shuffle
 	return interceptor.NewClient(s.api, interceptor.Funcs{
 		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
-			if _, ok := list.(*karpv1.NodePoolList); ok {
+			err := c.List(ctx, list, opts...)
+			switch l := list.(type) {
+			case *karpv1.NodePoolList:
 				s.passes++
+			case *corev1.PodList:
+				shuffle(len(l.Items), func(i, j int) { l.Items[i], l.Items[j] = l.Items[j], l.Items[i] })
+			case *policyv1.PodDisruptionBudgetList:
+				shuffle(len(l.Items), func(i, j int) { l.Items[i], l.Items[j] = l.Items[j], l.Items[i] })
 			}
-			return c.List(ctx, list, opts...)
+			return err
 		},
 	})
 }

@@ -8,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
@@ -16,6 +15,7 @@ import (
 	"github.com/slipway-k8s/slipway/internal/announce"
 	"github.com/slipway-k8s/slipway/internal/disruption"
 	"github.com/slipway-k8s/slipway/launcher/budget"
+	"github.com/slipway-k8s/slipway/launcher/consolidate/calm"
 	"github.com/slipway-k8s/slipway/launcher/expire"
 	"github.com/slipway-k8s/slipway/launcher/index"
 	"github.com/slipway-k8s/slipway/launcher/leadership"
@@ -28,8 +28,8 @@ const (
 	period = 2 * time.Second
 	// quietFor is the time to the next pass where no node had to be replaced.
 	quietFor = 10 * time.Second
-	// eventEvery is the least time between two equal Events on one object.
-	eventEvery = 15 * time.Minute
+	// blocked is the reason of the Events.
+	blocked = "DisruptionBlocked"
 )
 
 // ErrBusy reports that the node is in a move already, or that a move of the node was called off recently.
@@ -71,15 +71,10 @@ type Config struct {
 // Roller replaces drifted and expiring nodes.
 type Roller struct {
 	config Config
-	// recorded is the last Event of each object. It belongs to Run's goroutine.
-	recorded map[types.UID]event
+	// recorded are the Events about nodes that stay, and about NodePools. They belong to Run's goroutine.
+	recorded calm.Events
 	// quiet is when a pass found no node to replace. It belongs to Run's goroutine too.
 	quiet time.Time
-}
-
-type event struct {
-	message string
-	at      time.Time
 }
 
 // New returns a Roller; Run starts it.
@@ -90,7 +85,7 @@ func New(c Config) (*Roller, error) {
 	if c.Ours == nil {
 		c.Ours = func(*karpv1.NodeClaim) bool { return true }
 	}
-	return &Roller{config: c, recorded: map[types.UID]event{}}, nil
+	return &Roller{config: c, recorded: calm.Events{}}, nil
 }
 
 // Run makes one pass per period until ctx ends, while this process leads, and fewer while there is nothing to replace.
@@ -162,7 +157,7 @@ func (r *Roller) Pass(ctx context.Context) error {
 	if len(list) > 0 {
 		r.config.Metrics.Evaluated(Drifted, "", time.Since(began))
 	}
-	r.forget(began)
+	r.recorded.Forget(began)
 	return errors.Join(errs...)
 }
 
@@ -223,28 +218,10 @@ func (r *Roller) due(pool *karpv1.NodePool, claims []*karpv1.NodeClaim, now time
 	return out
 }
 
-// forget drops Events that were recorded long ago.
-func (r *Roller) forget(now time.Time) {
-	for uid, t := range r.recorded {
-		if now.Sub(t.at) > eventEvery {
-			delete(r.recorded, uid)
-		}
-	}
-}
-
-// isNew reports whether the message differs from the last one about the object, or that one is old. It remembers the
-// message.
-func (r *Roller) isNew(object client.Object, message string, now time.Time) bool {
-	if t, ok := r.recorded[object.GetUID()]; ok && t.message == message && now.Sub(t.at) <= eventEvery {
-		return false
-	}
-	r.recorded[object.GetUID()] = event{message: message, at: now}
-	return true
-}
-
+// record writes an Event about an object, unless it said the same lately, or several others.
 func (r *Roller) record(object client.Object, message string, now time.Time) {
-	if r.isNew(object, message, now) {
-		r.config.Events.Eventf(object, corev1.EventTypeNormal, "DisruptionBlocked", "%s", message)
+	if r.recorded.IsNew(blocked, string(object.GetUID()), message, now) {
+		r.config.Events.Eventf(object, corev1.EventTypeNormal, blocked, "%s", message)
 	}
 }
 

@@ -1,6 +1,7 @@
 package roll_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -53,8 +54,9 @@ type scene struct {
 //	fleet NAME N pool=POOL ...                  N nodes NAME-0, NAME-1, ... with a pod each; the rest as for node
 //	node NAME pool=POOL [drifted=AGE] [expires=IN of=EXPIREAFTER] [sick] [grace] [protected] [joining] [joined] [foreign]
 //	                                            a node, with what is to be said of its NodeClaim: joined ones are not initialized either
-//	pod NAME node=NODE [protected] [daemonset]  a pod of the ReplicaSet app=NAME
-//	pdb NAME allowed=N                          for the pods app=NAME
+//	pod NAME node=NODE [protected] [daemonset] [bare]
+//	                                            a pod of the ReplicaSet app=NAME, or of no controller
+//	pdb NAME allowed=N [app=APP]                for the pods app=NAME, or app=APP
 //	gone NAME                                   the executor has ended the node
 //	off NAME                                    the executor has called the move off
 //	pass DURATION                               time goes by without a Roller
@@ -128,7 +130,7 @@ func (s *scene) pool(d *datadriven.TestData, name string) {
 func (s *scene) pdb(d *datadriven.TestData, name string) {
 	pdb := &policyv1.PodDisruptionBudget{}
 	pdb.Namespace, pdb.Name = "default", name
-	pdb.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": name}}
+	pdb.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": cmp.Or(s.arg(d, "app"), name)}}
 	allowed := 0
 	d.ScanArgs(s.t, "allowed", &allowed)
 	pdb.Status.DisruptionsAllowed = int32(allowed)
@@ -272,6 +274,9 @@ func (s *scene) pod(d *datadriven.TestData, name, node string) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "default", Name: name + "-" + node, Labels: map[string]string{"app": name}, OwnerReferences: []metav1.OwnerReference{owner},
 	}}
+	if d.HasArg("bare") {
+		pod.OwnerReferences = nil
+	}
 	pod.Spec.NodeName, pod.Status.Phase = node, corev1.PodRunning
 	if d.HasArg("protected") {
 		pod.Annotations = map[string]string{karpv1.DoNotDisruptAnnotationKey: "true"}
