@@ -24,7 +24,7 @@ type Block struct {
 // BlockOf returns what prevents the graceful disruption of the node: karpenter.sh/do-not-disrupt on the Node, its NodeClaim
 // or one of its pods, a PodDisruptionBudget or, without DisruptBare, a pod that has no controller. Of several pods it names the first by namespace and name:
 // a cache lists them in no order, and a reason that changes each time would be recorded each time.
-func BlockOf(c Candidate, budgets []PodBudget) Block {
+func BlockOf(c Candidate, budgets PodBudgets) Block {
 	for _, object := range []metav1.Object{c.Node, c.Claim} {
 		p := ProtectionOfNode(object.GetAnnotations(), object.GetCreationTimestamp().Time, c.Now)
 		if p.Active {

@@ -22,7 +22,7 @@ type ConsolidationFacts struct {
 	// NodeAge is the least age of the node; zero for any. The annotation slipway.dev/consolidation-node-age of its NodePool replaces it.
 	NodeAge time.Duration
 	// Budgets are the PodDisruptionBudgets of the cluster.
-	Budgets []PodBudget
+	Budgets PodBudgets
 }
 
 // ConsolidationBlock is why the pods of a node may not be moved to save money; the zero value means that they may.

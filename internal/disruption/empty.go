@@ -130,7 +130,7 @@ func DecideEmpty(f EmptyFacts) EmptyDecision {
 // BlocksEmpty returns why a node stays that DecideEmpty would remove; empty where nothing keeps it. Its drain would wait for a pod of a
 // DaemonSet that do-not-disrupt or a PodDisruptionBudget protects, without an end where there is no termination grace period. As in Karpenter,
 // do-not-disrupt counts on a static pod as well, and on a pod that tolerates the disruption taint.
-func BlocksEmpty(c Candidate, budgets []PodBudget) string {
+func BlocksEmpty(c Candidate, budgets PodBudgets) string {
 	c.DisruptBare = true // What is left on the node belongs to it: such a pod ends with the node.
 	return BlockOf(c, budgets).Why
 }

@@ -8,35 +8,14 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
 )
 
-// PodBudget is a PodDisruptionBudget with its parsed selector.
-type PodBudget struct {
-	policy   *policyv1.PodDisruptionBudget
-	selector labels.Selector
-}
-
-// ReadPodBudgets parses PodDisruptionBudgets once for many nodes. The API server accepts no invalid selector. A budget with
-// an invalid selector would select every pod of its namespace.
-func ReadPodBudgets(list []policyv1.PodDisruptionBudget) []PodBudget {
-	out := make([]PodBudget, 0, len(list))
-	for i := range list {
-		selector, err := metav1.LabelSelectorAsSelector(list[i].Spec.Selector)
-		if err != nil {
-			selector = labels.Everything()
-		}
-		out = append(out, PodBudget{policy: &list[i], selector: selector})
-	}
-	return out
-}
-
 // held returns why the Eviction API would refuse the pod now; empty if it would not. A budget that allows one disruption
 // does not block: the drain evicts its pods one after the other.
-func held(pod *corev1.Pod, budgets []PodBudget, now time.Time) string {
+func held(pod *corev1.Pod, budgets PodBudgets, now time.Time) string {
 	if !Holds(pod, now) || pod.DeletionTimestamp != nil {
 		return ""
 	}
@@ -53,10 +32,10 @@ func held(pod *corev1.Pod, budgets []PodBudget, now time.Time) string {
 }
 
 // selecting returns the budgets that select the pod, by name: a cache lists them in no order.
-func selecting(pod *corev1.Pod, budgets []PodBudget) []*policyv1.PodDisruptionBudget {
+func selecting(pod *corev1.Pod, budgets PodBudgets) []*policyv1.PodDisruptionBudget {
 	var out []*policyv1.PodDisruptionBudget
-	for _, b := range budgets {
-		if b.policy.Namespace == pod.Namespace && b.selector.Matches(labels.Set(pod.Labels)) {
+	for _, b := range budgets[pod.Namespace] {
+		if b.selector.Matches(labels.Set(pod.Labels)) {
 			out = append(out, b.policy)
 		}
 	}
@@ -70,7 +49,7 @@ func several(of []*policyv1.PodDisruptionBudget) string {
 }
 
 // forbidden returns why the budgets mean the pod never to be evicted, however many others are healthy; empty if they do not.
-func forbidden(pod *corev1.Pod, budgets []PodBudget) string {
+func forbidden(pod *corev1.Pod, budgets PodBudgets) string {
 	of := selecting(pod, budgets)
 	switch {
 	case len(of) > 1:
@@ -99,18 +78,16 @@ func unguarded(pod *corev1.Pod, b *policyv1.PodDisruptionBudget) bool {
 }
 
 // LetGo returns those of the pods that the Eviction API lets go one after the other, if nothing replaces them.
-func LetGo(pods []*corev1.Pod, budgets []PodBudget, now time.Time) []*corev1.Pod {
+func LetGo(pods []*corev1.Pod, budgets PodBudgets, now time.Time) []*corev1.Pod {
 	var out []*corev1.Pod
 	gone := map[*policyv1.PodDisruptionBudget]int32{}
 	for _, pod := range pods {
 		if held(pod, budgets, now) != "" {
 			continue
 		}
-		at := slices.IndexFunc(budgets, func(b PodBudget) bool {
-			return b.policy.Namespace == pod.Namespace && b.selector.Matches(labels.Set(pod.Labels))
-		})
-		if at >= 0 && pod.Status.Phase != corev1.PodPending && !unguarded(pod, budgets[at].policy) {
-			of := budgets[at].policy
+		// A pod with more than one is held.
+		if all := selecting(pod, budgets); len(all) > 0 && pod.Status.Phase != corev1.PodPending && !unguarded(pod, all[0]) {
+			of := all[0]
 			if gone[of] >= of.Status.DisruptionsAllowed {
 				continue
 			}

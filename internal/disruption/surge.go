@@ -68,7 +68,7 @@ func Sole(pod *corev1.Pod, set *appsv1.ReplicaSet) bool {
 // the PersistentVolumeClaims that the pod names; one that is missing counts as a volume for one node. budgets are the
 // PodDisruptionBudgets, none where the pod ends whatever they say. A released pod counts as healthy and not as expected: even a budget that allows no eviction
 // would let it be evicted.
-func SurgeRefusal(pod *corev1.Pod, set *appsv1.ReplicaSet, deployment *appsv1.Deployment, claims []*corev1.PersistentVolumeClaim, budgets []PodBudget) string {
+func SurgeRefusal(pod *corev1.Pod, set *appsv1.ReplicaSet, deployment *appsv1.Deployment, claims []*corev1.PersistentVolumeClaim, budgets PodBudgets) string {
 	hash := pod.Labels[appsv1.DefaultDeploymentUniqueLabelKey]
 	switch {
 	case pod.Annotations[SurgeAnnotation] == "false":

@@ -138,6 +138,8 @@ type Consolidator struct {
 	seed maphash.Seed
 	// pods are those on each node.
 	pods index.PerNode[podsOnNode]
+	// budgets reads PodDisruptionBudgets.
+	budgets index.Budgets
 	// seen is the fleet's sum at the last look, took how long that took, and busy whether the fleet had changed since the one before.
 	seen uint64
 	took time.Duration

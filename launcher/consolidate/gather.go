@@ -10,7 +10,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
@@ -112,9 +111,10 @@ func (f *fleet) takeTurns(turn calm.Turn, looks calm.Looks) (asked, waiting int)
 
 // gather reads the fleet and the budgets.
 func (c *Consolidator) gather(ctx context.Context) (*fleet, error) {
-	pools, budgets := &karpv1.NodePoolList{}, &policyv1.PodDisruptionBudgetList{}
-	claims, nodes, err := c.config.Cache.Fleet(ctx)
-	if err = errors.Join(err, c.config.Client.List(ctx, pools, client.UnsafeDisableDeepCopy), c.config.Client.List(ctx, budgets, client.UnsafeDisableDeepCopy)); err != nil {
+	pools := &karpv1.NodePoolList{}
+	claims, nodes, errFleet := c.config.Cache.Fleet(ctx)
+	guards, errGuards := c.budgets.All(ctx, c.config.Client)
+	if err := errors.Join(errFleet, errGuards, c.config.Client.List(ctx, pools, client.UnsafeDisableDeepCopy)); err != nil {
 		return nil, fmt.Errorf("reading the fleet: %w", err)
 	}
 	f := &fleet{byName: map[string]*member{}}
@@ -132,7 +132,7 @@ func (c *Consolidator) gather(ctx context.Context) (*fleet, error) {
 		nodeOf[node.Name] = node
 	}
 	c.pods.Look()
-	guards, now := disruption.ReadPodBudgets(budgets.Items), time.Now()
+	now := time.Now()
 	for _, claim := range claims {
 		n := &member{claim: claim, node: nodeOf[claim.Status.NodeName], pool: f.pools[claim.Labels[karpv1.NodePoolLabelKey]]}
 		if n.node == nil || n.pool == nil || !conditions.ClaimIs(claim, karpv1.ConditionTypeInitialized) || !c.config.Ours(claim) {
@@ -155,7 +155,7 @@ func (c *Consolidator) gather(ctx context.Context) (*fleet, error) {
 }
 
 // examine sets whether the node may be removed. It returns a hash of all that a decision about the node depends on.
-func (c *Consolidator) examine(ctx context.Context, n *member, guards []disruption.PodBudget, now time.Time) (uint64, error) {
+func (c *Consolidator) examine(ctx context.Context, n *member, guards disruption.PodBudgets, now time.Time) (uint64, error) {
 	pods, err := c.pods.On(ctx, c.config.Cache.Pods, n.node.Name, c.summed)
 	if err != nil {
 		return 0, err

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
@@ -168,6 +169,27 @@ func TestMovesReadTheCache(t *testing.T) {
 		// NodeClaim, Node, pods and new NodeClaim before the end and after it, and the NodeClaim for its condition.
 		if read := f.reads.Load(); read > 5*9 {
 			t.Errorf("five moves read %d times from the API server", read)
+		}
+	})
+}
+
+// A step of a move reads the PodDisruptionBudgets of its pods' namespaces, however many others there are.
+func TestMovesReadTheBudgetsOfTheirPodsAlone(t *testing.T) {
+	const moves, others = 5, 40
+	synctest.Test(t, func(t *testing.T) {
+		f, _ := newPlanner(t, time.Minute)
+		defer func() { f.stop() }()
+		for i := range moves {
+			f.bindPod(t.Context(), fmt.Sprintf("p%d", i), fmt.Sprintf("n%d", i))
+		}
+		f.addBudget(t.Context(), "none", "1")
+		for i := range others {
+			f.create(t.Context(), &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: "other", Name: fmt.Sprintf("b%d", i)}})
+		}
+		crowd(t, f, moves)
+		time.Sleep(30 * time.Second)
+		if lists, items := f.guards.lists.Load(), f.guards.items.Load(); lists == 0 || items != lists {
+			t.Errorf("%d lists had %d PodDisruptionBudgets, want the one of the pods' namespace in each", lists, items)
 		}
 	})
 }

@@ -153,6 +153,8 @@ type Executor struct {
 	config Config
 	// planning and asking have a slot for each question that the scheduler is asked at a time.
 	planning, asking chan struct{}
+	// budgets reads PodDisruptionBudgets for all moves.
+	budgets index.Budgets
 
 	mu sync.Mutex
 	// start runs a move; nil unless Run is active.

@@ -68,8 +68,9 @@ type flow struct {
 	cached index.Pods
 	stop   func()
 	start  time.Time
-	// reads counts the reads from the API server.
-	reads atomic.Int64
+	// reads counts the reads from the API server, and guards the lists of PodDisruptionBudgets and what these had.
+	reads  atomic.Int64
+	guards struct{ lists, items atomic.Int64 }
 
 	mu      sync.Mutex
 	trace   strings.Builder
@@ -126,6 +127,7 @@ func newFlow(t *testing.T) *flow {
 	b := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithStatusSubresource(&karpv1.NodeClaim{})
 	index.Each(func(o client.Object, field string, value client.IndexerFunc) { b.WithIndex(o, field, value) })
 	f.api = interceptor.NewClient(b.Build(), interceptor.Funcs{
+		List: f.list,
 		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
 			if f.refuses() {
 				return errors.New("the API server does not answer")

@@ -174,6 +174,16 @@ func (f *flow) addBudget(ctx context.Context, pod, allowed string) {
 	f.create(ctx, b)
 }
 
+// list counts the lists of PodDisruptionBudgets.
+func (f *flow) list(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+	err := c.List(ctx, list, opts...)
+	if of, ok := list.(*policyv1.PodDisruptionBudgetList); ok {
+		f.guards.lists.Add(1)
+		f.guards.items.Add(int64(len(of.Items)))
+	}
+	return err
+}
+
 // bindPod creates a pod of a ReplicaSet on a node.
 func (f *flow) bindPod(ctx context.Context, name, node string) {
 	f.t.Helper()

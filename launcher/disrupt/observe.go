@@ -7,7 +7,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
@@ -21,10 +20,9 @@ import (
 
 // observation is what one step of a move observes.
 type observation struct {
-	// reader and bound have the objects, and guards are the PodDisruptionBudgets.
+	// reader and bound have the objects.
 	reader client.Reader
 	bound  index.Pods
-	guards []disruption.PodBudget
 	facts  Facts
 	// nodes are the Nodes that exist, and pods those that have to move. They may be the cache's, and must not be changed.
 	nodes []*corev1.Node
@@ -48,11 +46,7 @@ func (e *Executor) look(ctx context.Context, m *moving) (*observation, error) {
 // observe reads the state of a move.
 func (e *Executor) observe(ctx context.Context, m *moving, reader client.Reader, bound index.Pods) (*observation, error) {
 	now := time.Now()
-	budgets := &policyv1.PodDisruptionBudgetList{}
-	if err := e.config.Client.List(ctx, budgets, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("listing PodDisruptionBudgets: %w", err)
-	}
-	s := &observation{reader: reader, bound: bound, guards: disruption.ReadPodBudgets(budgets.Items), facts: Facts{
+	s := &observation{reader: reader, bound: bound, facts: Facts{
 		Running: now.Sub(m.started), Halfway: m.halfway, Deleting: m.deleting, Refused: m.refused,
 		Room: !m.confirmed.IsZero(), Confirmed: now.Sub(m.confirmed),
 	}}
@@ -113,8 +107,12 @@ func (e *Executor) observeNode(ctx context.Context, m *moving, i int, s *observa
 	if m.Quiet != nil {
 		f.Arrived = disruption.Arrived(on, m.Quiet[i], now)
 	}
+	budgets, err := e.budgets.Of(ctx, e.config.Client, on...)
+	if err != nil {
+		return f, err
+	}
 	candidate := disruption.Candidate{Now: now, Node: node, Claim: claim, Pods: on, DisruptBare: e.config.DisruptBare}
-	if v := disruption.BlockOf(candidate, s.guards); !v.ByPods || !m.Eventual {
+	if v := disruption.BlockOf(candidate, budgets); !v.ByPods || !m.Eventual {
 		f.Protected = v.Why
 	}
 	return f, nil
@@ -137,8 +135,9 @@ func replacements(ctx context.Context, m *moving, reader client.Reader) ([]Repla
 	return out, nil
 }
 
-// sweep removes cordons without a move: the process that ran the move has ended.
+// sweep removes cordons without a move: the process that ran the move has ended. It also forgets what no move has read lately.
 func (e *Executor) sweep(ctx context.Context) error {
+	e.budgets.Look()
 	nodes, err := e.config.Nodes.All(ctx)
 	if err != nil {
 		return err

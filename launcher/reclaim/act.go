@@ -8,7 +8,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -153,12 +152,12 @@ func (r *Reclaimer) needed(ctx context.Context, v *view, pods []*corev1.Pod) (st
 	if why := r.config.Needed(v.claim); why != "" {
 		return why, nil
 	}
-	budgets := &policyv1.PodDisruptionBudgetList{}
-	if err := r.config.Client.List(ctx, budgets, client.UnsafeDisableDeepCopy); err != nil {
-		return "", fmt.Errorf("listing PodDisruptionBudgets: %w", err)
+	budgets, err := new(index.Budgets).Of(ctx, r.config.Client, pods...)
+	if err != nil {
+		return "", err
 	}
 	candidate := disruption.Candidate{Now: time.Now(), Claim: v.claim, Node: v.node, Pool: v.pool, Pods: pods}
-	return disruption.BlocksEmpty(candidate, disruption.ReadPodBudgets(budgets.Items)), nil
+	return disruption.BlocksEmpty(candidate, budgets), nil
 }
 
 func (r *Reclaimer) keep(claim types.UID) {

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
@@ -17,8 +16,7 @@ import (
 
 // look reads the nodes and pods of candidates. It drops candidates without a Node, which other controllers terminate, and those with
 // pods that are not initialized.
-func (r *Roller) look(ctx context.Context, list []Candidate, policies *policyv1.PodDisruptionBudgetList, now time.Time) ([]Candidate, error) {
-	budgets := disruption.ReadPodBudgets(policies.Items)
+func (r *Roller) look(ctx context.Context, list []Candidate, budgets disruption.PodBudgets, now time.Time) ([]Candidate, error) {
 	out := list[:0]
 	for _, c := range list {
 		node := &corev1.Node{}

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
@@ -73,6 +72,8 @@ type Roller struct {
 	config Config
 	// recorded are the Events about nodes that stay, and about NodePools. They belong to Run's goroutine.
 	recorded calm.Events
+	// budgets reads PodDisruptionBudgets.
+	budgets index.Budgets
 	// quiet is when a pass found no node to replace. It belongs to Run's goroutine too.
 	quiet time.Time
 }
@@ -187,11 +188,11 @@ func (r *Roller) candidates(ctx context.Context, now time.Time) ([]Candidate, er
 	if len(out) == 0 {
 		return nil, nil
 	}
-	policies := &policyv1.PodDisruptionBudgetList{}
-	if err := r.config.Client.List(ctx, policies, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("listing PodDisruptionBudgets: %w", err)
+	budgets, err := r.budgets.All(ctx, r.config.Client)
+	if err != nil {
+		return nil, err
 	}
-	return r.look(ctx, out, policies, now)
+	return r.look(ctx, out, budgets, now)
 }
 
 // due returns the nodes of a NodePool, which may be nil, that must be replaced.

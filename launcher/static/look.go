@@ -67,7 +67,7 @@ func (k *Keeper) scaled(pool types.UID, f Facts) bool {
 }
 
 // node adds what counts of a NodeClaim's node.
-func (k *Keeper) node(ctx context.Context, out Node, budgets []disruption.PodBudget, now time.Time) (Node, error) {
+func (k *Keeper) node(ctx context.Context, out Node, budgets disruption.PodBudgets, now time.Time) (Node, error) {
 	claim := out.Claim
 	if out.Deleting || claim.Status.NodeName == "" {
 		return out, nil

@@ -12,7 +12,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -21,6 +20,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/internal/announce"
 	"github.com/slipway-k8s/slipway/internal/disruption"
+	"github.com/slipway-k8s/slipway/launcher/index"
 )
 
 // Config holds the dependencies of a Surger. Every field is required.
@@ -73,9 +73,9 @@ func (e *Surger) Ahead(ctx context.Context, pod *corev1.Pod, doomed bool, now ti
 	if err != nil {
 		return false, "", err
 	}
-	var budgets []disruption.PodBudget
+	var budgets disruption.PodBudgets
 	if !doomed {
-		if budgets, err = e.budgetsOf(ctx, pod.Namespace); err != nil {
+		if budgets, err = new(index.Budgets).Of(ctx, e.config.Client, pod); err != nil {
 			return false, "", err
 		}
 	}
@@ -141,15 +141,6 @@ func (e *Surger) deploymentOf(ctx context.Context, set *appsv1.ReplicaSet) (*app
 		return nil, nil
 	}
 	return d, err
-}
-
-// budgetsOf lists the PodDisruptionBudgets of a namespace.
-func (e *Surger) budgetsOf(ctx context.Context, namespace string) ([]disruption.PodBudget, error) {
-	list := &policyv1.PodDisruptionBudgetList{}
-	if err := e.config.Client.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("listing PodDisruptionBudgets of namespace %s: %w", namespace, err)
-	}
-	return disruption.ReadPodBudgets(list.Items), nil
 }
 
 // claimsOf lists the PersistentVolumeClaims that the pod and its replacement would share, without those that do not exist.

@@ -27,7 +27,7 @@ type observed struct {
 	// labels are those of all nodes of the input, by name.
 	labels map[string]map[string]string
 	// podBudgets are the PodDisruptionBudgets of the input.
-	podBudgets []disruption.PodBudget
+	podBudgets disruption.PodBudgets
 	// disruptBare means that pods without a controller do not keep a node.
 	disruptBare bool
 	// buffers are the pods of CapacityBuffers with room on each node, by its name. They are no pods: nothing is evicted for them.
