@@ -44,8 +44,8 @@ func (l *Launcher) fixed(p parts, gates Gates) error {
 		return nil
 	}
 	keeper, err := static.New(static.Config{
-		Client: l.manager.GetClient(), Reader: l.manager.GetAPIReader(), Guard: p.leader, Ender: p.terminator, Ledger: p.ledger, Metrics: p.voluntary,
-		Events: l.recorders.slipway, Manages: p.beside.manages, Own: p.beside.own, DisruptBare: l.config.Settings.DisruptBarePods,
+		Client: l.manager.GetClient(), Pods: l.cache.Pods, Reader: l.manager.GetAPIReader(), Guard: p.leader, Ender: p.terminator, Ledger: p.ledger,
+		Metrics: p.voluntary, Events: l.recorders.slipway, Manages: p.beside.manages, Own: p.beside.own, DisruptBare: l.config.Settings.DisruptBarePods,
 		Gate: p.health.Gate,
 	})
 	if err != nil {

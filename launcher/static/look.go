@@ -7,7 +7,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -28,38 +27,57 @@ func (k *Keeper) look(ctx context.Context, pool *karpv1.NodePool, drifts int) (F
 	if limit, ok := window.Limits(pool.Annotations, corev1.ResourceList(pool.Spec.Limits), now)[nodesResource]; ok {
 		f.Limit = limit.Value()
 	}
-	claims, policies := &karpv1.NodeClaimList{}, &policyv1.PodDisruptionBudgetList{}
-	if err := k.config.Client.List(ctx, claims, client.MatchingFields{index.ClaimNodePool: pool.Name}); err != nil {
+	claims := &karpv1.NodeClaimList{}
+	if err := k.config.Client.List(ctx, claims, client.MatchingFields{index.ClaimNodePool: pool.Name}, client.UnsafeDisableDeepCopy); err != nil {
 		return f, fmt.Errorf("listing NodeClaims: %w", err)
 	}
-	if err := k.config.Client.List(ctx, policies); err != nil {
-		return f, fmt.Errorf("listing PodDisruptionBudgets: %w", err)
-	}
-	budgets, existing := disruption.ReadPodBudgets(policies.Items), map[types.UID]bool{}
+	existing := map[types.UID]bool{}
 	for i := range claims.Items {
 		claim := &claims.Items[i]
 		existing[claim.UID] = true
-		out := Node{Claim: claim, Deleting: claim.DeletionTimestamp != nil || k.gone[pool.UID][claim.UID]}
-		node, err := k.node(ctx, out, budgets, now)
-		if err != nil {
-			return f, err
-		}
-		f.Nodes = append(f.Nodes, node)
+		f.Nodes = append(f.Nodes, Node{Claim: claim, Deleting: claim.DeletionTimestamp != nil || k.gone[pool.UID][claim.UID]})
 	}
 	maps.DeleteFunc(k.gone[pool.UID], func(uid types.UID, _ bool) bool { return !existing[uid] })
 	f.Scaled = k.scaled(pool.UID, f)
-	return f, nil
+	return f, k.examine(ctx, f, now)
+}
+
+// examine adds what counts of the nodes of which some may have to go: of all where there are more than asked for, and of drifted ones. Of the others
+// neither Nodes nor pods are read, once a second.
+func (k *Keeper) examine(ctx context.Context, f Facts, now time.Time) error {
+	surplus := active(f.Nodes) > f.Replicas
+	var budgets disruption.PodBudgets
+	for i, n := range f.Nodes {
+		if n.Deleting || n.Claim.Status.NodeName == "" || !surplus && !n.drifted() {
+			continue
+		}
+		var err error
+		if budgets == nil {
+			if budgets, err = k.budgets.All(ctx, k.config.Client); err != nil {
+				return err
+			}
+		}
+		if f.Nodes[i], err = k.node(ctx, n, budgets, now); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// active returns how many of the nodes do not terminate.
+func active(nodes []Node) int64 {
+	out := int64(0)
+	for _, n := range nodes {
+		if !n.Deleting {
+			out++
+		}
+	}
+	return out
 }
 
 // scaled returns Facts.Scaled, as far as this process has seen it.
 func (k *Keeper) scaled(pool types.UID, f Facts) bool {
-	active := int64(0)
-	for _, n := range f.Nodes {
-		if !n.Deleting {
-			active++
-		}
-	}
-	if active <= f.Replicas {
+	if active(f.Nodes) <= f.Replicas {
 		k.reached[pool] = f.Replicas
 	}
 	reached, ok := k.reached[pool]
@@ -68,26 +86,20 @@ func (k *Keeper) scaled(pool types.UID, f Facts) bool {
 
 // node adds what counts of a NodeClaim's node.
 func (k *Keeper) node(ctx context.Context, out Node, budgets disruption.PodBudgets, now time.Time) (Node, error) {
-	claim := out.Claim
-	if out.Deleting || claim.Status.NodeName == "" {
-		return out, nil
-	}
-	node := &corev1.Node{}
-	err := k.config.Client.Get(ctx, client.ObjectKey{Name: claim.Status.NodeName}, node)
+	claim, node := out.Claim, &corev1.Node{}
+	err := k.config.Client.Get(ctx, client.ObjectKey{Name: claim.Status.NodeName}, node, client.UnsafeDisableDeepCopy)
 	if apierrors.IsNotFound(err) {
 		return out, nil // Others terminate a NodeClaim whose Node is gone.
 	}
 	if err != nil {
 		return out, fmt.Errorf("getting Node %s of NodeClaim %s: %w", claim.Status.NodeName, claim.Name, err)
 	}
-	bound := &corev1.PodList{}
-	if err := k.config.Client.List(ctx, bound, client.MatchingFields{index.PodNodeName: node.Name}, client.UnsafeDisableDeepCopy); err != nil {
-		return out, fmt.Errorf("listing pods of Node %s: %w", node.Name, err)
+	pods, err := k.config.Pods.On(ctx, node.Name)
+	if err != nil {
+		return out, err
 	}
-	pods := make([]*corev1.Pod, 0, len(bound.Items))
-	for i := range bound.Items {
-		pods = append(pods, &bound.Items[i])
-		if disruption.Occupies(&bound.Items[i]) {
+	for _, pod := range pods {
+		if disruption.Occupies(pod) {
 			out.Pods++
 		}
 	}

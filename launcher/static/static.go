@@ -17,6 +17,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/budget"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/health"
+	"github.com/slipway-k8s/slipway/launcher/index"
 	"github.com/slipway-k8s/slipway/launcher/leadership"
 	"github.com/slipway-k8s/slipway/launcher/voluntary"
 )
@@ -47,6 +48,8 @@ type Ender interface {
 type Config struct {
 	// Client reads from the cache, with the indexes of package index, and writes.
 	Client client.Client
+	// Pods reads pods from the cache.
+	Pods index.Pods
 	// Reader reads from the API server.
 	Reader client.Reader
 	// Guard allows effects only while this process leads.
@@ -80,15 +83,17 @@ type Keeper struct {
 	full map[types.UID]time.Time
 	// reached is the last number of nodes that was asked for and not exceeded, by NodePool.
 	reached map[types.UID]int64
+	// budgets reads PodDisruptionBudgets.
+	budgets index.Budgets
 	// passed is when the last pass ended: one that waits for the cache may take as long as lapse.
 	passed time.Time
 }
 
 // New returns a Keeper; Run starts it.
 func New(c Config) (*Keeper, error) {
-	missing := c.Client == nil || c.Reader == nil || c.Guard == nil || c.Ender == nil || c.Ledger == nil || c.Metrics == nil
+	missing := c.Client == nil || c.Pods == nil || c.Reader == nil || c.Guard == nil || c.Ender == nil || c.Ledger == nil || c.Metrics == nil
 	if missing || c.Events == nil || c.Manages == nil || c.Own == nil || c.Gate == nil {
-		return nil, errors.New("static: Client, Reader, Guard, Ender, Ledger, Metrics, Events, Manages, Own and Gate are required")
+		return nil, errors.New("static: Client, Pods, Reader, Guard, Ender, Ledger, Metrics, Events, Manages, Own and Gate are required")
 	}
 	return &Keeper{
 		config: c, gone: map[types.UID]map[types.UID]bool{}, created: map[types.UID]*creations{}, full: map[types.UID]time.Time{}, reached: map[types.UID]int64{},

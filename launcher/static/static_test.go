@@ -44,6 +44,8 @@ type scene struct {
 	foreign bool
 	// lag is how old NodeClaims are when the cache shows them.
 	lag time.Duration
+	// reads counts what the Keeper read of each type, and copied what the cache had to copy for it.
+	reads, copied map[string]int
 	// cut is what becomes of the next creation, which has no answer: stored or lost; empty if it has one.
 	cut string
 }
@@ -59,6 +61,8 @@ func (c cache) shows(claim *karpv1.NodeClaim) bool {
 }
 
 func (c cache) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+	all := (&client.GetOptions{}).ApplyOptions(opts)
+	c.s.count(o, all.UnsafeDisableDeepCopy)
 	err := c.Client.Get(ctx, key, o, opts...)
 	if claim, ok := o.(*karpv1.NodeClaim); ok && err == nil && !c.shows(claim) {
 		return apierrors.NewNotFound(schema.GroupResource{Resource: "nodeclaims"}, key.Name)
@@ -78,6 +82,8 @@ func (c cache) Create(ctx context.Context, o client.Object, opts ...client.Creat
 }
 
 func (c cache) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	all := (&client.ListOptions{}).ApplyOptions(opts)
+	c.s.count(list, all.UnsafeDisableDeepCopy)
 	err := c.Client.List(ctx, list, opts...)
 	if claims, ok := list.(*karpv1.NodeClaimList); ok {
 		claims.Items = slices.DeleteFunc(claims.Items, func(claim karpv1.NodeClaim) bool { return !c.shows(&claim) })
@@ -115,13 +121,13 @@ func TestScenarios(t *testing.T) {
 
 func newScene(t *testing.T) *scene {
 	t.Helper()
-	s := &scene{Scene: scenariotest.New(t, &karpv1.NodeClaim{}), t: t}
+	s := &scene{Scene: scenariotest.New(t, &karpv1.NodeClaim{}), t: t, reads: map[string]int{}, copied: map[string]int{}}
 	ledger, err := budget.New(voluntary.Observe(s.API, index.ListClaims(s.API), index.ListNodes(s.API)))
 	s.Must(err)
 	counted, err := voluntary.NewMetrics(prometheus.NewRegistry(), ledger, func() bool { return true })
 	s.Must(err)
 	s.subject, err = static.New(static.Config{
-		Client: cache{s.API, s}, Reader: s.API, Guard: leadershiptest.Always{}, Ender: s, Ledger: ledger, Metrics: counted, Events: s,
+		Client: cache{s.API, s}, Pods: index.ListPods(cache{s.API, s}), Reader: s.API, Guard: leadershiptest.Always{}, Ender: s, Ledger: ledger, Metrics: counted, Events: s,
 		Manages: func(*karpv1.NodePool) (bool, string) { return !s.foreign, "" },
 		Own:     func(*karpv1.NodeClaim) {},
 		Gate:    func(*karpv1.NodePool) health.Gate { return s.gate },
