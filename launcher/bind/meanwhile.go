@@ -38,7 +38,8 @@ func NeighborOf(pod *corev1.Pod, node *corev1.Node, newcomer bool) Neighbor {
 
 // Around is what constraints by topology depend on, beside a pod and its node.
 type Around struct {
-	// Others are the other pods of the namespaces that the constraints name, and all bound pods with Wide anti-affinity.
+	// Others are the other pods of the namespaces that the constraints name, and all bound pods with Wide anti-affinity. Those that topology spread alone may
+	// count are needed only if it Counts a newcomer.
 	Others []Neighbor
 	// Nodes are those of the cluster.
 	Nodes []*corev1.Node
@@ -105,29 +106,54 @@ func (a Around) except(pod *corev1.Pod) iter.Seq[Neighbor] {
 	}
 }
 
+// tally is what a constraint of topology spread counts for a pod.
+type tally struct {
+	namespace, key string
+	// selector is which pods it selects, and included which nodes.
+	selector labels.Selector
+	included func(*corev1.Node) bool
+}
+
+func tallyOf(pod *corev1.Pod, c *corev1.TopologySpreadConstraint) (tally, error) {
+	selector, err := spreadSelector(pod, c)
+	return tally{namespace: pod.Namespace, key: c.TopologyKey, selector: selector, included: inclusion(pod, c)}, err
+}
+
+// counts reports whether a neighbor counts.
+func (t tally) counts(n Neighbor) bool {
+	leaving := !n.Pod.DeletionTimestamp.IsZero()
+	return n.Pod.Namespace == t.namespace && !leaving && !t.selector.Empty() && t.selector.Matches(labels.Set(n.Pod.Labels)) && t.included(n.Node)
+}
+
+// Counts reports whether a topology spread of the pod counts one of the newcomers in the domain of the node. Where none does, Meanwhile needs no others
+// for topology spread: the plan holds.
+func Counts(pod *corev1.Pod, node *corev1.Node, newcomers []Neighbor) bool {
+	return slices.ContainsFunc(pod.Spec.TopologySpreadConstraints, func(c corev1.TopologySpreadConstraint) bool {
+		if !hard(c) {
+			return false
+		}
+		t, err := tallyOf(pod, &c) // Meanwhile says what cannot be read.
+		return err == nil && Around{Others: newcomers}.newcomer(pod, node, t) != ""
+	})
+}
+
 // skewed returns why one more pod on the node would break a constraint, if a newcomer is in its domain. Without one, the plan holds.
 func (a Around) skewed(pod *corev1.Pod, node *corev1.Node, c *corev1.TopologySpreadConstraint) string {
-	selector, err := spreadSelector(pod, c)
+	t, err := tallyOf(pod, c)
 	if err != nil {
 		return "its topology spread cannot be read: " + err.Error()
 	}
-	included := inclusion(pod, c)
-	counts := func(n Neighbor) bool {
-		leaving := !n.Pod.DeletionTimestamp.IsZero()
-		return n.Pod.Namespace == pod.Namespace && !leaving && !selector.Empty() && selector.Matches(labels.Set(n.Pod.Labels)) && included(n.Node)
-	}
-	here := node.Labels[c.TopologyKey]
-	newcomer := a.newcomer(pod, func(n Neighbor) bool { return n.Node.Labels[c.TopologyKey] == here && counts(n) })
+	newcomer := a.newcomer(pod, node, t)
 	if newcomer == "" {
 		return ""
 	}
-	domains := a.domains(pod, c.TopologyKey, counts, included)
+	domains, here := a.domains(pod, t), node.Labels[c.TopologyKey]
 	least := slices.Min(slices.Collect(maps.Values(domains)))
 	if c.MinDomains != nil && len(domains) < int(*c.MinDomains) {
 		least = 0
 	}
 	skew := domains[here] - least
-	if selector.Matches(labels.Set(pod.Labels)) {
+	if t.selector.Matches(labels.Set(pod.Labels)) {
 		skew++
 	}
 	if skew <= int(c.MaxSkew) {
@@ -136,10 +162,10 @@ func (a Around) skewed(pod *corev1.Pod, node *corev1.Node, c *corev1.TopologySpr
 	return fmt.Sprintf("pod %s was bound in %s meanwhile: topology spread over %s would have a skew of %d, %d at most", newcomer, here, c.TopologyKey, skew, c.MaxSkew)
 }
 
-// newcomer returns the name of one that counts; empty if there is none.
-func (a Around) newcomer(pod *corev1.Pod, counts func(Neighbor) bool) string {
+// newcomer returns the name of one that counts in the domain of the node; empty if there is none.
+func (a Around) newcomer(pod *corev1.Pod, node *corev1.Node, t tally) string {
 	for n := range a.except(pod) {
-		if n.Newcomer && counts(n) {
+		if n.Newcomer && n.Node.Labels[t.key] == node.Labels[t.key] && t.counts(n) {
 			return n.Pod.Name
 		}
 	}
@@ -147,16 +173,16 @@ func (a Around) newcomer(pod *corev1.Pod, counts func(Neighbor) bool) string {
 }
 
 // domains counts the pods of each domain of a topology, of which those without pods have nodes that are included.
-func (a Around) domains(pod *corev1.Pod, key string, counts func(Neighbor) bool, included func(*corev1.Node) bool) map[string]int {
+func (a Around) domains(pod *corev1.Pod, t tally) map[string]int {
 	out := map[string]int{}
 	for n := range a.except(pod) {
-		if counts(n) {
-			out[n.Node.Labels[key]]++
+		if t.counts(n) {
+			out[n.Node.Labels[t.key]]++
 		}
 	}
 	for _, node := range a.Nodes {
-		if included(node) {
-			out[node.Labels[key]] += 0
+		if t.included(node) {
+			out[node.Labels[t.key]] += 0
 		}
 	}
 	return out

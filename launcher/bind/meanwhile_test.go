@@ -1,6 +1,7 @@
 package bind_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -93,6 +94,15 @@ func (c meanwhile) check(t *testing.T) {
 	got := bind.Meanwhile(c.pod, inZone("a"), around)
 	if (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
 		t.Errorf("%q, want %q", got, c.want)
+	}
+	// Where no newcomer counts, the others change nothing for topology spread.
+	wide := func(pod *corev1.Pod) bool { return pod.Spec.Affinity != nil }
+	newcomers := slices.DeleteFunc(slices.Clone(c.others), func(n bind.Neighbor) bool { return !n.Newcomer })
+	if !bind.Counts(c.pod, inZone("a"), newcomers) && !wide(c.pod) && !slices.ContainsFunc(c.others, func(n bind.Neighbor) bool { return wide(n.Pod) }) {
+		around.Others = nil
+		if alone := bind.Meanwhile(c.pod, inZone("a"), around); alone != got {
+			t.Errorf("%q, and %q without others, though no newcomer counts", got, alone)
+		}
 	}
 }
 

@@ -35,14 +35,15 @@ type surroundings struct {
 // neighbors are the neighbors that one look has found so far.
 type neighbors struct {
 	surroundings
-	// claim is that of the look.
+	// claim and node are those of the look.
 	claim *karpv1.NodeClaim
+	node  *corev1.Node
 	// nodes are those of the cluster, by name.
 	nodes map[string]*corev1.Node
 	// promised are the UIDs that the NodeClaim of a node promises, by the node's name.
 	promised map[string]map[string]bool
-	// scope are the namespaces whose pods constraints of pods that are due name.
-	scope map[string]bool
+	// all are the namespaces of which all pods are neighbors.
+	all map[string]bool
 	// waiting are pods that are not bound.
 	waiting []*corev1.Pod
 	// newcomer means that one was found.
@@ -64,8 +65,8 @@ func (s surroundings) around(ctx context.Context, o Observed) (bind.Around, erro
 	if out.Namespaces, err = s.namespaces(ctx, slices.Concat(pods, repelling)); err != nil {
 		return bind.Around{}, err
 	}
-	scope, beside := scopeOf(pods, out.Namespaces)
-	if len(scope) == 0 && len(repelling) == 0 {
+	reach := scopeOf(pods, out.Namespaces)
+	if len(reach.spread) == 0 && len(reach.terms) == 0 && len(repelling) == 0 {
 		return bind.Around{}, nil
 	}
 	select {
@@ -78,36 +79,75 @@ func (s surroundings) around(ctx context.Context, o Observed) (bind.Around, erro
 		return bind.Around{}, err
 	}
 	n := neighbors{
-		surroundings: s, claim: o.Claim, nodes: make(map[string]*corev1.Node, len(out.Nodes)), promised: map[string]map[string]bool{}, scope: scope,
+		surroundings: s, claim: o.Claim, node: o.Node, nodes: make(map[string]*corev1.Node, len(out.Nodes)), promised: map[string]map[string]bool{}, all: map[string]bool{},
 	}
 	for _, node := range out.Nodes {
 		n.nodes[node.Name] = node
 	}
-	err = n.find(ctx, repelling, beside)
+	err = n.find(ctx, repelling, reach)
 	out.Others = n.out
 	return out, err
 }
 
-// find adds the pods of the scope, and those that repel others.
-func (n *neighbors) find(ctx context.Context, repelling []*corev1.Pod, beside bool) error {
-	for namespace := range n.scope {
+// find adds the pods of the scope, and those that repel others. Where topology spread alone counts pods of a namespace, and in most looks no newcomer
+// among them, they do not matter.
+func (n *neighbors) find(ctx context.Context, repelling []*corev1.Pod, reach scope) error {
+	for namespace, due := range reach.spread {
+		if reach.terms[namespace] {
+			continue
+		}
 		found, err := n.pods.In(ctx, namespace)
 		if err != nil {
 			return err
 		}
+		counted, err := n.counted(ctx, due, found)
+		if err != nil {
+			return err
+		}
+		if counted {
+			n.all[namespace] = true
+			if err := n.add(ctx, found); err != nil {
+				return err
+			}
+		}
+	}
+	for namespace := range reach.terms {
+		found, err := n.pods.In(ctx, namespace)
+		if err != nil {
+			return err
+		}
+		n.all[namespace] = true
 		if err := n.add(ctx, found); err != nil {
 			return err
 		}
 	}
-	others := slices.DeleteFunc(slices.Clone(repelling), func(pod *corev1.Pod) bool { return n.scope[pod.Namespace] })
+	others := slices.DeleteFunc(slices.Clone(repelling), func(pod *corev1.Pod) bool { return n.all[pod.Namespace] })
 	if err := n.add(ctx, others); err != nil {
 		return err
 	}
 	// Promised pods count beside a newcomer, and for pods that must be beside others. In most looks there is neither.
-	if n.newcomer || beside {
+	if n.newcomer || reach.beside {
 		return n.addWaiting(ctx)
 	}
 	return nil
+}
+
+// counted reports whether topology spread of one of the pods that are due counts a newcomer among the pods of their namespace.
+func (n *neighbors) counted(ctx context.Context, due, pods []*corev1.Pod) (bool, error) {
+	var newcomers []bind.Neighbor
+	for _, pod := range pods {
+		if pod.Spec.NodeName == "" || disruption.Terminal(pod) {
+			continue
+		}
+		came, err := n.came(ctx, pod)
+		if err != nil {
+			return false, err
+		}
+		if node := n.nodes[pod.Spec.NodeName]; came && node != nil {
+			newcomers = append(newcomers, bind.NeighborOf(pod, node, true))
+		}
+	}
+	return slices.ContainsFunc(due, func(pod *corev1.Pod) bool { return bind.Counts(pod, n.node, newcomers) }), nil
 }
 
 // duePods returns the promised pods that are to be bound now.
@@ -122,31 +162,41 @@ func duePods(o Observed) []*corev1.Pod {
 	return out
 }
 
-// scopeOf returns the namespaces whose pods the constraints of the pods name, and whether one of them must be beside others.
-func scopeOf(pods []*corev1.Pod, namespaces map[string]labels.Set) (scope map[string]bool, beside bool) {
-	scope = map[string]bool{}
+// scope are the namespaces whose pods constraints of pods that are due name.
+type scope struct {
+	// spread has the pods of each namespace with topology spread, which counts pods of their own.
+	spread map[string][]*corev1.Pod
+	// terms are the namespaces that terms of affinity and anti-affinity name.
+	terms map[string]bool
+	// beside is true where one of the pods must be beside others.
+	beside bool
+}
+
+// scopeOf returns the scope of pods.
+func scopeOf(pods []*corev1.Pod, namespaces map[string]labels.Set) scope {
+	out := scope{spread: map[string][]*corev1.Pod{}, terms: map[string]bool{}}
 	for _, pod := range pods {
 		spread, affinity, anti := bind.Wide(pod)
 		if spread {
-			scope[pod.Namespace] = true
+			out.spread[pod.Namespace] = append(out.spread[pod.Namespace], pod)
 		}
-		beside = beside || len(affinity) > 0
+		out.beside = out.beside || len(affinity) > 0
 		terms, err := fwk.GetAffinityTerms(pod, slices.Concat(affinity, anti))
 		if err != nil {
 			continue // The API server accepts no term that cannot be read.
 		}
 		for _, t := range terms {
 			for namespace := range t.Namespaces {
-				scope[namespace] = true
+				out.terms[namespace] = true
 			}
 			for namespace, have := range namespaces {
 				if t.NamespaceSelector.Matches(have) {
-					scope[namespace] = true
+					out.terms[namespace] = true
 				}
 			}
 		}
 	}
-	return scope, beside
+	return out
 }
 
 // namespaces returns the labels of all namespaces, if a term of the pods selects namespaces by them.
@@ -185,7 +235,7 @@ func (n *neighbors) add(ctx context.Context, pods []*corev1.Pod) error {
 			if err != nil {
 				return err
 			}
-			n.newcomer = n.newcomer || came && n.scope[pod.Namespace]
+			n.newcomer = n.newcomer || came && n.all[pod.Namespace]
 			n.out = append(n.out, bind.NeighborOf(pod, node, came))
 		}
 	}

@@ -1,7 +1,9 @@
 package join_test
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -11,11 +13,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
+	"github.com/slipway-k8s/slipway/launcher/index"
 	"github.com/slipway-k8s/slipway/launcher/join"
 )
 
@@ -123,6 +127,53 @@ func TestNewcomerInTheZone(t *testing.T) {
 			}
 			if got := w.ready(w.controller()); !slices.Equal(got, c.want) {
 				t.Errorf("%q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+// Where topology spread counts no newcomer, no other pod of the namespace matters: none of those that wait is looked up among the promised ones.
+func TestNewcomersThatDoNotCount(t *testing.T) {
+	const waiting = 5
+	other := scheduled("new", "old-a", time.Second)
+	other.Labels = map[string]string{"app": "api"}
+	for name, c := range map[string]struct {
+		newcomer *corev1.Pod
+		counts   bool
+	}{
+		"none":              {},
+		"of another app":    {newcomer: other},
+		"in the other zone": {newcomer: scheduled("new", "old-b", time.Second)},
+		"one that counts":   {newcomer: scheduled("new", "old-a", time.Second), counts: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.claim(time.Minute, "web-1")
+			w.spreadOut("web-1")
+			w.zone("old-a", "a")
+			w.zone("old-b", "b")
+			for i := range waiting {
+				w.create(scheduled(fmt.Sprint("waits-", i), "", 0))
+			}
+			w.create(scheduled("there", "old-b", time.Hour))
+			if c.newcomer != nil {
+				w.create(c.newcomer)
+			}
+			lookups := 0
+			w.api = interceptor.NewClient(w.api, interceptor.Funcs{
+				List: func(ctx context.Context, api client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+					all := (&client.ListOptions{}).ApplyOptions(opts)
+					if all.FieldSelector != nil && strings.Contains(all.FieldSelector.String(), index.ClaimPromised) {
+						lookups++
+					}
+					return api.List(ctx, list, opts...)
+				},
+			})
+			if got := w.ready(w.controller()); !slices.Equal(got, []string{"bind web-1"}) {
+				t.Errorf("%q", got)
+			}
+			if c.counts != (lookups >= waiting) || !c.counts && lookups > 0 {
+				t.Errorf("%d lookups of %d pods that wait", lookups, waiting)
 			}
 		})
 	}
