@@ -251,7 +251,10 @@ func (s *Server) readConfigs(p wire.Params, f *fleet) error {
 	if len(f.candidates) > most {
 		return wire.Errorf("InvalidFleetConfig", "A fleet can have %d overrides at most, here are %d.", most, len(f.candidates))
 	}
-	return f.checkMarket()
+	if err := f.checkMarket(); err != nil {
+		return err
+	}
+	return f.checkPools()
 }
 
 // candidate completes an override and returns whether it could be launched now.
@@ -353,6 +356,23 @@ func (f *fleet) checkMarket() error {
 	}
 	if len(blocks) > 1 {
 		return wire.Errorf("InvalidFleetConfig", "A fleet can launch into one Capacity Block, here are %d.", len(blocks))
+	}
+	return nil
+}
+
+// checkPools returns the error of a fleet with an instance type and zone that two overrides name. EC2 does not look at what else differs, such as their
+// subnets or launch templates (github.com/aws/karpenter-provider-aws, designs/odcr.md).
+func (f *fleet) checkPools() error {
+	seen := map[[2]string]bool{}
+	for _, o := range f.overrides {
+		pool := [2]string{o.info.Name, o.subnet.Zone}
+		if pool[0] == "" || pool[1] == "" {
+			continue // The error of the override says what does not exist.
+		}
+		if seen[pool] {
+			return wire.Errorf("InvalidFleetConfig", "The fleet configuration contains duplicate instance pools.")
+		}
+		seen[pool] = true
 	}
 	return nil
 }

@@ -173,6 +173,13 @@ func TestFleetRefused(t *testing.T) {
 		"a strategy of the other market": {func(in *ec2.CreateFleetInput) {
 			in.OnDemandOptions.AllocationStrategy = "price-capacity-optimized"
 		}, "InvalidParameterValue"},
+		"a type twice in a zone": {func(in *ec2.CreateFleetInput) {
+			overrides := in.LaunchTemplateConfigs[0].Overrides
+			in.LaunchTemplateConfigs[0].Overrides = append(overrides, overrides[0])
+		}, "InvalidFleetConfig"},
+		"a type twice in a zone, with two launch templates": {func(in *ec2.CreateFleetInput) {
+			in.LaunchTemplateConfigs = append(in.LaunchTemplateConfigs, in.LaunchTemplateConfigs[0])
+		}, "InvalidFleetConfig"},
 		"a dry run": {func(in *ec2.CreateFleetInput) { in.DryRun = awssdk.Bool(true) }, "DryRunOperation"},
 	} {
 		t.Run(name, func(t *testing.T) {

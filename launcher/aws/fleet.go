@@ -80,9 +80,10 @@ func (c *Cloud) launchOutput(request *launchRequest, out *ec2.CreateFleetOutput)
 	var launched []cloud.Option
 	for _, instance := range out.Instances {
 		if pools, _, _ := request.pools(instance.LaunchTemplateAndOverrides); len(pools) == 1 && len(instance.InstanceIds) > 0 {
-			launched = append(launched, request.options[pools[0]])
-			c.without.sold(request.options[pools[0]])
-			c.reserved.take(pools[0].reservation, int64(len(instance.InstanceIds)))
+			option := request.options[pools[0]]
+			launched = append(launched, option)
+			c.without.sold(option)
+			c.reserved.take(option.Reservation.ID, int64(len(instance.InstanceIds)))
 		}
 	}
 	errors := out.Errors
@@ -266,38 +267,24 @@ func (r *launchRequest) all(code ec2error.Code, text string, v verdict) []fleetF
 	return out
 }
 
-// pools returns the capacity pools of the request that an answer may be about, and the answer's subnet. It is one pool, or the reservations of an
-// instance type and zone if the launch template is not known, or all pools if EC2 named none. The zone is the answer's, or else its subnet's.
+// pools returns the capacity pools of the request that an answer may be about, and the answer's subnet. It is one pool, or all pools if EC2 named
+// none. The zone is the answer's, or else its subnet's.
 func (r *launchRequest) pools(in *ec2types.LaunchTemplateAndOverridesResponse) (pools []poolKey, subnetID string, named bool) {
-	all := sortedPools(r.options)
-	if in == nil || in.Overrides == nil {
-		return all, "", false
+	if in != nil && in.Overrides != nil {
+		id, zone := awssdk.ToString(in.Overrides.SubnetId), awssdk.ToString(in.Overrides.AvailabilityZone)
+		if s, ok := r.subnets[id]; ok {
+			zone = s.zone
+		}
+		key := poolKey{string(in.Overrides.InstanceType), zone}
+		if _, ok := r.options[key]; ok {
+			return []poolKey{key}, id, true
+		}
 	}
-	id, zone := awssdk.ToString(in.Overrides.SubnetId), awssdk.ToString(in.Overrides.AvailabilityZone)
-	if s, ok := r.subnets[id]; ok {
-		zone = s.zone
-	}
-	key := poolKey{string(in.Overrides.InstanceType), zone, r.reservation(in.LaunchTemplateSpecification)}
-	if _, ok := r.options[key]; ok {
-		return []poolKey{key}, id, true
-	}
-	alike := slices.DeleteFunc(slices.Clone(all), func(k poolKey) bool { return k.instanceType != key.instanceType || k.zone != key.zone })
-	if len(alike) > 0 {
-		return alike, id, true
-	}
-	return all, "", false
-}
-
-// reservation returns the ID of the capacity reservation that a launch template launches into, or "".
-func (r *launchRequest) reservation(in *ec2types.FleetLaunchTemplateSpecification) string {
-	if in == nil {
-		return ""
-	}
-	return r.reservations[cmp.Or(awssdk.ToString(in.LaunchTemplateName), r.templateName(awssdk.ToString(in.LaunchTemplateId)))]
+	return sortedPools(r.options), "", false
 }
 
 func sortedPools(options map[poolKey]cloud.Option) []poolKey {
 	return slices.SortedFunc(maps.Keys(options), func(a, b poolKey) int {
-		return cmp.Or(cmp.Compare(a.instanceType, b.instanceType), cmp.Compare(a.zone, b.zone), cmp.Compare(a.reservation, b.reservation))
+		return cmp.Or(cmp.Compare(a.instanceType, b.instanceType), cmp.Compare(a.zone, b.zone))
 	})
 }

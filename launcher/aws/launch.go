@@ -92,8 +92,11 @@ func launchFault(class *awsv1.EC2NodeClass, known cluster) (fault, bool) {
 	return faultOf(class, known)
 }
 
-// poolKey names a capacity pool of one request.
-type poolKey struct{ instanceType, zone, reservation string }
+// poolKey names a capacity pool of one request, which has one option of it: EC2 refuses a request with two.
+type poolKey struct{ instanceType, zone string }
+
+// poolOf returns the pool of an option.
+func poolOf(o cloud.Option) poolKey { return poolKey{o.InstanceType, o.Zone} }
 
 // launchRequest is one CreateFleet call with the data needed to read its answer.
 type launchRequest struct {
@@ -104,9 +107,6 @@ type launchRequest struct {
 	templates []*ec2.CreateLaunchTemplateInput
 	options   map[poolKey]cloud.Option
 	subnets   map[string]subnet
-	// reservations maps the name of a launch template to the capacity reservation that it launches into. templateName returns the name by ID.
-	reservations map[string]string
-	templateName func(id string) string
 	// skipped are the options that could not be requested.
 	skipped []fleetFailure
 }
@@ -116,7 +116,8 @@ func (c *Cloud) prepare(ctx context.Context, in cloud.LaunchInput, options []clo
 	if err != nil {
 		return nil, err
 	}
-	chosen := c.taken.pick(usable, options, len(in.Claims), addressesOf(options, known.IPv6))
+	options = c.reserved.onePerPool(options)
+	chosen := c.taken.pick(usable, options, c.reserved.most(options, len(in.Claims)), addressesOf(options, known.IPv6))
 	defer func() {
 		if err != nil {
 			c.taken.release(chosen)
@@ -167,12 +168,11 @@ func (c *Cloud) buildRequest(ctx context.Context, in cloud.LaunchInput, options 
 	}
 	request := &launchRequest{
 		id: idOf(in.Class), count: chosen.nodes, addresses: chosen, options: map[poolKey]cloud.Option{}, subnets: map[string]subnet{},
-		reservations: map[string]string{}, templateName: c.templates.name,
 	}
 	var order []group
 	groups, picked := overridesOf{}, map[string]string{}
 	for i, o := range options {
-		key := poolKey{o.InstanceType, o.Zone, o.Reservation.ID}
+		key := poolOf(o)
 		if _, seen := request.options[key]; seen {
 			continue
 		}

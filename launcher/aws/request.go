@@ -36,7 +36,6 @@ func (r *launchRequest) fill(in cloud.LaunchInput, order []group, groups overrid
 			return &cloud.NodeClassError{Class: in.Class.Name, Reason: "UserDataInvalid", Message: err.Error()}
 		}
 		r.templates = append(r.templates, t)
-		r.reservations[awssdk.ToString(t.LaunchTemplateName)] = g.reservation.ID
 		r.fleet.LaunchTemplateConfigs = append(r.fleet.LaunchTemplateConfigs, ec2types.FleetLaunchTemplateConfigRequest{
 			LaunchTemplateSpecification: &ec2types.FleetLaunchTemplateSpecificationRequest{
 				LaunchTemplateName: t.LaunchTemplateName, Version: awssdk.String("$Latest"),

@@ -3,6 +3,8 @@ package aws
 import (
 	"net/http"
 	"net/url"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -80,64 +82,79 @@ func TestReservedFirst(t *testing.T) {
 	}
 }
 
-// EC2's answer names a launch template by its ID: of three reservations in two zones only the full one is left out, and a launch into another one is
-// counted there.
+// EC2 refuses a call that names an instance type and zone twice: of two reservations there the call has the one with the most free instances, and the
+// next call the other. EC2's answer names a launch template by its ID alone. Of three reservations in two zones only the full one is left out, and a
+// launch into another one is counted there.
 func TestReservationsAreToldApart(t *testing.T) {
-	for name, tc := range map[string]struct {
-		created answer
-		full    string
-		left    map[string]int64
-	}{
-		"template created": {answer{}, "cr-1", map[string]int64{"cr-1": 5, "cr-2": 3, "cr-3": 5}},
+	for name, created := range map[string]answer{
+		"template created": {},
 		// The launch template of an earlier process: the first sweep has not listed it yet.
-		"template exists": {
-			refuse(http.StatusBadRequest, "InvalidLaunchTemplateName.AlreadyExistsException", "exists"), "cr-1 cr-2",
-			map[string]int64{"cr-1": 5, "cr-2": 5, "cr-3": 5},
-		},
+		"template exists": refuse(http.StatusBadRequest, "InvalidLaunchTemplateName.AlreadyExistsException", "exists"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, c := newWire(t)
-			ids := map[string]string{} // of templates, by reservation
 			w.handle("CreateLaunchTemplate", func(v url.Values) answer {
-				of := v.Get("LaunchTemplateData.CapacityReservationSpecification.CapacityReservationTarget.CapacityReservationId")
-				ids[of] = "lt-" + of
-				if tc.created.status != 0 {
-					return tc.created
+				if created.status != 0 {
+					return created
 				}
-				return ok("<CreateLaunchTemplateResponse><launchTemplate><launchTemplateId>" + ids[of] + "</launchTemplateId></launchTemplate></CreateLaunchTemplateResponse>")
+				return ok("<CreateLaunchTemplateResponse><launchTemplate><launchTemplateId>lt-" + targetOf(v) + "</launchTemplateId></launchTemplate></CreateLaunchTemplateResponse>")
 			})
-			of := func(reservation string) string {
-				return "<launchTemplateAndOverrides><launchTemplateSpecification><launchTemplateId>" + ids[reservation] + "</launchTemplateId><version>1</version>" +
-					"</launchTemplateSpecification><overrides><instanceType>m7g.large</instanceType><subnetId>subnet-2</subnetId></overrides></launchTemplateAndOverrides>"
+			of := func(reservation, subnet string) string {
+				return "<launchTemplateAndOverrides><launchTemplateSpecification><launchTemplateId>lt-" + reservation + "</launchTemplateId><version>1</version>" +
+					"</launchTemplateSpecification><overrides><instanceType>m7g.large</instanceType><subnetId>" + subnet + "</subnetId></overrides></launchTemplateAndOverrides>"
 			}
-			w.handle("CreateFleet", func(url.Values) answer {
-				return ok("<CreateFleetResponse><fleetInstanceSet><item>" + of("cr-2") + "<instanceIds><item>i-1</item><item>i-2</item></instanceIds></item></fleetInstanceSet>" +
-					"<errorSet><item>" + of("cr-1") + "<errorCode>ReservationCapacityExceeded</errorCode><errorMessage>full</errorMessage></item></errorSet></CreateFleetResponse>")
-			})
-			c.reserved.set(map[string]int64{"cr-1": 5, "cr-2": 5, "cr-3": 5})
+			w.on("CreateFleet",
+				ok("<CreateFleetResponse><fleetInstanceSet><item>"+of("cr-3", "subnet-3")+"<instanceIds><item>i-1</item><item>i-2</item></instanceIds></item></fleetInstanceSet>"+
+					"<errorSet><item>"+of("cr-2", "subnet-2")+"<errorCode>ReservationCapacityExceeded</errorCode><errorMessage>full</errorMessage></item></errorSet></CreateFleetResponse>"),
+				ok("<CreateFleetResponse><fleetInstanceSet><item>"+of("cr-1", "subnet-2")+"<instanceIds><item>i-3</item></instanceIds></item></fleetInstanceSet></CreateFleetResponse>"))
+			c.reserved.set(map[string]int64{"cr-1": 5, "cr-2": 6, "cr-3": 5})
 			other := reserved("cr-3", "default", false)
 			other.Zone = "us-east-1b"
-			in := launchInput("launch-1", 3, reserved("cr-1", "default", false), reserved("cr-2", "default", false), other)
-			in.Class.Spec.CapacityReservationSelectorTerms = []awsv1.CapacityReservationSelectorTerm{{ID: "cr-1"}, {ID: "cr-2"}, {ID: "cr-3"}}
-			if _, err := c.Launch(t.Context(), in); err != nil {
-				t.Fatal(err)
-			}
-			var full []string
-			left := map[string]int64{}
-			for _, id := range []string{"cr-1", "cr-2", "cr-3"} {
-				if c.without.reservation(id, time.Now()).holds(time.Now()) {
-					full = append(full, id)
+			for i, tc := range []struct {
+				claims                   int
+				launched, requests, full string
+				left                     map[string]int64
+			}{
+				{3, "i-1 i-2", "cr-2 cr-3", "cr-2", map[string]int64{"cr-1": 5, "cr-2": 6, "cr-3": 3}},
+				{1, "i-3", "cr-1", "cr-2", map[string]int64{"cr-1": 4, "cr-2": 6, "cr-3": 3}},
+			} {
+				in := launchInput("launch-"+strconv.Itoa(i), tc.claims, reserved("cr-1", "default", false), reserved("cr-2", "default", false), other)
+				in.Class.Spec.CapacityReservationSelectorTerms = []awsv1.CapacityReservationSelectorTerm{{ID: "cr-1"}, {ID: "cr-2"}, {ID: "cr-3"}}
+				had := len(w.made("CreateLaunchTemplate"))
+				out, err := c.Launch(t.Context(), in)
+				if err != nil || strings.Join(out.InstanceIDs, " ") != tc.launched {
+					t.Fatalf("%d: launched %v, %v", i, out.InstanceIDs, err)
 				}
-				left[id] = c.reserved.of(id)
-			}
-			if got := strings.Join(full, " "); got != tc.full {
-				t.Errorf("full: %q, want %q", got, tc.full)
-			}
-			if diff := cmp.Diff(tc.left, left); diff != "" {
-				t.Errorf("left (-want +got):\n%s", diff)
+				var named []string
+				for _, v := range w.made("CreateLaunchTemplate")[had:] {
+					named = append(named, targetOf(v))
+				}
+				slices.Sort(named)
+				if got := strings.Join(named, " "); got != tc.requests {
+					t.Errorf("%d: launch templates for %q, want %q", i, got, tc.requests)
+				}
+				var full []string
+				left := map[string]int64{}
+				for _, id := range []string{"cr-1", "cr-2", "cr-3"} {
+					if c.without.reservation(id, time.Now()).holds(time.Now()) {
+						full = append(full, id)
+					}
+					left[id] = c.reserved.of(id)
+				}
+				if got := strings.Join(full, " "); got != tc.full {
+					t.Errorf("%d: full: %q, want %q", i, got, tc.full)
+				}
+				if diff := cmp.Diff(tc.left, left); diff != "" {
+					t.Errorf("%d: left (-want +got):\n%s", i, diff)
+				}
 			}
 		})
 	}
+}
+
+// targetOf returns the capacity reservation that a new launch template launches into.
+func targetOf(v url.Values) string {
+	return v.Get("LaunchTemplateData.CapacityReservationSpecification.CapacityReservationTarget.CapacityReservationId")
 }
 
 // Each kind of reservation has its market, and one call buys of one kind.

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/cloud"
 )
 
 // remainingInstances keeps the number of free instances of each capacity reservation: EC2's last answer less the launches since.
@@ -90,6 +91,36 @@ func (r *remainingInstances) set(counts map[string]int64) bool {
 		}
 	}
 	return changed
+}
+
+// onePerPool returns the options with one capacity reservation of each instance type and zone: the one with the most free instances, as far as they
+// are known. EC2 refuses a fleet with two, also where they have launch templates of their own (InvalidFleetConfig, "The fleet configuration contains
+// duplicate instance pools"). Once the reservation is full, the next call uses another one.
+func (r *remainingInstances) onePerPool(options []cloud.Option) []cloud.Option {
+	best := map[poolKey]string{}
+	for _, o := range options {
+		if id, seen := best[poolOf(o)]; !seen || r.of(o.Reservation.ID) > r.of(id) {
+			best[poolOf(o)] = o.Reservation.ID
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(options), func(o cloud.Option) bool { return best[poolOf(o)] != o.Reservation.ID })
+}
+
+// most returns how many of n instances one call requests: the options' capacity reservations may have fewer free instances than there are NodeClaims,
+// which the plan distributed over several reservations of one instance type and zone. The next call requests the rest. It returns n for options
+// without reservations, and where no free instance is known.
+func (r *remainingInstances) most(options []cloud.Option, n int) int {
+	free := int64(0)
+	for _, o := range options {
+		if o.Reservation.ID == "" {
+			return n
+		}
+		free += r.of(o.Reservation.ID)
+	}
+	if free == 0 {
+		return n
+	}
+	return int(min(int64(n), free))
 }
 
 // reservationsFound is the result of a class's selector terms, sorted by ID.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"sync"
 	"time"
 
@@ -21,14 +20,12 @@ const parallelTemplates = 8
 type templateUse struct {
 	mu   sync.Mutex
 	last map[string]time.Time
-	// names are those of launch templates by ID. EC2's answers about a fleet have the ID alone.
-	names map[string]string
 	// making holds the names that a caller is creating now.
 	making map[string]chan struct{}
 }
 
 func newTemplateUse() *templateUse {
-	return &templateUse{last: map[string]time.Time{}, names: map[string]string{}, making: map[string]chan struct{}{}}
+	return &templateUse{last: map[string]time.Time{}, making: map[string]chan struct{}{}}
 }
 
 // begin makes the caller the only one that creates the missing template, until it calls done. Other callers wait; if the creation failed,
@@ -82,26 +79,7 @@ func (t *templateUse) add(name string) {
 func (t *templateUse) forget(name string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.forgetLocked(name)
-}
-
-func (t *templateUse) forgetLocked(name string) {
 	delete(t.last, name)
-	maps.DeleteFunc(t.names, func(_, of string) bool { return of == name })
-}
-
-// identify records the ID of a launch template.
-func (t *templateUse) identify(id, name string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.names[id] = name
-}
-
-// name returns the name of the launch template with an ID; empty if it is not known.
-func (t *templateUse) name(id string) string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.names[id]
 }
 
 func (t *templateUse) forgetAll(templates []*ec2.CreateLaunchTemplateInput) {
@@ -126,7 +104,7 @@ func (t *templateUse) missed(seen map[string]bool, since time.Time) {
 	defer t.mu.Unlock()
 	for name, last := range t.last {
 		if !seen[name] && last.Before(since) {
-			t.forgetLocked(name)
+			delete(t.last, name)
 		}
 	}
 }
@@ -157,13 +135,9 @@ func (c *Cloud) ensureTemplates(ctx context.Context, templates []*ec2.CreateLaun
 				return err
 			}
 			defer done()
-			made, err := c.ec2.CreateLaunchTemplate(groupCtx, t)
 			// The name is a hash of the content: a template of the same name is the same.
-			if err != nil && !isTemplateThere(err) {
+			if _, err := c.ec2.CreateLaunchTemplate(groupCtx, t); err != nil && !isTemplateThere(err) {
 				return fmt.Errorf("creating launch template %s: %w", name, err)
-			}
-			if err == nil && made.LaunchTemplate != nil {
-				c.templates.identify(awssdk.ToString(made.LaunchTemplate.LaunchTemplateId), name)
 			}
 			c.templates.add(name)
 			return nil
@@ -208,7 +182,6 @@ func (c *Cloud) deleteTemplates(ctx context.Context, class string, unwanted func
 		for _, t := range page.LaunchTemplates {
 			name := awssdk.ToString(t.LaunchTemplateName)
 			if !unwanted(name) {
-				c.templates.identify(awssdk.ToString(t.LaunchTemplateId), name)
 				continue
 			}
 			c.templates.forget(name)
