@@ -6,6 +6,7 @@ import (
 	awssdk "github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
@@ -22,7 +23,7 @@ func (r *launchRequest) fill(in cloud.LaunchInput, order []group, groups overrid
 	r.fleet = &ec2.CreateFleetInput{
 		Type:        ec2types.FleetTypeInstant,
 		ClientToken: awssdk.String(in.LaunchID),
-		Context:     in.Class.Spec.Context,
+		Context:     contextOf(in),
 		TagSpecifications: []ec2types.TagSpecification{
 			{ResourceType: ec2types.ResourceTypeFleet, Tags: ec2Tags(tags)},
 			{ResourceType: ec2types.ResourceTypeInstance, Tags: ec2Tags(tags)},
@@ -49,4 +50,12 @@ func (r *launchRequest) fill(in cloud.LaunchInput, order []group, groups overrid
 		DefaultTargetCapacityType: target, TotalTargetCapacity: awssdk.Int32(int32(r.count)),
 	}
 	return nil
+}
+
+// contextOf returns the class's context for EC2. As with Karpenter, NodeClaims whose minValues were relaxed are launched without it.
+func contextOf(in cloud.LaunchInput) *string {
+	if in.Claims[0].Annotations[karpv1.NodeClaimMinValuesRelaxedAnnotationKey] == "true" {
+		return nil
+	}
+	return in.Class.Spec.Context
 }

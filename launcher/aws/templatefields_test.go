@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
@@ -148,6 +149,23 @@ func TestFleetHasTheClassesContext(t *testing.T) {
 	_, call := launched(t, func(s *awsv1.EC2NodeClassSpec) { s.Context = new("cr-context") })
 	if got := call.Get("Context"); got != "cr-context" {
 		t.Errorf("context %q", got)
+	}
+}
+
+// NodeClaims whose minValues were relaxed are launched without the class's context, as Karpenter does.
+func TestNoContextWithRelaxedMinValues(t *testing.T) {
+	for value, want := range map[string]string{"true": "", "false": "cr-context"} {
+		w, c := newWire(t)
+		w.on("CreateFleet", fleet([]string{"i-1"}))
+		in := launchInput("launch-1", 1, option("m7g.large", zoneA, "on-demand"))
+		in.Class.Spec.Context = new("cr-context")
+		in.Claims[0].Annotations = map[string]string{karpv1.NodeClaimMinValuesRelaxedAnnotationKey: value}
+		if _, err := c.Launch(t.Context(), in); err != nil {
+			t.Fatal(err)
+		}
+		if got := w.made("CreateFleet")[0].Get("Context"); got != want {
+			t.Errorf("%s: context %q, want %q", value, got, want)
+		}
 	}
 }
 
