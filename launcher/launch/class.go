@@ -11,8 +11,9 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 )
 
-// classOf reads a claim's EC2NodeClass. why is the reason why the class cannot launch; the claim then fails, as in Karpenter. A class that is
-// not known to be ready or not is tried.
+// classOf reads a claim's EC2NodeClass. why is the reason why the class cannot launch; the claim then fails, as in Karpenter. Where the class was
+// edited and its status is still that of the older spec, it returns an error, so that the claim waits: an instance would have parts of both. A class
+// that is not known to be ready or not is tried.
 func (g *group) classOf(ctx context.Context, claim *karpv1.NodeClaim) (class *awsv1.EC2NodeClass, why string, err error) {
 	if claim.Spec.NodeClassRef == nil {
 		return nil, "spec.nodeClassRef is not set", nil
@@ -25,9 +26,17 @@ func (g *group) classOf(ctx context.Context, claim *karpv1.NodeClaim) (class *aw
 		}
 		return nil, "", fmt.Errorf("getting EC2NodeClass %s: %w", name, err)
 	}
+	if class.DeletionTimestamp != nil {
+		return class, fmt.Sprintf("EC2NodeClass %s is being deleted", name), nil // Its status will not follow: the deletion counts as an edit.
+	}
 	for i := range class.Status.Conditions {
 		c := &class.Status.Conditions[i]
-		if c.Type == status.ConditionReady && c.IsFalse() && c.ObservedGeneration == class.Generation {
+		switch {
+		case c.Type != status.ConditionReady:
+		case c.ObservedGeneration != class.Generation:
+			return nil, "", fmt.Errorf("reading EC2NodeClass %s: its status is of generation %d, and its spec of generation %d is not resolved yet",
+				name, c.ObservedGeneration, class.Generation)
+		case c.IsFalse():
 			return class, fmt.Sprintf("EC2NodeClass %s is not Ready: %s", name, c.Message), nil
 		}
 	}
