@@ -61,7 +61,7 @@ func (s Search) Options() (Choice, error) {
 	var out []cloud.Option
 	var refused []cloud.OfferingFailure
 	for _, t := range s.Types {
-		if len(names) > 0 && !slices.Contains(names, t.Name) || !allowed(reqs, corev1.LabelInstanceTypeStable, t.Name) || !offers(reqs, t.Labels) {
+		if !s.suits(t, names, reqs) {
 			continue
 		}
 		byName[t.Name] = t
@@ -77,6 +77,9 @@ func (s Search) Options() (Choice, error) {
 			}
 		}
 	}
+	if len(names) == 0 && !hasMinValues(s.Claim) {
+		out = withoutExotic(out, byName)
+	}
 	out = withoutExpensiveSpot(out)
 	slices.SortFunc(out, func(a, b cloud.Option) int {
 		return cmp.Or(cmp.Compare(a.Price, b.Price), cmp.Compare(a.InstanceType, b.InstanceType), cmp.Compare(a.Zone, b.Zone),
@@ -88,6 +91,26 @@ func (s Search) Options() (Choice, error) {
 	}
 	out = slices.DeleteFunc(out, func(o cloud.Option) bool { return !kept[o.InstanceType] })
 	return Choice{Options: out, Tenancy: catalog.Tenancy(reqs), Partition: partition(reqs, s.Types), Relaxed: short != nil && len(out) > 0, Refused: refused}, nil
+}
+
+// suits reports whether a claim may be launched as an instance type. A claim that slipway did not plan names none: it may be any type with as much
+// of each resource as it requests.
+func (s Search) suits(t catalog.InstanceType, names []string, reqs catalog.Requirements) bool {
+	suits := slices.Contains(names, t.Name)
+	if len(names) == 0 {
+		suits = holds(t.Allocatable, s.Claim.Spec.Resources.Requests)
+	}
+	return suits && allowed(reqs, corev1.LabelInstanceTypeStable, t.Name) && offers(reqs, t.Labels)
+}
+
+// holds reports whether a node has what is requested of each resource.
+func holds(allocatable, requests corev1.ResourceList) bool {
+	for name, q := range requests {
+		if q.Cmp(allocatable[name]) > 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // partition returns the partition of the class's placement group that requirements select: the lowest, as in Karpenter, or 0 if they allow all.
@@ -153,6 +176,30 @@ func withoutExpensiveSpot(options []cloud.Option) []cloud.Option {
 	})
 }
 
+// withoutExotic leaves out bare metal and instance types with accelerators where others are left, as Karpenter does. Capacity reservations are bought
+// before all else: other ones count there alone.
+func withoutExotic(options []cloud.Option, types map[string]catalog.InstanceType) []cloud.Option {
+	exotic := func(o cloud.Option) bool {
+		t := types[o.InstanceType]
+		return t.Exotic()
+	}
+	reserved := func(o cloud.Option) bool { return catalog.CapacityTypeOf(o.CapacityType).Counted }
+	anyOther, otherReserved := false, false
+	for _, o := range options {
+		if !exotic(o) {
+			anyOther, otherReserved = true, otherReserved || reserved(o)
+		}
+	}
+	return slices.DeleteFunc(options, func(o cloud.Option) bool {
+		return exotic(o) && (otherReserved || anyOther && !reserved(o))
+	})
+}
+
+// hasMinValues reports whether a claim has a requirement with minValues.
+func hasMinValues(claim *karpv1.NodeClaim) bool {
+	return slices.ContainsFunc(claim.Spec.Requirements, func(r karpv1.NodeSelectorRequirementWithMinValues) bool { return r.MinValues != nil })
+}
+
 // zoneIDLabel is EKS's label with the zone's ID.
 const zoneIDLabel = "topology.k8s.aws/zone-id"
 
@@ -209,17 +256,22 @@ func sortByName(claims []*karpv1.NodeClaim) {
 }
 
 // groupKey returns a key of all fields that matter to EC2, and the launch ID: claims of an earlier process's call must form the same group
-// again.
+// again. What is requested matters for a claim that names no instance types.
 func groupKey(c *karpv1.NodeClaim) string {
 	spec := c.Spec.DeepCopy()
 	_, efa := spec.Resources.Requests[awsv1.ResourceEFA]
-	spec.Resources = karpv1.ResourceRequirements{}
+	if len(record.InstanceTypes(c)) > 0 {
+		spec.Resources = karpv1.ResourceRequirements{}
+	}
 	text, err := json.Marshal(struct {
-		Labels        map[string]string
-		Spec          *karpv1.NodeClaimSpec
-		Types, Launch string
-		EFA, Standby  bool
-	}{c.Labels, spec, c.Annotations[catalog.InstanceTypesAnnotation], c.Annotations[catalog.LaunchAnnotation], efa, record.StandbyOf(c).Waits()})
+		Labels                map[string]string
+		Spec                  *karpv1.NodeClaimSpec
+		Types, Launch         string
+		EFA, Standby, Relaxed bool
+	}{
+		c.Labels, spec, c.Annotations[catalog.InstanceTypesAnnotation], c.Annotations[catalog.LaunchAnnotation], efa, record.StandbyOf(c).Waits(),
+		c.Annotations[karpv1.NodeClaimMinValuesRelaxedAnnotationKey] == "true",
+	})
 	if err != nil {
 		return c.Name // A group of its own; the only loss is a shared call.
 	}

@@ -86,7 +86,15 @@ func TestOptionsOfAClaimThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// Claims that are equal for EC2 share a call; the pods' requests are not sent to EC2.
+// unplanned makes a claim one that slipway did not plan, which requests so much CPU.
+func unplanned(cpu string) func(c *karpv1.NodeClaim) {
+	return func(c *karpv1.NodeClaim) {
+		delete(c.Annotations, catalog.InstanceTypesAnnotation)
+		c.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}
+	}
+}
+
+// Claims that are equal for EC2 share a call. The pods' requests are not sent to EC2: they matter where they choose among the instance types.
 func TestGroups(t *testing.T) {
 	claim := func(name string, change func(c *karpv1.NodeClaim)) *karpv1.NodeClaim {
 		c := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{
@@ -113,7 +121,9 @@ func TestGroups(t *testing.T) {
 		claim("efa", func(c *karpv1.NodeClaim) {
 			c.Spec.Resources.Requests = corev1.ResourceList{"vpc.amazonaws.com/efa": resource.MustParse("1")}
 		}),
-		claim("b", nil),
+		claim("relaxed", func(c *karpv1.NodeClaim) { c.Annotations[karpv1.NodeClaimMinValuesRelaxedAnnotationKey] = "true" }),
+		claim("b", func(c *karpv1.NodeClaim) { c.Annotations[karpv1.NodeClaimMinValuesRelaxedAnnotationKey] = "false" }),
+		claim("unplanned-small", unplanned("1")), claim("unplanned-large", unplanned("16")), claim("unplanned-large-too", unplanned("16")),
 	}
 	var got []string
 	for _, group := range groups(claims) {
@@ -123,7 +133,9 @@ func TestGroups(t *testing.T) {
 		}
 		got = append(got, strings.Join(names, " "))
 	}
-	if diff := cmp.Diff([]string{"a b c", "attempt", "efa", "label", "taint", "types", "zone"}, got); diff != "" {
+	if diff := cmp.Diff([]string{
+		"a b c", "attempt", "efa", "label", "relaxed", "taint", "types", "unplanned-large unplanned-large-too", "unplanned-small", "zone",
+	}, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 }
