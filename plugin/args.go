@@ -44,7 +44,7 @@ type Args struct {
 	// SpotSharePercent is how much of a batch may be on spot instances of one type in one zone, as far as other nodes cost at
 	// most SpotPremiumPercent more. 1 to 100; 100 for no limit. Default 50.
 	SpotSharePercent *int32 `json:"spotSharePercent,omitempty"`
-	// SpotPremiumPercent is how much more a node may cost for SpotSharePercent. 1 to 100. Default 10.
+	// SpotPremiumPercent is how much more a node may cost for SpotSharePercent, or to be no bare metal. 1 to 100. Default 10.
 	SpotPremiumPercent *int32 `json:"spotPremiumPercent,omitempty"`
 	// NodeSharePercent is how much of a batch one node may hold, but that one pod, or those that must share a node, may always be
 	// on one. 1 to 100; 100 for no limit. Default 100.

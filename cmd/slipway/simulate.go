@@ -65,7 +65,7 @@ func (s *simulation) addPlanFlags(f *pflag.FlagSet) {
 	f.BoolVar(&s.options.MinValuesBestEffort, "min-values-best-effort", false, "keep as many of a NodePool's minValues as can be had, instead of launching nothing without them")
 	f.Float64Var(&s.options.PreferenceShare, "preference-share", 0.1, "how much more preferences may cost than the pods that have them cost without; 0 to ignore preferences")
 	f.Float64Var(&s.options.Plan.SpotShare, "spot-share", 0.5, "largest share of the pods on spot instances of one type in one zone; 1 for no limit")
-	f.Float64Var(&s.options.Plan.SpotPremium, "spot-premium", 0.1, "how much more a node may cost because of --spot-share")
+	f.Float64Var(&s.options.Plan.SpotPremium, "spot-premium", 0.1, "how much more a node may cost because of --spot-share, or to be no bare metal")
 	f.Float64Var(&s.options.Plan.NodeShare, "node-share", 0, "largest share of the pods on one node; 0 for no limit")
 	f.Float64Var(&s.options.Plan.Budget, "budget", 1, "how much work planning may be, as a multiple of the default: a higher budget never gives a more expensive plan")
 }

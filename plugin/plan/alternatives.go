@@ -9,7 +9,7 @@ import (
 const maxAlternatives = 60
 
 // alternatives are the instance types, the expected one first, then the cheapest, that hold the pods wherever the span
-// lets them be launched; those that squander accelerators only where minValues need them. More expensive ones may also be larger: they are
+// lets them be launched; those that squander accelerators or bare metal only where minValues need them. More expensive ones may also be larger: they are
 // taken as long as the limits hold even if EC2 picks the largest. False if minValues of the pool cannot be met.
 func (cf *claimForms) alternatives(sp span, expected *offer, slack []int64) ([]int, bool) {
 	pool := &cf.market.pools[expected.pool]
@@ -58,9 +58,12 @@ func (cf *claimForms) alternatives(sp span, expected *offer, slack []int64) ([]i
 	return out, ok
 }
 
-// squanders says that the type has accelerators or the like that the expected one has not: no pod on the node asks for
-// them.
+// squanders says that the type has accelerators or the like that the expected one has not, or is bare metal and the expected one is not: no pod on
+// the node asks for that.
 func (cf *claimForms) squanders(ti, expected int) bool {
+	if cf.market.types[ti].BareMetal() && !cf.market.types[expected].BareMetal() {
+		return true
+	}
 	for _, name := range cf.market.types[ti].devices {
 		if !slices.Contains(cf.market.types[expected].devices, name) {
 			return true

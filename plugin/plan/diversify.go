@@ -156,8 +156,27 @@ func (ss *spotSpread) roomy(offers []int, pods int64, l spotLimit) int {
 	return -1
 }
 
+// leaveMetal buys other instances for the nodes of bare metal whose pods run on those for little more (Options.SpotPremium), and reports whether there
+// were any. Bare metal takes minutes longer to start, and Karpenter launches none where another type is left.
+func (ss *spotSpread) leaveMetal(p *problem, nodes []node) (left bool) {
+	for i := range nodes {
+		if !ss.bareMetal(nodes[i].offer) {
+			continue
+		}
+		list := ss.substitutes(p, &nodes[i])
+		if at := slices.IndexFunc(list, func(oi int) bool { return !ss.bareMetal(oi) }); at >= 0 {
+			nodes[i].offer, left = list[at], true
+		}
+	}
+	return left
+}
+
+func (ss *spotSpread) bareMetal(oi int) bool {
+	return ss.market.types[ss.market.offers[oi].shape].BareMetal()
+}
+
 // substitutes are the other offers that run the node's pods for little more and count no more against the limits of the pool, the
-// cheapest first.
+// cheapest first. Bare metal is no substitute for anything else.
 func (ss *spotSpread) substitutes(p *problem, n *node) []int {
 	now := &ss.market.offers[n.offer]
 	most := now.cost(n.sum) * (1 + or(ss.in.Options.SpotPremium, defaultSpotPremium))
@@ -166,6 +185,9 @@ func (ss *spotSpread) substitutes(p *problem, n *node) []int {
 	for oi := ss.market.pools[now.pool].offers[0]; oi < ss.market.pools[now.pool].offers[1]; oi++ {
 		o := &ss.market.offers[oi]
 		if o.cost(n.sum) > most || !p.may.Has(oi) || !o.free.holds(n.sum) || !ss.countsNoMore(oi, n.offer) {
+			continue
+		}
+		if ss.bareMetal(oi) && !ss.bareMetal(n.offer) {
 			continue
 		}
 		if key, _ := ss.spotKey(oi); key == own {
@@ -192,7 +214,8 @@ func (ss *spotSpread) countsNoMore(offer, other int) bool {
 	return true
 }
 
-// spotSpread spreads pods on spot instances over types and zones: what AWS takes back together.
+// spotSpread buys other offers than the cheapest ones for some nodes: pods on spot instances are spread over types and zones, which AWS takes back
+// together, and bare metal is left to pods that need it.
 type spotSpread struct {
 	in      *Input
 	market  *market

@@ -15,7 +15,7 @@
 //   - placer (units.go, domains.go, seeds.go): each pod's zone, or other domain.
 //   - colocation (colocation.go, nodelimits.go): pods that share a node as one unit, and limits of one node.
 //   - problem (problem.go, pack.go): items and bins for plugin/plan/binpack, which finds the nodes.
-//   - spotSpread (diversify.go): spot nodes over types and zones.
+//   - spotSpread (diversify.go): spot nodes over types and zones, and bare metal for the pods that need it.
 //   - claimForms (forms.go, alternatives.go, minvalues.go): what claims ask for; claims.go writes them.
 //   - explainer (reasons.go): why pods have no node. gangRules (gangs.go): gangs that are whole.
 //

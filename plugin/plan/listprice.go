@@ -122,6 +122,8 @@ func (l *listPrices) why(n node, oi int) string {
 	case unsettled(o.Offering, l.now):
 		return fmt.Sprintf("its node would cost %s, but EC2 took nodes of it back or refused them: it is used from %s on, if EC2 does not again",
 			catalog.USD(costs), o.SettlesAt.UTC().Format("15:04:05 UTC"))
+	case t.BareMetal() && !l.market.types[l.market.offers[n.offer].shape].BareMetal():
+		return fmt.Sprintf("its node would cost %s, but it is bare metal, and another type costs little more", catalog.USD(costs))
 	case !l.market.withinLimits(oi):
 		return fmt.Sprintf("its node would cost %s, but is over a limit of NodePool %s", catalog.USD(costs), pool.Name)
 	}

@@ -32,6 +32,10 @@ func TestPassedOver(t *testing.T) {
 			cat.InstanceTypes["class"][5].Charges.Volumes += 0.03 // t.nano's node has a large one.
 			offering(cat, "t.nano").Price += 0.03
 		}, "t.small", "its node costs 0.0370 (instance 0.0050 + volumes 0.0320)"},
+		"bare metal": {100, 512, func(cat catalog.State) {
+			cat.InstanceTypes["class"][5].Labels[catalog.LabelInstanceSize] = "metal"
+			offering(cat, "t.nano").Price = 0.021
+		}, "t.small", "its node would cost 0.0210, but it is bare metal, and another type costs little more"},
 		"refused": {100, 512, func(cat catalog.State) { offering(cat, "t.nano").Available = false }, "t.small", "its node would cost 0.0070, but EC2 has refused it"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -17,7 +17,7 @@ type Options struct {
 	// SpotShare is the largest share of the input's pods on spot instances of one type in one zone, as far as other nodes
 	// cost at most SpotPremium more; 0 for 0.5, 1 or more for no limit.
 	SpotShare float64
-	// SpotPremium is how much more a node may cost for SpotShare: 0 for 0.1, a tenth.
+	// SpotPremium is how much more a node may cost for SpotShare, or to be no bare metal: 0 for 0.1, a tenth.
 	SpotPremium float64
 }
 

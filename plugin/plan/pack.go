@@ -43,6 +43,9 @@ func (m *model) pack(units []unit, weight int32) packing {
 	if len(m.bins.partial) > 0 || m.bins.lossy {
 		pk.bound = 0 // A burstable node, or a spot node with few pods, may cost less than its bin.
 	}
+	if m.spotSpread.leaveMetal(p, pk.best.nodes) {
+		pk.firstFit = max(pk.firstFit, p.cost(pk.best.nodes)) // First-fit knows no such rule.
+	}
 	m.spotSpread.diversify(p, pk.best.nodes)
 	m.market.book(pk.best.nodes, 1)
 	return pk
