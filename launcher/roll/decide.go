@@ -37,7 +37,7 @@ type Due struct {
 // initialized for longer than a move would wait for it is due where it has drifted: else it would never go.
 func DueOf(claim *karpv1.NodeClaim, window time.Duration, now time.Time) Due {
 	initialized := conditions.ClaimIs(claim, karpv1.ConditionTypeInitialized)
-	stalled := !initialized && conditions.ClaimIs(claim, karpv1.ConditionTypeRegistered) && now.Sub(claim.CreationTimestamp.Time) >= patience(claim)
+	stalled := !initialized && conditions.ClaimIs(claim, karpv1.ConditionTypeRegistered) && age(claim, now) >= patience(claim)
 	if claim.DeletionTimestamp != nil || !initialized && !stalled {
 		return Due{}
 	}
@@ -66,6 +66,15 @@ func patience(claim *karpv1.NodeClaim) time.Duration {
 	return slowest
 }
 
+// age returns for how long a claim's instance has been on its way: since the claim was made, or since a pod woke an instance of a standby buffer.
+func age(claim *karpv1.NodeClaim, now time.Time) time.Duration {
+	begun := claim.CreationTimestamp.Time
+	if started := record.StartedAt(claim); started.After(begun) {
+		begun = started
+	}
+	return now.Sub(begun)
+}
+
 // Unproven returns why no node of a NodePool may be replaced yet: a node of the present template is not initialized for long, and none of the
 // present template ever was. Each replacement would be such a node. It is empty where nothing is known against the template. claims are those
 // of the NodePool.
@@ -73,7 +82,7 @@ func Unproven(pool *karpv1.NodePool, claims []*karpv1.NodeClaim, now time.Time) 
 	var stuck *karpv1.NodeClaim
 	hash := ""
 	for _, c := range claims {
-		young := now.Sub(c.CreationTimestamp.Time) < patience(c)
+		young := age(c, now) < patience(c)
 		initialized := conditions.ClaimIs(c, karpv1.ConditionTypeInitialized)
 		waits := record.StandbyOf(c).Waits() // It is no node until a pod wakes it.
 		if young && !initialized || waits || c.DeletionTimestamp != nil || conditions.ClaimIs(c, karpv1.ConditionTypeDrifted) {

@@ -52,8 +52,9 @@ type scene struct {
 //	pool NAME nodes=BUDGET [window=DURATION]    a NodePool, with its own soft window; the cron schedule of the budget as input, and then
 //	                                            its duration
 //	fleet NAME N pool=POOL ...                  N nodes NAME-0, NAME-1, ... with a pod each; the rest as for node
-//	node NAME pool=POOL [drifted=AGE] [expires=IN of=EXPIREAFTER] [sick] [grace] [protected] [joining] [joined] [foreign]
-//	                                            a node, with what is to be said of its NodeClaim: joined ones are not initialized either
+//	node NAME pool=POOL [drifted=AGE] [expires=IN of=EXPIREAFTER] [sick] [grace] [protected] [joining] [joined] [woken] [foreign]
+//	                                            a node, with what is to be said of its NodeClaim: joined ones are not initialized either,
+//	                                            and a woken one slept for an hour
 //	pod NAME node=NODE [protected] [daemonset] [bare]
 //	                                            a pod of the ReplicaSet app=NAME, or of no controller
 //	pdb NAME allowed=N [app=APP]                for the pods app=NAME, or app=APP
@@ -257,12 +258,16 @@ func (s *scene) node(d *datadriven.TestData, name string) {
 
 // ofBuffer has a claim be one of a standby buffer's, if the command says so.
 func (s *scene) ofBuffer(d *datadriven.TestData, claim *karpv1.NodeClaim) {
-	asleep := d.HasArg("asleep")
-	if asleep || d.HasArg("standby") {
+	asleep, woken := d.HasArg("asleep"), d.HasArg("woken")
+	if asleep || woken || d.HasArg("standby") {
 		metav1.SetMetaDataAnnotation(&claim.ObjectMeta, catalog.StandbyAnnotation, "buffer")
 	}
 	if asleep {
 		metav1.SetMetaDataAnnotation(&claim.ObjectMeta, catalog.StandbyStateAnnotation, record.FormatStandby(record.StandbyAsleep, time.Now()))
+	}
+	if woken {
+		metav1.SetMetaDataAnnotation(&claim.ObjectMeta, catalog.StandbyStateAnnotation, record.FormatStandby(record.StandbyAwake, time.Now()))
+		claim.CreationTimestamp = metav1.NewTime(time.Now().Add(-time.Hour))
 	}
 }
 
