@@ -19,11 +19,12 @@ func EphemeralTaint(key string) bool {
 }
 
 // LastingTaints returns the taints that a registered Node will have once it is initialized: those that it has, without those of its start, which are the startup
-// taints of its NodeClaim, the launcher's own and those of Kubernetes. A cordon is among them, whether or not kube-controller-manager has added its taint.
+// taints of its NodeClaim, the launcher's own and those of Kubernetes. The effects of startup taints do not matter: an agent may add its taint with another one
+// than its users give the NodePool. A cordon is among them, whether or not kube-controller-manager has added its taint.
 func LastingTaints(node *corev1.Node, startup []corev1.Taint) []corev1.Taint {
 	out := slices.DeleteFunc(slices.Clone(node.Spec.Taints), func(t corev1.Taint) bool {
 		return t.Key == StartingTaintKey || t.Key == corev1.TaintNodeNetworkUnavailable || EphemeralTaint(t.Key) ||
-			slices.ContainsFunc(startup, func(s corev1.Taint) bool { return s.MatchTaint(&t) })
+			slices.ContainsFunc(startup, func(s corev1.Taint) bool { return s.Key == t.Key })
 	})
 	cordoned := corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}
 	if node.Spec.Unschedulable && !slices.ContainsFunc(out, func(t corev1.Taint) bool { return t.MatchTaint(&cordoned) }) {

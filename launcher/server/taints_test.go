@@ -46,7 +46,8 @@ func TestTaintsOfNodesInFlight(t *testing.T) {
 			w := newWorld(t, append(ready("default", nil), node)...)
 			w.launch(&api.LaunchRequest{Claims: []*api.Claim{planned("default-1", "default")}})
 			claim := w.claim("default-1")
-			claim.Spec.StartupTaints = []corev1.Taint{{Key: "agent", Value: "starts", Effect: corev1.TaintEffectNoSchedule}}
+			// Agents may have another effect themselves.
+			claim.Spec.StartupTaints = []corev1.Taint{{Key: "agent", Value: "starts", Effect: corev1.TaintEffectNoExecute}}
 			if c.standby {
 				metav1.SetMetaDataAnnotation(&claim.ObjectMeta, catalog.StandbyAnnotation, "uid-of-buffer")
 			}

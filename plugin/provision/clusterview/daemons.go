@@ -1,7 +1,6 @@
 package clusterview
 
 import (
-	"maps"
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -81,13 +80,13 @@ func (d *daemonSet) maySelect(node *corev1.Node, gets map[string]bool) bool {
 	}
 	labels := nodematch.NodeLabels(node.Name, node.Labels)
 	return slices.ContainsFunc(d.alternatives, func(term catalog.Requirements) bool {
-		known := maps.Clone(term)
-		maps.DeleteFunc(known, func(key string, _ catalog.Set) bool {
-			_, has := labels[key]
-			return gets[key] && !has
-		})
-		_, ok := known.Match(labels)
-		return ok
+		for key, set := range term {
+			value, has := labels[key]
+			if has && !set.Has(value) || !has && !set.Absent && !gets[key] {
+				return false
+			}
+		}
+		return true
 	})
 }
 
