@@ -2,7 +2,6 @@ package catalogview
 
 import (
 	"maps"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -250,43 +249,7 @@ func (v *View) Record(c plan.Claim, now time.Time) {
 	if _, shown := v.received.InFlight[c.Name]; shown {
 		return
 	}
-	n := catalog.InFlightNode{
-		NodeClaim: c.Name, NodePool: c.NodePool, Phase: catalog.PhaseRecorded, Labels: c.Labels, Taints: c.Taints,
-		Allocatable: c.Allocatable, Replaces: c.Replaces, Standby: c.Standby,
-		InstanceType: c.Expected.InstanceType, Zone: c.Expected.Zone, CapacityType: c.Expected.CapacityType,
-	}
-	for _, m := range c.Members {
-		for _, ref := range m.Pods {
-			// The launcher knows no pods of buffers. With them the node of a standby buffer would count as awake.
-			if !ref.Virtual() {
-				n.Pods = append(n.Pods, ref)
-			}
-		}
-	}
-	v.sent[c.Name] = sentClaim{node: n, capacity: v.capacity(c), at: now, connected: now}
-}
-
-// capacity returns what the claim counts against the NodePool's limits: of each resource the most that one of its instance types has, as the launcher
-// counts it.
-func (v *View) capacity(c plan.Claim) corev1.ResourceList {
-	out := corev1.ResourceList{}
-	for _, t := range v.received.TypesOf(c.NodePool) {
-		if t.Name != c.Expected.InstanceType && !slices.Contains(c.Alternatives, t.Name) {
-			continue
-		}
-		for name, q := range t.Capacity {
-			if most, ok := out[name]; !ok || q.Cmp(most) > 0 {
-				out[name] = q
-			}
-		}
-	}
-	if len(out) == 0 {
-		return c.Allocatable
-	}
-	if _, limited := v.received.NodePools[c.NodePool].Limits[catalog.LimitUSD]; limited {
-		out[catalog.LimitUSD] = c.LimitedUSD(v.received)
-	}
-	return out
+	v.sent[c.Name] = sentClaim{node: recordedNode(v.received, c), capacity: recordedCapacity(v.received, c), at: now, connected: now}
 }
 
 // Unconfirmed drops the claims that did not come into the catalog within confirmWithin while the launcher was connected, and returns their names.

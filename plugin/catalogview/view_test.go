@@ -1,10 +1,12 @@
 package catalogview
 
 import (
+	"maps"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/plan"
@@ -89,6 +91,38 @@ func TestRecordedClaimsCountTheLargest(t *testing.T) {
 	usage := v.State(nil, now).NodePools["p"].Usage
 	if cpu, nodes := usage[corev1.ResourceCPU], usage["nodes"]; cpu.Value() != 4+8 || nodes.Value() != 1 {
 		t.Errorf("usage %v, want the 4 CPUs of before, the 8 of the larger type, and one node", usage)
+	}
+}
+
+// Until EC2 has answered, a recorded claim's node has only what each of its alternatives has: other pods are promised no more.
+func TestRecordedClaimsAreUndecided(t *testing.T) {
+	state := smallCatalog(nil)
+	state.NodePools["p"] = catalog.NodePool{Name: "p", NodeClass: "c", Ready: true, Labels: map[string]string{"team": "x"}}
+	state.InstanceTypes["c"] = []catalog.InstanceType{
+		{Name: "t", Allocatable: corev1.ResourceList{"cpu": resource.MustParse("4"), "memory": resource.MustParse("8Gi"), "nvidia.com/gpu": resource.MustParse("1")}},
+		{Name: "narrow", Allocatable: corev1.ResourceList{"cpu": resource.MustParse("2"), "memory": resource.MustParse("16Gi")}},
+		{Name: "another", Allocatable: cpus("1")},
+	}
+	v := New()
+	v.Receive(state)
+	now := time.Unix(1000, 0)
+	v.Record(plan.Claim{
+		Name: "n", NodePool: "p", Expected: plan.Offer{InstanceType: "t", Zone: "a"}, Alternatives: []string{"t", "narrow"},
+		Allocatable: state.InstanceTypes["c"][0].Allocatable,
+		Requirements: []catalog.Requirement{
+			{Key: "arch", Operator: corev1.NodeSelectorOpIn, Values: []string{"arm64"}},
+			{Key: "zone", Operator: corev1.NodeSelectorOpIn, Values: []string{"a", "b"}},
+			{Key: "size", Operator: corev1.NodeSelectorOpGt, Values: []string{"1"}},
+		},
+		Labels: map[string]string{"team": "x", "arch": "arm64", "zone": "a", "size": "2", "family": "t"},
+	}, now)
+	got := v.State(nil, now).InFlight["n"]
+	want := map[string]string{"team": "x", "arch": "arm64", "karpenter.sh/nodepool": "p", "karpenter.k8s.aws/ec2nodeclass": "c"}
+	if !maps.Equal(got.Labels, want) {
+		t.Errorf("labels %v, want %v", got.Labels, want)
+	}
+	if cpu, memory := got.Allocatable.Cpu(), got.Allocatable.Memory(); cpu.Value() != 2 || memory.Value() != 8<<30 || len(got.Allocatable) != 2 {
+		t.Errorf("allocatable %v, want the least of both types", got.Allocatable)
 	}
 }
 

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"maps"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -40,3 +41,16 @@ func ofReservation(key string) bool {
 
 // isHost says that the label distinguishes nodes.
 func isHost(key string) bool { return key == corev1.LabelHostname }
+
+// CertainLabels returns the labels that the node of a claim has whichever offering EC2 picks, as the launcher has them until EC2 has answered: those of
+// its NodePool, and those of which the requirements leave one value.
+func (c Claim) CertainLabels(pool catalog.NodePool) map[string]string {
+	out := map[string]string{labelNodePool: c.NodePool, labelNodeClass: pool.NodeClass}
+	maps.Copy(out, pool.Labels)
+	for _, r := range c.Requirements {
+		if r.Operator == corev1.NodeSelectorOpIn && len(r.Values) == 1 {
+			out[r.Key] = r.Values[0]
+		}
+	}
+	return out
+}
