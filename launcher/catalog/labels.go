@@ -34,6 +34,14 @@ const (
 	LabelInstanceTenancy             = "karpenter.k8s.aws/instance-tenancy"
 )
 
+// Labels of nodes that the instance type does not decide.
+const (
+	// LabelNodeClass is Karpenter's label for the EC2NodeClass of a node.
+	LabelNodeClass = "karpenter.k8s.aws/ec2nodeclass"
+	// LabelZoneID is EKS's label with the ID of a node's zone.
+	LabelZoneID = "topology.k8s.aws/zone-id"
+)
+
 // familyScheme splits a name such as u-6tb1.56xlarge or m7g.large into category, an optional size in the category (rare) and generation.
 var familyScheme = regexp.MustCompile(`^([a-z]+)(?:-[0-9]+tb)?([0-9]+)[^.]*\.`)
 

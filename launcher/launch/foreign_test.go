@@ -53,7 +53,7 @@ func TestOptionsOfForeignClaims(t *testing.T) {
 	if n, named := count(requirement(corev1.LabelArchStable, "arm64")); n != 120 || len(named) != 60 || !named["m00.large"] || named["m60.large"] {
 		t.Errorf("%d options of %d types, want those of the 60 cheapest", n, len(named))
 	}
-	if n, named := count(requirement(zoneIDLabel, "use1-az2"), requirement(corev1.LabelArchStable, "amd64")); n != 1 {
+	if n, named := count(requirement(catalog.LabelZoneID, "use1-az2"), requirement(corev1.LabelArchStable, "amd64")); n != 1 {
 		t.Errorf("zone id: %v", named)
 	}
 }

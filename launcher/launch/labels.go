@@ -25,7 +25,7 @@ func kubeletLabels(claim map[string]string) map[string]string {
 // ofInstance reports whether the launched instance decides a label.
 func ofInstance(key string) bool {
 	switch key {
-	case corev1.LabelTopologyZone, corev1.LabelTopologyRegion, zoneIDLabel, corev1.LabelInstanceTypeStable, corev1.LabelArchStable,
+	case corev1.LabelTopologyZone, corev1.LabelTopologyRegion, catalog.LabelZoneID, corev1.LabelInstanceTypeStable, corev1.LabelArchStable,
 		corev1.LabelOSStable, corev1.LabelHostname, corev1.LabelWindowsBuild,
 		corev1.LabelFailureDomainBetaZone, corev1.LabelFailureDomainBetaRegion, corev1.LabelInstanceType, betaArch, betaOS,
 		awsv1.LabelCapacityReservationID, awsv1.LabelCapacityReservationType, awsv1.LabelCapacityReservationInterruptible,

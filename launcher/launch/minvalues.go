@@ -66,7 +66,7 @@ func valueOf(key string, o cloud.Option, t catalog.InstanceType) string {
 		return o.Zone
 	case karpv1.CapacityTypeLabelKey:
 		return o.CapacityType
-	case zoneIDLabel:
+	case catalog.LabelZoneID:
 		return zoneID(t, o.Zone)
 	}
 	return t.Labels[key]

@@ -158,7 +158,7 @@ func admits(reqs catalog.Requirements, o catalog.Offering) bool {
 			return false
 		}
 	}
-	return allowed(reqs, corev1.LabelTopologyZone, o.Zone) && allowed(reqs, zoneIDLabel, o.ZoneID) &&
+	return allowed(reqs, corev1.LabelTopologyZone, o.Zone) && allowed(reqs, catalog.LabelZoneID, o.ZoneID) &&
 		allowed(reqs, karpv1.CapacityTypeLabelKey, o.CapacityType)
 }
 
@@ -199,9 +199,6 @@ func withoutExotic(options []cloud.Option, types map[string]catalog.InstanceType
 func hasMinValues(claim *karpv1.NodeClaim) bool {
 	return slices.ContainsFunc(claim.Spec.Requirements, func(r karpv1.NodeSelectorRequirementWithMinValues) bool { return r.MinValues != nil })
 }
-
-// zoneIDLabel is EKS's label with the zone's ID.
-const zoneIDLabel = "topology.k8s.aws/zone-id"
 
 // instanceLabels is the prefix of the labels that the instance type decides; a type without such a label lacks the property.
 const instanceLabels = "karpenter.k8s.aws/instance-"

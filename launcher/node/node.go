@@ -31,9 +31,6 @@ var region = regexp.MustCompile(`^[a-z]+(-[a-z]+)+-\d+`)
 // long.
 const recordPrefix = "slipway.dev/"
 
-// zoneIDLabel is EKS's label with the zone's ID.
-const zoneIDLabel = "topology.k8s.aws/zone-id"
-
 // New returns the Node of a launched claim, complete except for what only the kubelet can set. One of a standby buffer is cordoned: DaemonSets' pods come,
 // and no others. It has no conditions, so that it does not
 // count as ready, and no extended resources, which a new kubelet would set to zero (pkg/kubelet/kubelet_node_status.go).
@@ -101,7 +98,7 @@ func Labels(claim *karpv1.NodeClaim, instance cloud.Instance) map[string]string 
 	out[corev1.LabelTopologyRegion] = region.FindString(instance.Zone)
 	out[corev1.LabelInstanceTypeStable] = instance.InstanceType
 	if instance.ZoneID != "" {
-		out[zoneIDLabel] = instance.ZoneID
+		out[catalog.LabelZoneID] = instance.ZoneID
 	}
 	if instance.PlacementGroupID != "" {
 		out[catalog.LabelPlacementGroupID] = instance.PlacementGroupID

@@ -78,7 +78,7 @@ func (c *Claim) addValues(seen map[string]bool, key string, t *catalog.InstanceT
 			seen[t.Name] = true
 		case key == corev1.LabelTopologyZone:
 			seen[o.Zone] = true
-		case key == labelZoneID && o.ZoneID != "":
+		case key == catalog.LabelZoneID && o.ZoneID != "":
 			seen[o.ZoneID] = true
 		case key == labelCapacityType:
 			seen[o.CapacityType] = true

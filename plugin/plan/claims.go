@@ -245,7 +245,7 @@ func (mk *market) nodeLabels(o *offer, open catalog.Requirements) map[string]str
 	maps.Copy(out, mk.types[o.shape].Labels)
 	maps.Copy(out, mk.pools[o.pool].labels)
 	out[corev1.LabelTopologyZone], out[labelCapacityType] = o.Zone, o.CapacityType
-	for _, k := range [...]string{labelZoneID, catalog.LabelReservationID, catalog.LabelReservationType, catalog.LabelReservationInterruptible} {
+	for _, k := range [...]string{catalog.LabelZoneID, catalog.LabelReservationID, catalog.LabelReservationType, catalog.LabelReservationInterruptible} {
 		if v, ok := labelOf(&mk.pools[o.pool], &mk.types[o.shape], o, k); ok {
 			out[k] = v
 		}

@@ -13,8 +13,6 @@ import (
 const (
 	labelCapacityType = "karpenter.sh/capacity-type"
 	labelNodePool     = "karpenter.sh/nodepool"
-	labelNodeClass    = "karpenter.k8s.aws/ec2nodeclass"
-	labelZoneID       = "topology.k8s.aws/zone-id"
 	labelRegistered   = "karpenter.sh/registered"
 	labelInitialized  = "karpenter.sh/initialized"
 )
@@ -45,7 +43,7 @@ func isHost(key string) bool { return key == corev1.LabelHostname }
 // CertainLabels returns the labels that the node of a claim has whichever offering EC2 picks, as the launcher has them until EC2 has answered: those of
 // its NodePool, and those of which the requirements leave one value.
 func (c Claim) CertainLabels(pool catalog.NodePool) map[string]string {
-	out := map[string]string{labelNodePool: c.NodePool, labelNodeClass: pool.NodeClass}
+	out := map[string]string{labelNodePool: c.NodePool, catalog.LabelNodeClass: pool.NodeClass}
 	maps.Copy(out, pool.Labels)
 	for _, r := range c.Requirements {
 		if r.Operator == corev1.NodeSelectorOpIn && len(r.Values) == 1 {

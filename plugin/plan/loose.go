@@ -10,7 +10,7 @@ import (
 )
 
 // zonal says that the label is one by which a unit is pinned to a zone.
-func zonal(key string) bool { return key == corev1.LabelTopologyZone || key == labelZoneID }
+func zonal(key string) bool { return key == corev1.LabelTopologyZone || key == catalog.LabelZoneID }
 
 // unpinned is shared without the zones that the node's units were given.
 func (pl *placer) unpinned(p *problem, n node) bitset.Set {

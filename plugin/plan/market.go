@@ -92,7 +92,7 @@ type market struct {
 func newPool(np catalog.NodePool) pool {
 	p := pool{NodePool: np, labels: map[string]string{}, open: map[string]catalog.Set{}}
 	maps.Copy(p.labels, np.Labels)
-	for _, k := range []struct{ key, value string }{{labelNodePool, np.Name}, {labelNodeClass, np.NodeClass}} {
+	for _, k := range []struct{ key, value string }{{labelNodePool, np.Name}, {catalog.LabelNodeClass, np.NodeClass}} {
 		if _, ok := p.labels[k.key]; !ok {
 			p.labels[k.key] = k.value
 		}
@@ -138,7 +138,7 @@ func NewLabels(np catalog.NodePool, types []catalog.InstanceType) map[string]boo
 // sharedLabels returns the label keys of all new nodes.
 func sharedLabels() map[string]bool {
 	return map[string]bool{
-		corev1.LabelHostname: true, corev1.LabelTopologyZone: true, labelCapacityType: true, labelZoneID: true, labelRegistered: true, labelInitialized: true,
+		corev1.LabelHostname: true, corev1.LabelTopologyZone: true, labelCapacityType: true, catalog.LabelZoneID: true, labelRegistered: true, labelInitialized: true,
 		corev1.LabelTopologyRegion: true, corev1.LabelInstanceTypeStable: true,
 	}
 }
@@ -170,7 +170,7 @@ func labelOf(p *pool, s *shape, o *offer, key string) (string, bool) {
 		return o.Zone, true
 	case labelCapacityType:
 		return o.CapacityType, true
-	case labelZoneID:
+	case catalog.LabelZoneID:
 		return o.ZoneID, o.ZoneID != ""
 	case catalog.LabelReservationID, catalog.LabelReservationType, catalog.LabelReservationInterruptible:
 		return o.ReservationLabel(key)
@@ -330,7 +330,7 @@ func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys
 func wellKnown(key string) bool {
 	switch key {
 	case corev1.LabelTopologyZone, corev1.LabelTopologyRegion, corev1.LabelInstanceTypeStable, corev1.LabelArchStable,
-		corev1.LabelOSStable, corev1.LabelWindowsBuild, corev1.LabelHostname, labelZoneID, nodematch.FieldName:
+		corev1.LabelOSStable, corev1.LabelWindowsBuild, corev1.LabelHostname, catalog.LabelZoneID, nodematch.FieldName:
 		return true
 	case catalog.LabelPlacementGroupPartition:
 		return false // The pods of a node choose among the partitions of the class's placement group.

@@ -45,7 +45,7 @@ func (mk *market) match(p *pool, reqs catalog.Requirements, out bitset.Set) {
 			if set.Intersect(reqs[k]).Empty() {
 				return
 			}
-		case k == corev1.LabelTopologyZone || k == labelCapacityType || k == labelZoneID || k == corev1.LabelTopologyRegion || ofReservation(k):
+		case k == corev1.LabelTopologyZone || k == labelCapacityType || k == catalog.LabelZoneID || k == corev1.LabelTopologyRegion || ofReservation(k):
 			byOffer = append(byOffer, k)
 		default:
 			byType = append(byType, k)

@@ -70,7 +70,7 @@ func (cf *claimForms) distinct(key string, types []int, sp span) []string {
 		return sp.zones
 	case labelCapacityType:
 		return sp.capacity
-	case labelZoneID:
+	case catalog.LabelZoneID:
 		return cf.zoneIDs(types, sp)
 	}
 	var out []string

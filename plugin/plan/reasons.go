@@ -225,7 +225,7 @@ func (mk *market) allows(p *pool, key string, asked catalog.Set) string {
 	switch {
 	case len(values) == 0:
 		return fmt.Sprintf("no node of the pool has the label %s", key)
-	case key == corev1.LabelTopologyZone || key == labelZoneID:
+	case key == corev1.LabelTopologyZone || key == catalog.LabelZoneID:
 		return fmt.Sprintf("EC2NodeClass %s has subnets and types of the pool in %s only", p.NodeClass, catalog.ListText(values))
 	case limited:
 		return fmt.Sprintf("the pool allows %s and its types have %s", setText(set), catalog.Offered(asked, values))

@@ -171,7 +171,7 @@ func (ex *explainer) noTypes(p *pool) string {
 		}
 	}
 	for _, k := range sortedKeys(p.reqs) {
-		if _, open := p.open[k]; open || k == labelNodePool || k == labelNodeClass {
+		if _, open := p.open[k]; open || k == labelNodePool || k == catalog.LabelNodeClass {
 			continue
 		}
 		values := valuesOf(p, list, k)

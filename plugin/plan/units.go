@@ -95,7 +95,7 @@ func (pl *placer) pin(u *unit, keys []string, values map[string]string, n int) u
 	out := *u
 	out.count, out.fits, out.demands = n, pl.pinnedFits(u, keys, values), slices.Clone(u.demands)
 	_, zone := values[corev1.LabelTopologyZone]
-	_, zoneID := values[labelZoneID]
+	_, zoneID := values[catalog.LabelZoneID]
 	out.pinned, out.domain = zone || zoneID, values
 	for pi := range pl.market.pools {
 		for _, k := range keys {

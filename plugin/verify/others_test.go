@@ -277,7 +277,7 @@ func TestAddedAffinityAndAlternatives(t *testing.T) {
 
 // A pod that selects the node class may be on every alternative: all nodes of the NodePool are of its class.
 func TestNodeClassAndAlternatives(t *testing.T) {
-	pod := verifytest.Pod("a").NodeSelector(map[string]string{clusterview.LabelNodeClass: "default"}).NodeAffinityIn(zone, []string{"z2", "z3"}, st.NodeSelectorTypeMatchExpressions)
+	pod := verifytest.Pod("a").NodeSelector(map[string]string{catalog.LabelNodeClass: "default"}).NodeAffinityIn(zone, []string{"z2", "z3"}, st.NodeSelectorTypeMatchExpressions)
 	if diff := cmp.Diff([]string{"m7g.0/z1", "m7g.1/z1"}, bad(alternatives(t, verifytest.New(t), verifytest.Class("a", 1, pod), "z2", 2))); diff != "" {
 		t.Errorf("alternatives to leave out: -want +got\n%s", diff)
 	}

@@ -13,8 +13,6 @@ import (
 const (
 	// LabelCapacityType is Karpenter's label for spot, on-demand and reserved nodes.
 	LabelCapacityType = "karpenter.sh/capacity-type"
-	// LabelNodeClass is Karpenter's label for the EC2NodeClass of a node.
-	LabelNodeClass = "karpenter.k8s.aws/ec2nodeclass"
 	// LabelEBSZone is the EBS driver's own zone key, in the node affinity of its volumes.
 	LabelEBSZone = "topology.ebs.csi.aws.com/zone"
 	// LimitOfNodes is the entry of a NodePool's limits that counts nodes.
@@ -55,9 +53,9 @@ func OfferingLabels(pool catalog.NodePool, t catalog.InstanceType, o catalog.Off
 	labels[corev1.LabelTopologyZone] = o.Zone
 	labels[LabelCapacityType] = o.CapacityType
 	labels["karpenter.sh/nodepool"] = pool.Name
-	labels[LabelNodeClass] = pool.NodeClass
+	labels[catalog.LabelNodeClass] = pool.NodeClass
 	if o.ZoneID != "" {
-		labels["topology.k8s.aws/zone-id"] = o.ZoneID
+		labels[catalog.LabelZoneID] = o.ZoneID
 	}
 	for _, key := range catalog.ReservationLabelKeys() {
 		if value, ok := o.ReservationLabel(key); ok {

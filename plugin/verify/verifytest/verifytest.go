@@ -16,7 +16,6 @@ import (
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/plan"
-	"github.com/slipway-k8s/slipway/plugin/provision/clusterview"
 	"github.com/slipway-k8s/slipway/plugin/verify"
 )
 
@@ -90,7 +89,7 @@ func PlanOf(classes []plan.Class, claims ...Claim) plan.Plan {
 	for _, c := range claims {
 		pc := plan.Claim{
 			Name: c.Name, NodePool: "default",
-			Labels:      map[string]string{"karpenter.sh/nodepool": "default", clusterview.LabelNodeClass: "default"},
+			Labels:      map[string]string{"karpenter.sh/nodepool": "default", catalog.LabelNodeClass: "default"},
 			Expected:    plan.Offer{InstanceType: "m7g.large", Zone: c.Zone, CapacityType: "spot", Price: 0.03},
 			Allocatable: Quantities("cpu", "2", "memory", "7Gi", "pods", "20", "ephemeral-storage", "10Gi"),
 		}
