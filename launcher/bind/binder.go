@@ -22,7 +22,7 @@ import (
 // wait for another's.
 const parallel = 64
 
-// remembered is how long the Binder knows what it bound: far longer than a watch takes to show it.
+// remembered is how long the Binder knows what it has bound or asked for: far longer than a watch takes to show it.
 const remembered = 2 * time.Minute
 
 // Binder binds pods. It is safe for concurrent use.
@@ -33,6 +33,8 @@ type Binder struct {
 	slots  chan struct{}
 	// answered are the pods whose bindings were answered for good, by UID.
 	answered *cache.Expiring
+	// sent has the name of the node that each pod was to be bound to, by UID, from before the API server was asked.
+	sent *cache.Expiring
 }
 
 // NewBinder returns a Binder that writes through c, reads from the API server, past any cache, and records Events, whose source component is slipway's own.
@@ -40,7 +42,7 @@ func NewBinder(c client.Client, reader client.Reader, events announce.EventRecor
 	if c == nil || reader == nil || events == nil {
 		return nil, errors.New("bind: a client, a reader and an event recorder are required")
 	}
-	return &Binder{client: c, reader: reader, events: events, slots: make(chan struct{}, parallel), answered: cache.NewExpiring()}, nil
+	return &Binder{client: c, reader: reader, events: events, slots: make(chan struct{}, parallel), answered: cache.NewExpiring(), sent: cache.NewExpiring()}, nil
 }
 
 // Bound reports whether the pod's binding was answered for good within the last two minutes: it is bound or deleted, whether or not a watch shows that
@@ -48,6 +50,13 @@ func NewBinder(c client.Client, reader client.Reader, events announce.EventRecor
 func (b *Binder) Bound(uid types.UID) bool {
 	_, ok := b.answered.Get(uid)
 	return ok
+}
+
+// Sent reports whether the API server was asked within the last two minutes to bind the pod to the node: a watch may show the binding before the answer is
+// here.
+func (b *Binder) Sent(uid types.UID, node string) bool {
+	to, ok := b.sent.Get(uid)
+	return ok && to == node
 }
 
 // Binding is one pod to bind.
@@ -73,6 +82,7 @@ func (b *Binder) All(ctx context.Context, list []Binding) []error {
 		b.slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-b.slots }()
+			b.sent.Set(binding.Pod.UID, binding.Node, remembered)
 			if errs[i] = b.bind(ctx, binding); errs[i] == nil {
 				b.answered.Set(binding.Pod.UID, true, remembered)
 			}

@@ -138,7 +138,7 @@ func New(c Config) (*Controller, error) {
 	return &Controller{
 		config: c, metrics: m, memory: memory, leases: leases{client: c.Client, reader: c.Reader, memory: memory},
 		costs:  &deletionCosts{cache: c.Client, recent: map[types.UID]*chosen{}},
-		around: surroundings{client: c.Client, pods: c.Pods, nodes: c.Nodes, memory: memory, turns: make(chan struct{}, looksAtOnce)},
+		around: surroundings{client: c.Client, pods: c.Pods, nodes: c.Nodes, memory: memory, binder: c.Binder, turns: make(chan struct{}, looksAtOnce)},
 	}, nil
 }
 

@@ -28,6 +28,7 @@ type surroundings struct {
 	pods   index.Pods
 	nodes  index.Nodes
 	memory *memory
+	binder *bind.Binder
 	// turns has an element for each look that goes on.
 	turns chan struct{}
 }
@@ -44,7 +45,7 @@ type neighbors struct {
 	promised map[string]map[string]bool
 	// all are the namespaces of which all pods are neighbors.
 	all map[string]bool
-	// waiting are pods that are not bound.
+	// waiting are pods that are not bound, or on nodes that no cache shows yet.
 	waiting []*corev1.Pod
 	// newcomer means that one was found.
 	newcomer bool
@@ -219,7 +220,7 @@ func (s surroundings) namespaces(ctx context.Context, pods []*corev1.Pod) (map[s
 	return out, nil
 }
 
-// add adds the pods that are bound, and keeps the others for addWaiting.
+// add adds the pods that are bound to known nodes, and keeps the others for addWaiting.
 func (n *neighbors) add(ctx context.Context, pods []*corev1.Pod) error {
 	n.out = slices.Grow(n.out, len(pods))
 	for _, pod := range pods {
@@ -227,44 +228,60 @@ func (n *neighbors) add(ctx context.Context, pods []*corev1.Pod) error {
 			continue
 		}
 		node := n.nodes[pod.Spec.NodeName]
-		switch {
-		case pod.Spec.NodeName == "":
+		if node == nil {
 			n.waiting = append(n.waiting, pod)
-		case node != nil:
-			came, err := n.came(ctx, pod)
-			if err != nil {
-				return err
-			}
-			n.newcomer = n.newcomer || came && n.all[pod.Namespace]
-			n.out = append(n.out, bind.NeighborOf(pod, node, came))
+			continue
 		}
+		came, err := n.came(ctx, pod)
+		if err != nil {
+			return err
+		}
+		n.newcomer = n.newcomer || came && n.all[pod.Namespace]
+		n.out = append(n.out, bind.NeighborOf(pod, node, came))
 	}
 	return nil
 }
 
 // came reports whether a bound pod is a newcomer. The times have whole seconds: in the second of the claim's creation it counts as later.
 func (n *neighbors) came(ctx context.Context, pod *corev1.Pod) (bool, error) {
-	if disruption.BoundAt(pod).Before(n.claim.CreationTimestamp.Time) {
+	name := pod.Spec.NodeName
+	if disruption.BoundAt(pod).Before(n.claim.CreationTimestamp.Time) || n.binder.Sent(pod.UID, name) {
 		return false, nil
 	}
-	name := pod.Spec.NodeName
 	if n.promised[name] == nil {
-		claims, err := n.claims(ctx, index.ClaimNodeName, name)
+		promised, err := n.promisedOn(ctx, name)
 		if err != nil {
 			return false, err
 		}
-		n.promised[name] = map[string]bool{}
-		for i := range claims {
-			refs, _ := record.Pods(&claims[i]) // A damaged list promises nothing.
-			for _, ref := range refs {
-				n.promised[name][ref.UID] = true
-			}
-		}
+		n.promised[name] = promised
 	}
 	return !n.promised[name][string(pod.UID)], nil
 }
 
-// addWaiting adds the pods that are promised and not bound yet. What the launcher has left to the scheduler, or can no longer bind, may go elsewhere.
+// promisedOn returns the UIDs of the pods that the NodeClaim of a node promises. Pods are bound before the claim's status names the node: until then, the
+// instance does.
+func (n *neighbors) promisedOn(ctx context.Context, name string) (map[string]bool, error) {
+	claims, err := n.claims(ctx, index.ClaimNodeName, name)
+	if err != nil {
+		return nil, err
+	}
+	if node := n.nodes[name]; len(claims) == 0 && node != nil && node.Spec.ProviderID != "" {
+		if claims, err = n.claims(ctx, index.ClaimProviderID, node.Spec.ProviderID); err != nil {
+			return nil, err
+		}
+	}
+	out := map[string]bool{}
+	for i := range claims {
+		refs, _ := record.Pods(&claims[i]) // A damaged list promises nothing.
+		for _, ref := range refs {
+			out[ref.UID] = true
+		}
+	}
+	return out, nil
+}
+
+// addWaiting adds the pods that are promised and not bound yet. What the launcher has left to the scheduler, or can no longer bind, may go elsewhere. A pod
+// that has just been bound may still seem to wait: the caches of pods, Nodes and NodeClaims are at different moments.
 func (n *neighbors) addWaiting(ctx context.Context) error {
 	for _, pod := range n.waiting {
 		claims, err := n.claims(ctx, index.ClaimPromised, string(pod.UID))
@@ -273,7 +290,8 @@ func (n *neighbors) addWaiting(ctx context.Context) error {
 		}
 		// A claim that ends still has the pods that were promised to another one since.
 		i := slices.IndexFunc(claims, func(claim karpv1.NodeClaim) bool {
-			return claim.DeletionTimestamp.IsZero() && !claim.StatusConditions().Get(karpv1.ConditionTypeInitialized).IsTrue() && !n.memory.hasLeft(claim.UID, pod.UID)
+			ours := pod.Spec.NodeName != "" || n.binder.Bound(pod.UID) || !claim.StatusConditions().Get(karpv1.ConditionTypeInitialized).IsTrue()
+			return ours && claim.DeletionTimestamp.IsZero() && !n.memory.hasLeft(claim.UID, pod.UID)
 		})
 		if i >= 0 {
 			n.out = append(n.out, bind.NeighborOf(pod, n.nodeOf(&claims[i]), false))

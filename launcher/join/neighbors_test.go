@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/launcher/bind"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 	"github.com/slipway-k8s/slipway/launcher/index"
@@ -127,6 +128,81 @@ func TestNewcomerInTheZone(t *testing.T) {
 			}
 			if got := w.ready(w.controller()); !slices.Equal(got, c.want) {
 				t.Errorf("%q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+// A pod is bound before the status of its NodeClaim names the node. It is no newcomer meanwhile: else the pods of one plan would keep each other from their
+// nodes.
+func TestBoundBeforeTheNodeIsNamed(t *testing.T) {
+	for _, by := range []string{"the instance", "what was sent"} {
+		t.Run(by, func(t *testing.T) {
+			w := newWorld(t)
+			claim := w.claim(time.Minute, "web-1")
+			w.spreadOut("web-1")
+			w.zone("old-b", "b")
+			w.zone("node-of-default-2", "a")
+			beside, web2 := w.another(claim, "default-2", "web-2"), scheduled("web-2", "", 0)
+			w.create(web2)
+			config := w.config()
+			if errs := config.Binder.All(t.Context(), []bind.Binding{{Pod: web2, Node: beside.Status.NodeName}}); errs[0] != nil {
+				t.Fatal(errs[0])
+			}
+			node := w.node(beside.Status.NodeName)
+			node.Spec.ProviderID = beside.Status.ProviderID
+			beside.Status.NodeName = ""
+			if by == "the instance" {
+				config = w.config() // The process has started again, and has bound nothing.
+			} else {
+				beside.Status.ProviderID = ""
+			}
+			c, err := join.New(config)
+			if err := errors.Join(err, w.api.Update(t.Context(), node), w.api.Status().Update(t.Context(), beside)); err != nil {
+				t.Fatal(err)
+			}
+			if got := w.ready(c); !slices.Contains(got, "bind web-1") {
+				t.Errorf("%q", got)
+			}
+		})
+	}
+}
+
+// A cache may show that a node is initialized before another one shows that its pod was bound, or the pod before its node. The pod counts in its zone all
+// the time.
+func TestBoundBeforeItIsSeen(t *testing.T) {
+	for _, unseen := range []string{"the binding", "the node"} {
+		t.Run(unseen, func(t *testing.T) {
+			w := newWorld(t)
+			claim := w.claim(time.Minute, "web-1")
+			pod := newScenario().slot("web-2").Pod
+			w.create(pod)
+			w.spreadOut("web-1", "web-2")
+			w.zone("old-a", "a")
+			w.zone("old-b", "b")
+			w.create(scheduled("new", "old-a", time.Second))
+			there := claim.DeepCopy()
+			there.Labels[corev1.LabelTopologyZone] = "us-east-1b"
+			there = w.another(there, "default-2", "web-2")
+			there.StatusConditions().SetTrue(karpv1.ConditionTypeInitialized)
+			config := w.config()
+			if errs := config.Binder.All(t.Context(), []bind.Binding{{Pod: pod, Node: there.Status.NodeName}}); errs[0] != nil {
+				t.Fatal(errs[0])
+			}
+			if err := errors.Join(w.api.Status().Update(t.Context(), there), w.api.Get(t.Context(), client.ObjectKeyFromObject(pod), pod)); err != nil {
+				t.Fatal(err)
+			}
+			if unseen == "the binding" {
+				pod.Spec.NodeName = ""
+			} else {
+				config = w.config()
+			}
+			c, err := join.New(config)
+			if err := errors.Join(err, w.api.Update(t.Context(), pod)); err != nil {
+				t.Fatal(err)
+			}
+			if got := w.ready(c); !slices.Contains(got, "bind web-1") {
+				t.Errorf("%q", got)
 			}
 		})
 	}
