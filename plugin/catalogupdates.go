@@ -71,6 +71,8 @@ type catalogUpdates struct {
 	doubted []types.UID
 	// awaited is how many nodes are awaited in the scheduler's cache, to release the pods that are promised them.
 	awaited atomic.Int64
+	// siblings are pods of initialized nodes that wait for pods of other nodes.
+	siblings siblingWaits
 }
 
 // expect records that a request is being sent.
@@ -112,6 +114,7 @@ func (c *catalogUpdates) apply(ctx context.Context, u link.Update, now time.Time
 		c.status.Beside(slices.ContainsFunc(slices.Collect(maps.Values(u.State.NodePools)), func(p catalog.NodePool) bool { return p.HandedOver }))
 	}
 	if u.Full {
+		c.joinMissed(before, u.State, now)
 		c.resync(u, now)
 		c.endMissed(ctx, before)
 	} else {
@@ -151,6 +154,22 @@ func (c *catalogUpdates) resync(u link.Update, now time.Time) {
 	if c.view.Synced() {
 		c.begins.restore()
 	}
+}
+
+// joinMissed notes the nodes in flight that a full state no longer shows and that are there: they were initialized between two streams. Their pods are released
+// once the scheduler sees the nodes, as always.
+func (c *catalogUpdates) joinMissed(before, after catalog.State, now time.Time) {
+	for name, n := range before.InFlight {
+		if _, shown := after.InFlight[name]; shown || n.NodeName == "" || c.unanswered.claims[name] || len(c.promises.OfClaim(name)) == 0 {
+			continue
+		}
+		if c.queue.objects.terminates(n.NodeName) {
+			continue
+		}
+		c.view.Initialized(n, now)
+		c.delays.Initialized(name, n.NodeName)
+	}
+	c.countAwaited()
 }
 
 // endMissed ends the reservations on nodes that a full state no longer shows: the launcher reports the ends of claims on the stream that is open then,
@@ -224,7 +243,7 @@ func (c *catalogUpdates) onInFlight(before, after catalog.InFlightNode, now time
 		}
 		if pod := c.queue.objects.pod(ref); pod != nil && pod.Spec.NodeName == "" {
 			news = append(news, promise.Promise{
-				Pod: ref, NodeClaim: after.NodeClaim, Labels: after.Labels, Since: now,
+				Pod: ref, NodeClaim: after.NodeClaim, NodeName: after.NodeName, Labels: after.Labels, Since: now,
 				Deadline: now.Add(c.promiseTimeout), Message: explain.Joining(after).Text(),
 			})
 			c.delays.launchedFor(after.NodeClaim, []catalog.PodRef{ref}, c.queue.objects.pod, now)

@@ -160,7 +160,7 @@ func (p *plannerParts) planner() (*planner, error) {
 		status: p.status, queue: p.queue, snapshot: p.snapshot, begins: p.begins, metrics: p.metrics,
 		shares: p.shares, times: p.times,
 		promiseTimeout: p.args.PromiseTimeout.Duration,
-	}}
+	}, siblings: siblingWaits{promises: p.promises, queue: p.queue, last: map[types.UID]time.Time{}}}
 	adopter := &adopter{adopterConfig: adopterConfig{
 		queue: p.queue, collected: p.collected, batch: open, unplaced: p.unplaced, promises: p.promises, status: p.status,
 		// Without hooks nothing shows the first cycle.
@@ -190,7 +190,11 @@ func (p *plannerParts) provisioner(updates *catalogUpdates, adopter *adopter) *p
 	beside := func(ctx context.Context, call func()) {
 		// Whatever woke the planner meanwhile waits for the step after this one.
 		defer p.collected.Notify()
-		meanwhile(call, p.collected.Wake(), func(now time.Time) { updates.drain(ctx, now) })
+		meanwhile(call, p.collected.Wake(), func(now time.Time) {
+			updates.drain(ctx, now)
+			updates.releaseInitialized(ctx, now)
+			updates.releaseReady(ctx, now)
+		})
 	}
 	of := &gangs{
 		queue: p.queue, link: p.link, promises: p.promises, unplaced: p.unplaced, delays: p.delays, status: p.status, metrics: p.metrics,

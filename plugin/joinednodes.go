@@ -46,12 +46,7 @@ func (c *catalogUpdates) releaseInitialized(ctx context.Context, now time.Time) 
 	}
 	c.snapshot.refresh(ctx)
 	for _, n := range c.view.Settled(now, c.snapshot.initialized) {
-		for _, held := range c.promises.OfClaim(n.NodeClaim) {
-			if !held.PreBound {
-				c.queue.nominate(ctx, held.Pod, n.Name)
-			}
-		}
-		c.metrics.release("initialized", c.promises.ReleaseInitialized(n.NodeClaim, now.Add(boundWithin)), c.promises)
+		c.leaveInitialized(ctx, n.NodeClaim, n.Name, now)
 	}
 	c.countAwaited()
 }

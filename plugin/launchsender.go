@@ -82,7 +82,7 @@ func (s *launchSender) launch(ctx context.Context, w *work) planned {
 		// The plan took its time, in which other room may have come, or an owner may have gone.
 		w.drop(func(ref catalog.PodRef) bool {
 			pod := s.queue.objects.pod(ref)
-			return pod == nil || pod.DeletionTimestamp != nil || pod.Spec.NodeName != ""
+			return pod == nil || pod.DeletionTimestamp != nil || pod.Spec.NodeName != "" || s.queue.assumed(pod)
 		})
 		s.hold(w, now)
 	} else {

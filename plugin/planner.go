@@ -236,6 +236,7 @@ func (p *planner) overdue(now time.Time) {
 	}
 	p.tidied = now
 	p.metrics.release("deadline", p.promises.ReleaseExpired(now), p.promises)
+	p.updates.releaseSiblings(now)
 	_, lost := p.connection.lost()
 	for _, name := range p.view.Unconfirmed(now, !lost) {
 		p.metrics.release("unconfirmed", p.promises.ReleaseClaim(name), p.promises)

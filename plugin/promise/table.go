@@ -125,6 +125,18 @@ func (t *Table) PreBound(nodeClaim string, uids []string) {
 	}
 }
 
+// Any reports whether a promise matches. match must not call the table.
+func (t *Table) Any(match func(Promise) bool) bool {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	for _, p := range t.byUID {
+		if match(p) {
+			return true
+		}
+	}
+	return false
+}
+
 // Len returns the number of promises.
 func (t *Table) Len() int {
 	t.mu.RLock()
@@ -221,10 +233,12 @@ func (t *Table) Release(uids ...types.UID) []Promise {
 }
 
 // ReleaseInitialized removes the promises on a claim whose node was initialized. Those of pods that the launcher has bound stay until the scheduler has seen
-// that, or until the deadline.
-func (t *Table) ReleaseInitialized(nodeClaim string, deadline time.Time) []Promise {
+// that, or until the deadline, and those of the given pods until they are released.
+func (t *Table) ReleaseInitialized(nodeClaim string, deadline time.Time, keep ...types.UID) []Promise {
 	t.Confirm(nodeClaim, deadline)
-	return t.releaseWhere(func(p Promise) bool { return p.NodeClaim == nodeClaim && !p.PreBound })
+	return t.releaseWhere(func(p Promise) bool {
+		return p.NodeClaim == nodeClaim && !p.PreBound && !slices.Contains(keep, types.UID(p.Pod.UID))
+	})
 }
 
 // ReleaseClaim removes the promises on a claim that ended: its node failed or was deleted.

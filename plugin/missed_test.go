@@ -1,0 +1,108 @@
+package plugin_test
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/klog/v2"
+
+	"github.com/slipway-k8s/slipway/launcher/api"
+)
+
+// startingNode has pod web-0 promised a Node, which has its startup taint still.
+func (h *harness) startingNode() (*api.Claim, *corev1.Node) {
+	h.t.Helper()
+	h.replicaSet("web", 1)
+	h.pod("web-0", ownedBy("web"))
+	h.eventually("a launch", func() bool { return len(h.launcher.podNames()) == 1 })
+	claim := h.launcher.claims()[0]
+	node := ownedNode("ip-"+claim.GetName(), "15890m", claim.GetName(), starting())
+	node.Labels["karpenter.sh/capacity-type"] = claim.GetExpected().GetCapacityType()
+	h.createNode(node)
+	h.launcher.ready(claim.GetName(), node.Name)
+	h.eventually("the node to be seen", func() bool { return len(h.sched.Cache.Dump().Nodes) == 2 })
+	return claim, node
+}
+
+// A node that is initialized between two catalog streams is in neither: its pods stay promised until the scheduler sees it, as those of any.
+func TestNodeInitializedBetweenStreams(t *testing.T) {
+	t.Parallel()
+	h := start(t, harnessOptions{objects: []runtime.Object{newNode("full", "100m", nil)}})
+	claim, node := h.startingNode()
+	h.launcher.mu.Lock()
+	delete(h.launcher.inFlight, claim.GetName())
+	h.launcher.mu.Unlock()
+	h.launcher.reconnect()
+	for end := time.Now().Add(time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		if n := h.metric("slipway_promised_pods", ""); n != 1 {
+			t.Fatalf("%v pods are promised a node before the scheduler sees that it is initialized, want 1", n)
+		}
+	}
+	h.updateNode(initialized(node))
+	h.eventually("the pod to be bound", func() bool { return h.nodeOf("web-0") == node.Name })
+	if n := len(h.launcher.claims()); n != 1 {
+		t.Errorf("%d nodes were launched for one pod", n)
+	}
+}
+
+// A node joins while the launcher takes its time with another launch: its pods do not wait for that.
+func TestNodeJoinsDuringALaunch(t *testing.T) {
+	t.Parallel()
+	h := start(t, harnessOptions{objects: []runtime.Object{newNode("full", "100m", nil)}})
+	claim, node := h.startingNode()
+	const tries = 5 // Of a launch that is not answered.
+	asked, answer := make(chan struct{}, tries), make(chan struct{})
+	var once sync.Once
+	release := func() { once.Do(func() { close(answer) }) }
+	t.Cleanup(release)
+	h.launcher.mu.Lock()
+	h.launcher.before = func() {
+		asked <- struct{}{}
+		<-answer
+	}
+	h.launcher.mu.Unlock()
+	h.pod("other", func(p *corev1.Pod) {
+		p.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = *node.Status.Allocatable.Cpu()
+	})
+	h.eventually("another launch", func() bool { return len(asked) > 0 })
+	h.updateNode(initialized(node))
+	h.launcher.end(claim.GetName(), node.Name, api.Outcome_OUTCOME_INITIALIZED)
+	h.eventually("the pod to be bound", func() bool { return h.nodeOf("web-0") == node.Name })
+	if n := len(asked); n == tries {
+		t.Errorf("the pod was bound after the launcher had been asked %d times", n)
+	}
+	release()
+	h.eventually("the other pod's launch", func() bool { return h.launcher.podNames()["other"] > 0 })
+}
+
+// A plan takes its time. A pod that the scheduler has assumed on a node meanwhile, and binds, has no node launched.
+func TestPodsAssumedWhileTheyArePlanned(t *testing.T) {
+	t.Parallel()
+	var h *harness
+	var once sync.Once
+	h = start(t, harnessOptions{
+		objects: []runtime.Object{newNode("full", "100m", nil)},
+		fault: func(p string, _ *corev1.Pod) {
+			if p != "Plan" {
+				return
+			}
+			once.Do(func() {
+				pod := h.get("web-0").DeepCopy()
+				pod.Spec.NodeName = "full"
+				if err := h.sched.Cache.AssumePod(klog.Background(), pod); err != nil {
+					t.Error(err)
+				}
+			})
+		},
+	})
+	h.deployment("web", 2)
+	h.eventually("a launch", func() bool { return len(h.launcher.podNames()) > 0 })
+	for name, n := range h.launcher.podNames() {
+		if name != "web-1" {
+			t.Errorf("%s has %d nodes launched", name, n)
+		}
+	}
+}
