@@ -31,7 +31,7 @@ func overMethods() map[string]int {
 		"launcher/aws.Cloud":            82,
 		"launcher/cloud/memory.Cloud":   38,
 		"launcher/server.Server":        35,
-		"launcher/terminate.Terminator": 43,
+		"launcher/terminate.Terminator": 42,
 	}
 }
 

@@ -85,8 +85,16 @@ func (e *Surger) Ahead(ctx context.Context, pod *corev1.Pod, doomed bool, now ti
 	return e.release(ctx, pod, set.Name, now)
 }
 
-// release takes the pod out of its ReplicaSet.
+// release takes the pod out of its ReplicaSet, once.
 func (e *Surger) release(ctx context.Context, pod *corev1.Pod, name string, now time.Time) (waits bool, refusal string, err error) {
+	// The cache may lag behind the pod's release: released again, it would wait for a change that came before.
+	current := &corev1.Pod{}
+	if err := e.config.Reader.Get(ctx, client.ObjectKeyFromObject(pod), current); err != nil {
+		return apierrors.IsNotFound(err), "", client.IgnoreNotFound(err)
+	}
+	if _, released := disruption.ReleasedFrom(current); released || current.UID != pod.UID {
+		return true, "", nil
+	}
 	// The cache may lag behind the version from which the set's status will have changed.
 	set, err := e.replicaSet(ctx, e.config.Reader, pod.Namespace, name)
 	if err != nil || set == nil {

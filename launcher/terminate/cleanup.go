@@ -34,7 +34,7 @@ const instanceTerminated = "InstanceTerminated"
 // need not wait for the pod garbage collector, which takes 40 seconds. A pod that may not be deleted is left to it.
 func (t *Terminator) failPods(ctx context.Context, s *scope) (time.Duration, error) {
 	// The list comes from the API server: a pod bound a moment ago is not in the cache, and would be lost with the Node.
-	pods, err := t.podsOn(ctx, t.config.Reader, s.nodes)
+	pods, err := podsOn(ctx, t.config.Reader, s.nodes)
 	if err != nil {
 		return 0, err
 	}
@@ -62,7 +62,7 @@ func rejected(err error) bool {
 // them, and their controllers create others at once. The pods are deleted when the instance has terminated. A pod that a
 // budget does protect has started after all, and waits for that.
 func (t *Terminator) evictUnstarted(ctx context.Context, s *scope) (time.Duration, error) {
-	pods, err := t.podsOn(ctx, t.config.Client, s.nodes)
+	pods, err := podsOn(ctx, t.config.Client, s.nodes)
 	if err != nil {
 		return 0, err
 	}

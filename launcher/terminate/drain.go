@@ -25,6 +25,7 @@ import (
 	"github.com/slipway-k8s/slipway/internal/disruption"
 	"github.com/slipway-k8s/slipway/launcher/drain"
 	"github.com/slipway-k8s/slipway/launcher/index"
+	"github.com/slipway-k8s/slipway/launcher/leadership"
 )
 
 const (
@@ -40,11 +41,14 @@ func (t *Terminator) drain(ctx context.Context, s *scope) (time.Duration, error)
 		conditions.SetTrue(karpv1.ConditionTypeDrained)
 		return 0, nil
 	}
-	pods, err := t.podsOn(ctx, t.config.Client, s.nodes)
+	var plan disruption.DrainPlan
+	_, err := t.config.podsOn(ctx, s.nodes, func(pods []*corev1.Pod) bool {
+		plan = disruption.DecideDrain(disruption.DrainFacts{Pods: pods, Now: s.now, Deadline: s.deadline})
+		return !plan.Done
+	})
 	if err != nil {
 		return 0, err
 	}
-	plan := disruption.DecideDrain(disruption.DrainFacts{Pods: pods, Now: s.now, Deadline: s.deadline})
 	held, err := t.evictor.carryOut(ctx, s, plan)
 	done := plan.Done && cordonedFor(s, t.ahead.of(s.claim.UID, s.now).cordoned) >= minDrain
 	if err != nil && !done {
@@ -75,8 +79,21 @@ func cordonedFor(s *scope, since time.Time) time.Duration {
 	return s.now.Sub(since)
 }
 
+// podsOn returns the pods bound to the nodes as the cache has them, or, where those are not enough, as the API server has them: the cache may not show yet
+// what was bound just before a cordon.
+func (c *Config) podsOn(ctx context.Context, nodes []*corev1.Node, enough func([]*corev1.Pod) bool) ([]*corev1.Pod, error) {
+	pods, err := podsOn(ctx, c.Client, nodes)
+	if err != nil || enough(pods) {
+		return pods, err
+	}
+	if pods, err = podsOn(ctx, c.Reader, nodes); err == nil {
+		enough(pods)
+	}
+	return pods, err
+}
+
 // podsOn lists the pods bound to the nodes, by namespace and name: the cache lists them in no order, and what a condition says is not to change with it.
-func (t *Terminator) podsOn(ctx context.Context, reader client.Reader, nodes []*corev1.Node) ([]*corev1.Pod, error) {
+func podsOn(ctx context.Context, reader client.Reader, nodes []*corev1.Node) ([]*corev1.Pod, error) {
 	var out []*corev1.Pod
 	for _, node := range nodes {
 		list := &corev1.PodList{}
@@ -137,7 +154,7 @@ func (e *evictor) may(ctx context.Context, s *scope, pod *corev1.Pod) (unserved,
 	if !takesTurns(reason) || s.now.Sub(s.claim.DeletionTimestamp.Time) >= disruption.ServingPatience {
 		return unserved, "", nil
 	}
-	owner, err := e.turns.take(ctx, pod, s.now)
+	owner, err := e.turns.take(ctx, pod, time.Now()) // Each eviction of the round has a time of its own: an API server may take seconds for one.
 	if owner != nil {
 		waits = disruption.ServingText(pod.Namespace, owner)
 	}
@@ -195,7 +212,9 @@ func (e *evictor) evict(ctx context.Context, s *scope, pod *corev1.Pod, unserved
 		e.turns.giveBack(pod)
 		klog.FromContext(ctx).V(4).Info("Pod leaves with its namespace, which is being deleted", "pod", klog.KObj(pod))
 	default:
-		e.turns.giveBack(pod)
+		if !leadership.Unanswered(err) { // Else it may be evicted.
+			e.turns.giveBack(pod)
+		}
 		return fmt.Errorf("evict pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
 	return nil

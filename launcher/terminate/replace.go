@@ -110,12 +110,15 @@ func (t *Terminator) replace(ctx context.Context, s *scope) (time.Duration, erro
 	if have.over || s.died || s.claim.StatusConditions().IsTrue(karpv1.ConditionTypeDrained) {
 		return 0, nil
 	}
-	pods, err := t.podsOn(ctx, t.config.Client, s.nodes)
+	reason := reasonOf(s.claim)
+	var moving []*corev1.Pod
+	pods, err := t.config.podsOn(ctx, s.nodes, func(pods []*corev1.Pod) bool {
+		moving = disruption.DisplacedPods(disruption.DrainFacts{Pods: pods, Now: s.now, Deadline: s.deadline}, instanceEnds(reason))
+		return len(moving) > 0
+	})
 	if err != nil {
 		return 0, err
 	}
-	reason := reasonOf(s.claim)
-	moving := disruption.DisplacedPods(disruption.DrainFacts{Pods: pods, Now: s.now, Deadline: s.deadline}, instanceEnds(reason))
 	if len(moving) == 0 {
 		t.evictFrom(ctx, s, have, aheadUnneeded)
 		return 0, nil

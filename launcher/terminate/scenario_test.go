@@ -36,7 +36,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 //	foreground                                       somebody deletes the NodeClaim in the foreground
 //	strip                                            somebody removes our finalizer from the NodeClaim
 //	force                                            somebody sets the end of the NodeClaim's termination grace period to a time long past
-//	pod NAME [daemonset] [critical] [tolerates] [protected[=VALUE]] [owned] [pending] [exit=DURATION] [refuse=N] [ending] [denied] [undeletable] [ready] [grace=DURATION] [sole] [set] [elsewhere] [foreign]
+//	pod NAME [daemonset] [critical] [tolerates] [protected[=VALUE]] [owned] [pending] [exit=DURATION] [refuse=N] [ending] [denied] [unanswered] [undeletable] [ready] [grace=DURATION] [sole] [set] [elsewhere] [foreign]
+//	cache hides NAME | cache keeps NAME | cache shows NAME    the cache does not show the pod; it shows it as it is now, until it shows it as it is
 //	set ready NAME                                   a pod becomes Ready
 //	scheduler silent | full | NODECLAIM...           what it launches when it is asked for room; without this: nothing; full: there is no room
 //	scheduler again [silent | full | NODECLAIM...]   the same, of a scheduler that has just started
@@ -83,8 +84,8 @@ func (w *world) command(ctx context.Context, d *datadriven.TestData) {
 		w.addClaim(ctx, d)
 	case "pod":
 		w.addPod(ctx, d)
-	case "set":
-		w.changeSet(ctx, d)
+	case "set", "cache":
+		w.changes(ctx, d)
 	case "volume":
 		w.addVolume(ctx, d)
 	case "node":
@@ -296,7 +297,7 @@ func (w *world) addPod(ctx context.Context, d *datadriven.TestData) {
 			w.exit[pod.Name] = w.duration(arg.Vals[0])
 		case slices.Contains([]string{"ready", "grace", "sole", "set", "elsewhere", "foreign"}, arg.Key):
 			w.serving(ctx, pod, arg)
-		case arg.Key == "ending", arg.Key == "denied", arg.Key == "undeletable":
+		case arg.Key == "ending", arg.Key == "denied", arg.Key == "unanswered", arg.Key == "undeletable":
 			// The namespace is terminating, or a webhook refuses evictions: the reason of the refusal; or one refuses deletions.
 			pod.Labels = map[string]string{arg.Key: ""}
 		case arg.Key == "refuse":

@@ -62,7 +62,8 @@ func newTurns(pods index.Pods) *turns {
 	return &turns{pods: pods, counts: map[workload]counted{}, evicted: map[workload]map[types.UID]time.Time{}}
 }
 
-// take reports whether the pod may be evicted now, and counts it as away if so. Otherwise it returns the controller whose other pods it waits for.
+// take reports whether the pod may be evicted now, and counts it as away if so. Otherwise it returns the controller whose other pods it waits for. A pod whose
+// eviction was not answered has its turn already.
 func (t *turns) take(ctx context.Context, pod *corev1.Pod, now time.Time) (waitsFor *metav1.OwnerReference, err error) {
 	owner := disruption.ServingOwner(pod)
 	if owner == nil {
@@ -71,6 +72,9 @@ func (t *turns) take(ctx context.Context, pod *corev1.Pod, now time.Time) (waits
 	key := workloadOf(pod, owner)
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if at, has := t.evicted[key][pod.UID]; has && now.Sub(at) < disruption.ReplacedWithin {
+		return nil, nil
+	}
 	count, ok := t.counts[key]
 	if !ok || !now.Before(count.until) {
 		all, err := t.pods.Controlled(ctx, pod.Namespace, owner.UID)

@@ -74,7 +74,7 @@ func (t *Terminator) attachments(ctx context.Context, s *scope) ([]string, error
 
 // stayingVolumes returns the PersistentVolumes of pods that a drain does not evict.
 func (t *Terminator) stayingVolumes(ctx context.Context, s *scope) (map[string]bool, error) {
-	pods, err := t.podsOn(ctx, t.config.Client, s.nodes)
+	pods, err := podsOn(ctx, t.config.Client, s.nodes)
 	if err != nil {
 		return nil, err
 	}

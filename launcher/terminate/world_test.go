@@ -63,6 +63,8 @@ type world struct {
 	exit    map[string]time.Duration
 	detach  map[string]int
 	claimed string
+	// behind are the pods that the cache does not show as they are: nil for not at all.
+	behind map[string]*corev1.Pod
 	// planned is the scheduler's answer: names of claims; nil with silent set means no answer, with full set that the pods have no room.
 	planned      []string
 	silent, full bool
@@ -79,7 +81,7 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{
-		t: t, started: time.Now(), refuse: map[string]int{}, exit: map[string]time.Duration{}, detach: map[string]int{},
+		t: t, started: time.Now(), refuse: map[string]int{}, exit: map[string]time.Duration{}, detach: map[string]int{}, behind: map[string]*corev1.Pod{},
 		ec2: memory.New(memory.Config{TerminatedAfter: 30 * time.Second}),
 	}
 	w.ended.claims, w.ended.nodes = make(chan event.GenericEvent, 8), make(chan event.GenericEvent, 8)
@@ -95,7 +97,7 @@ func newWorld(t *testing.T) *world {
 func (w *world) restart() {
 	w.metrics = prometheus.NewRegistry()
 	subject, err := terminate.New(terminate.Config{
-		Client: w.api, Pods: index.ListPods(w.api), Reader: w.api, Cloud: tracedCloud{w}, Asker: w, Guard: leadershiptest.Always{}, Events: w, Registerer: w.metrics,
+		Client: w.cached(), Pods: index.ListPods(w.cached()), Reader: w.api, Cloud: tracedCloud{w}, Asker: w, Guard: leadershiptest.Always{}, Events: w, Registerer: w.metrics,
 	})
 	if err != nil {
 		w.t.Fatal(err)
@@ -262,6 +264,9 @@ func (w *world) evict(ctx context.Context, c client.Client, o client.Object) err
 		}
 		if _, denied := o.GetLabels()["denied"]; denied {
 			return apierrors.NewForbidden(corev1.Resource("pods"), o.GetName(), errors.New("admission webhook denied the request"))
+		}
+		if _, unanswered := o.GetLabels()["unanswered"]; unanswered {
+			return apierrors.NewTimeoutError("the request timed out", 1)
 		}
 		err := apierrors.NewTooManyRequests("Cannot evict pod as it would violate the pod's disruption budget.", 10)
 		err.ErrStatus.Details.Causes = append(err.ErrStatus.Details.Causes, metav1.StatusCause{
