@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -52,7 +53,7 @@ func (r *Reclaimer) reclaim(ctx context.Context, v *view) (time.Duration, error)
 		// 6. The claim's deletion is the record; package terminate does the rest.
 		klog.FromContext(ctx).Info("disrupting node(s)", "reason", Reason, "nodeClaim", klog.KObj(v.claim), "node", klog.KObj(v.node), "decision", "delete")
 		r.event(v, corev1.EventTypeNormal, "DisruptionTerminating", "Disrupting Node: Empty")
-		if err = r.config.Ender.Begin(ctx, v.claim, Reason); err == nil {
+		if err = r.config.Ender.Begin(ctx, v.claim, Reason); err == nil || r.ends(ctx, v.claim) {
 			r.config.Metrics.Decided(v.pool.Name, voluntary.Delete, Reason, Reason)
 			return 0, nil
 		}
@@ -70,6 +71,15 @@ func (r *Reclaimer) reclaim(ctx context.Context, v *view) (time.Duration, error)
 	r.keepFor(v, why)
 	klog.FromContext(ctx).V(4).Info("Kept empty node", "node", klog.KObj(v.node), "reason", why)
 	return retryBusy, nil
+}
+
+// ends reports whether the API server shows that a NodeClaim ends: a deletion without an answer may have been done.
+func (r *Reclaimer) ends(ctx context.Context, claim *karpv1.NodeClaim) bool {
+	now := &karpv1.NodeClaim{}
+	if err := r.config.Reader.Get(ctx, client.ObjectKeyFromObject(claim), now); err != nil {
+		return apierrors.IsNotFound(err)
+	}
+	return now.UID != claim.UID || !now.DeletionTimestamp.IsZero()
 }
 
 // keepFor records why an empty node stays.

@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -42,6 +43,8 @@ type flow struct {
 	subject *reclaim.Reclaimer
 	answer  string
 	during  func()
+	// lost means that deletions are done, and have no answer.
+	lost bool
 	// looks is how often the ledger looked at the cluster.
 	looks int
 
@@ -61,6 +64,7 @@ type flow struct {
 //	scheduler free|busy|silent|pod=NODE|daemon=NODE
 //	                                     its answer; pod: a pod is bound during the question; daemon: one of a DaemonSet, with do-not-disrupt
 //	crash NODE                           a launcher crashed after it had cordoned the node
+//	lost                                 deletions have no answer from now on
 //	pass DURATION                        advances the time
 //	look                                 reconciles every claim once; prints the events and the state of the nodes
 func TestFlow(t *testing.T) {
@@ -76,7 +80,7 @@ func TestFlow(t *testing.T) {
 func newFlow(t *testing.T) *flow {
 	t.Helper()
 	f := &flow{t: t, answer: "free"}
-	b := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithStatusSubresource(&karpv1.NodeClaim{}).WithInterceptorFuncs(interceptor.Funcs{List: f.list})
+	b := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithStatusSubresource(&karpv1.NodeClaim{}).WithInterceptorFuncs(interceptor.Funcs{List: f.list, Delete: f.delete})
 	index.Each(func(o client.Object, field string, value client.IndexerFunc) { b.WithIndex(o, field, value) })
 	f.api = b.Build()
 	ender, err := terminate.New(terminate.Config{
@@ -101,6 +105,14 @@ func (f *flow) list(ctx context.Context, c client.WithWatch, list client.ObjectL
 		f.looks++
 	}
 	return c.List(ctx, list, opts...)
+}
+
+func (f *flow) delete(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
+	err := c.Delete(ctx, o, opts...)
+	if err == nil && f.lost {
+		return apierrors.NewTimeoutError("the request timed out", 1)
+	}
+	return err
 }
 
 func (f *flow) log(format string, args ...any) {
@@ -172,6 +184,8 @@ func (f *flow) command(ctx context.Context, d *datadriven.TestData) string {
 		f.schedule(ctx, name, value)
 	case "crash":
 		f.crash(ctx, name)
+	case "lost":
+		f.lost = true
 	case "pass":
 		time.Sleep(parse(f.t, name))
 	case "look":
