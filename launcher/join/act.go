@@ -41,6 +41,10 @@ const (
 func (c *Controller) act(ctx context.Context, o Observed, d Decision) (time.Duration, error) {
 	switch {
 	case d.End != "":
+		d, err := confirm(ctx, c.config.Reader, o, d)
+		if err != nil || d.End == "" {
+			return confirmAgain, err
+		}
 		return 0, c.end(ctx, o.Claim, d.End, d.EndMessage)
 	case d.CreateNode:
 		return d.After, c.createNode(ctx, o.Claim)

@@ -116,6 +116,7 @@ type Controller struct {
 	leases  leases
 	costs   *deletionCosts
 	around  surroundings
+	leading *leading
 }
 
 // New returns a Controller; SetupWithManager starts it with the manager.
@@ -137,8 +138,9 @@ func New(c Config) (*Controller, error) {
 	memory := newMemory()
 	return &Controller{
 		config: c, metrics: m, memory: memory, leases: leases{client: c.Client, reader: c.Reader, memory: memory},
-		costs:  &deletionCosts{cache: c.Client, recent: map[types.UID]*chosen{}},
-		around: surroundings{client: c.Client, pods: c.Pods, nodes: c.Nodes, memory: memory, binder: c.Binder, turns: make(chan struct{}, looksAtOnce)},
+		leading: &leading{guard: c.Guard},
+		costs:   &deletionCosts{cache: c.Client, recent: map[types.UID]*chosen{}},
+		around:  surroundings{client: c.Client, pods: c.Pods, nodes: c.Nodes, memory: memory, binder: c.Binder, turns: make(chan struct{}, looksAtOnce)},
 	}, nil
 }
 

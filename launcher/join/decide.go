@@ -32,6 +32,8 @@ type Observed struct {
 	OnNode []*corev1.Pod
 	// Around is what topology constraints of the pods that are due depend on.
 	Around bind.Around
+	// LedSince is when this process noticed that it leads.
+	LedSince time.Time
 	// ReadySince is when the node was first observed Ready; zero if it was not.
 	ReadySince time.Time
 	// Answered are the pods whose binding at Ready was answered, or refused by Check.
@@ -180,15 +182,6 @@ func (d *Decision) again(after time.Duration) {
 	if d.After <= 0 || after < d.After {
 		d.After = after
 	}
-}
-
-// deadline returns when the node must be Ready, counted from its launch. A node that was Ready before, which its missing startup taint
-// shows, has the same time again from when it stopped being Ready: pods run there.
-func deadline(o Observed) time.Time {
-	if o.Node != nil && registeredNode(o.Node) && !hasTaint(o.Node, catalog.StartingTaintKey) {
-		return joinedAt(o.Node).Add(o.Settings.Patience.Of(o.Claim))
-	}
-	return record.Deadline(o.Claim, o.Settings.Patience)
 }
 
 // unbound reports whether a promised pod is still to be bound.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
 	"github.com/slipway-k8s/slipway/launcher/api"
+	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/catalog/ec2error"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 	"github.com/slipway-k8s/slipway/launcher/index"
@@ -24,11 +25,28 @@ const (
 	instanceFailed = "instance_failed"
 )
 
+// rejoinTime is what kubelets get after this process began to lead, whatever their deadline: while no replica led, the API server may have been away, and
+// then no kubelet could register. A kubelet tries again every 7 s (pkg/kubelet/kubelet_node_status.go), the rest is for its status and the caches.
+const rejoinTime = time.Minute
+
 // bootTime is what a machine needs to boot: EC2 is not asked about it earlier.
 const bootTime = time.Minute
 
 // multipleNodes is Karpenter's reason of the condition Registered if two kubelets have joined.
 const multipleNodes = "MultipleNodesFound"
+
+// deadline returns when the node must be Ready, counted from its launch. A node that was Ready before, which its missing startup taint
+// shows, has the same time again from when it stopped being Ready: pods run there. No deadline passes just after this process began to lead.
+func deadline(o Observed) time.Time {
+	patience, out := o.Settings.Patience.Of(o.Claim), record.Deadline(o.Claim, o.Settings.Patience)
+	if o.Node != nil && registeredNode(o.Node) && !hasTaint(o.Node, catalog.StartingTaintKey) {
+		out = joinedAt(o.Node).Add(patience)
+	}
+	if earliest := o.LedSince.Add(min(rejoinTime, patience)); earliest.After(out) {
+		return earliest
+	}
+	return out
+}
 
 // failure returns why a claim's node will not join, and what to check; "" if it still may. left is the time to the deadline.
 func failure(o Observed, left time.Duration) (reason, message string) {

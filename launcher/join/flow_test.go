@@ -205,20 +205,6 @@ func TestInstanceThatEndedBeforeItsNode(t *testing.T) {
 	}
 }
 
-func TestNodeThatDoesNotJoin(t *testing.T) {
-	w := newWorld(t)
-	w.claim(6*time.Minute, "web-1")
-	c := w.controller()
-	w.looks(c, 1)
-	w.wantTrace("failed default-1 registration_timeout",
-		"event default-1 NodeDidNotJoin: node did not register within 5m0s of the launch of instance i-00000000000000001; is its role mapped "+
-			"in the cluster (an EKS access entry of type EC2_LINUX, or aws-auth)? Else look at its user data, and whether it reaches the API "+
-			"server: aws ec2 get-console-output --latest --instance-id i-00000000000000001",
-		"end default-1 registration_timeout", "did not join default-1 registration_timeout")
-	w.looks(c, 1)
-	w.wantTrace("forget claim")
-}
-
 // The kubelet was faster: its Node is completed, taints included.
 func TestNodeOfTheKubelet(t *testing.T) {
 	for _, providerID := range []string{"", "aws:///us-east-1a/i-00000000000000001"} {

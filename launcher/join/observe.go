@@ -28,6 +28,7 @@ import (
 // observe gathers Decide's input for one claim.
 func (c *Controller) observe(ctx context.Context, claim *karpv1.NodeClaim) (Observed, error) {
 	o := Observed{Now: time.Now(), Claim: claim, Settings: c.config.Settings}
+	o.LedSince = c.leading.since(ctx, o.Now)
 	if err := c.nodesOf(ctx, &o); err != nil {
 		return o, err
 	}

@@ -63,6 +63,27 @@ func TestDeadlineBeginsWithTheLaunch(t *testing.T) {
 	}
 }
 
+// No deadline passes in the first minute in which a launcher leads, nor before a shorter deadline has passed once more. Later ones stay as they are.
+func TestDeadlineAfterATimeWithoutLeader(t *testing.T) {
+	for name, c := range map[string]struct {
+		launched, led, patience time.Duration
+		left                    time.Duration // Until it is ended.
+	}{
+		"it leads now":          {20 * time.Minute, 0, 5 * time.Minute, time.Minute},
+		"it leads for a while":  {20 * time.Minute, 59 * time.Second, 5 * time.Minute, time.Second},
+		"it leads for a minute": {20 * time.Minute, time.Minute, 5 * time.Minute, 0},
+		"a short deadline":      {20 * time.Minute, 4 * time.Second, 10 * time.Second, 6 * time.Second},
+		"a deadline to come":    {2 * time.Minute, 0, 5 * time.Minute, 3 * time.Minute},
+	} {
+		o := booting(30*time.Minute, c.launched, corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionFalse})
+		o.Settings.Patience = record.Patience{Promised: c.patience, Empty: c.patience}
+		o.LedSince = o.Now.Add(-c.led)
+		if d := Decide(o); d.After != c.left || d.End != "" && c.left > 0 || d.End != "readiness_timeout" && c.left == 0 {
+			t.Errorf("%s: end %q, again after %s, want %s", name, d.End, d.After, c.left)
+		}
+	}
+}
+
 // A node may become Ready while its deadline passes and no launcher leads: the next one removes the startup taint when it is time to.
 func TestLooksAfterTheDeadline(t *testing.T) {
 	ready := corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady"}
