@@ -29,7 +29,7 @@ func confirm(ctx context.Context, api client.Reader, o Observed, d Decision) (De
 		return d, fmt.Errorf("reading Node %s before its NodeClaim %s is ended: %w", name, o.Claim.Name, err)
 	}
 	o.Node = nil
-	if err == nil && (current.Spec.ProviderID == "" || current.Spec.ProviderID == o.Claim.Status.ProviderID) {
+	if err == nil && takes(o.Claim, current) {
 		o.Node = current
 	}
 	return Decide(o), nil

@@ -17,6 +17,11 @@ func joinedAt(node *corev1.Node) time.Time {
 	return node.CreationTimestamp.Time
 }
 
+// takes reports whether the Node that a claim names is its own: its instance's, or not known yet to be that of another.
+func takes(claim *karpv1.NodeClaim, named *corev1.Node) bool {
+	return named.Spec.ProviderID == "" || named.Spec.ProviderID == claim.Status.ProviderID
+}
+
 // registeredNode reports whether the Node was registered. The Node and the claim both record it: the cache may show one of them old and the
 // other new, and removed taints must not come back.
 func registeredNode(node *corev1.Node) bool {

@@ -127,10 +127,10 @@ func (c *Controller) nodesOf(ctx context.Context, o *Observed) error {
 	if o.Node != nil {
 		return nil
 	}
-	// A kubelet that created the Node first has not set a providerID yet.
+	// A kubelet that created the Node first has not set a providerID yet. One that the launcher has just set is not in the index yet.
 	named := &corev1.Node{}
 	err := c.config.Client.Get(ctx, types.NamespacedName{Name: o.Claim.Status.NodeName}, named)
-	if err == nil && named.Spec.ProviderID == "" {
+	if err == nil && takes(o.Claim, named) {
 		o.Node = named
 	}
 	return client.IgnoreNotFound(err)
