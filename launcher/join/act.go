@@ -22,6 +22,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 	"github.com/slipway-k8s/slipway/launcher/consistency"
 	"github.com/slipway-k8s/slipway/launcher/index"
+	"github.com/slipway-k8s/slipway/launcher/leadership"
 	"github.com/slipway-k8s/slipway/launcher/node"
 	"github.com/slipway-k8s/slipway/launcher/record"
 )
@@ -78,11 +79,12 @@ func (c *Controller) end(ctx context.Context, claim *karpv1.NodeClaim, reason, m
 	c.config.Failed(claim, reason, message)
 	c.config.Events.Eventf(claim, corev1.EventTypeWarning, "NodeDidNotJoin", "%s", message)
 	// An instance that EC2 took away says nothing about the next one, and a lack of capacity nothing about other offerings. The end comes first: a
-	// crash between the two loses the record of one failure.
-	if err := c.config.Ender.Begin(ctx, claim, reason); err != nil || reason == instanceTerminated || ec2error.OfferingsFailed(reason) {
+	// crash between the two loses the record of one failure. One without an answer may be done, and then there is no further look.
+	err := c.config.Ender.Begin(ctx, claim, reason)
+	if err != nil && !leadership.Unanswered(err) || reason == instanceTerminated || ec2error.OfferingsFailed(reason) {
 		return err
 	}
-	return c.config.Health.DidNotJoin(ctx, claim, reason, message)
+	return errors.Join(err, c.config.Health.DidNotJoin(ctx, claim, reason, message))
 }
 
 // Unjoined returns a function that ends a claim whose instance ended before its node joined, if EC2 says that the account, the EC2NodeClass or the
@@ -271,6 +273,9 @@ func (c *Controller) held(o Observed, d *Decision) time.Duration {
 
 // condition writes the decision into the claim's status.
 func (c *Controller) condition(ctx context.Context, o Observed, d Decision) error {
+	if d.Register {
+		c.memory.registers(o.Claim.UID)
+	}
 	changed, err := c.writeConditions(ctx, o, d)
 	if apierrors.IsConflict(err) {
 		// The launcher's other controllers write the same status. What they wrote is read at once, and what is decided here holds still.
@@ -282,16 +287,14 @@ func (c *Controller) condition(ctx context.Context, o Observed, d Decision) erro
 	if err != nil {
 		return fmt.Errorf("writing status of NodeClaim %s: %w", o.Claim.Name, err)
 	}
-	if !changed {
-		return nil
-	}
-	if d.Register {
+	// Where the answer to the write is lost, a later round finds it done.
+	if o.Node != nil && conditions.ClaimIs(o.Claim, karpv1.ConditionTypeRegistered) && c.memory.registered(o.Claim.UID) {
 		asKarpenter(ctx, o).Info("registered nodeclaim", "nodeClaim", klog.KObj(o.Claim), "node", o.Node.Name)
 		if err := c.config.Health.Joined(ctx, o.Claim); err != nil {
 			return err
 		}
 	}
-	if d.Initialize {
+	if changed && d.Initialize {
 		c.metrics.joined(o)
 		c.memory.initialized(o.Claim.UID, o.Claim.Labels[karpv1.NodePoolLabelKey])
 		asKarpenter(ctx, o).Info("initialized nodeclaim", "nodeClaim", klog.KObj(o.Claim), "node", o.Node.Name, "allocatable", o.Node.Status.Allocatable)

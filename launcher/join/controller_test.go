@@ -55,6 +55,8 @@ type world struct {
 	mu    sync.Mutex
 	trace []string
 	ours  bool
+	// begun is what Begin returns after it has ended a claim.
+	begun error
 	// joined counts the calls of Health.Joined.
 	joined int
 	// listed are the Nodes that were created with a list of images.
@@ -116,7 +118,7 @@ func (w *world) Forget(uid types.UID) { w.note("forget " + string(uid)) }
 // Begin implements join.Ender.
 func (w *world) Begin(ctx context.Context, claim *karpv1.NodeClaim, reason string) error {
 	w.note("end " + claim.Name + " " + reason)
-	return w.api.Delete(ctx, claim)
+	return errors.Join(w.api.Delete(ctx, claim), w.begun)
 }
 
 // Joined implements join.Health.
