@@ -2,6 +2,7 @@ package launch
 
 import (
 	"sync"
+	"time"
 
 	"github.com/google/uuid"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,8 +15,9 @@ import (
 // equal claims in one call, and no claim is launched whose recording may be undone. Release may be called more than once.
 //
 // Stamp gives a claim that is about to be recorded the ID of its launch: the call then needs no write before it. Equal claims get the same
-// ID. If the process ends before the call, the next one looks for the call's instances before it launches any. Stamp is not for a claim
-// whose recording may be undone: nothing finds out before the call that it is deleted. Stamp may be called concurrently.
+// ID. If the process ends before the call, the next one looks for the call's instances before it launches any; so does this one for a claim
+// that it is handed later than a minute after release, or after the call of an equal one. Stamp is not for a claim whose
+// recording may be undone: nothing finds out before the call that it is deleted. Stamp may be called concurrently.
 func (l *Launcher) Hold(names []string) (stamp func(*karpv1.NodeClaim), release func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -30,7 +32,7 @@ func (l *Launcher) Hold(names []string) (stamp func(*karpv1.NodeClaim), release 
 				delete(l.held, name)
 			}
 		}
-		ids.dropUnused()
+		ids.dropLater()
 		l.mu.Unlock()
 		l.Enqueue() // This wakes the reader of the queue.
 	})
@@ -73,15 +75,18 @@ func (f *freshIDs) stamp(c *karpv1.NodeClaim) {
 	metav1.SetMetaDataAnnotation(&c.ObjectMeta, catalog.LaunchAnnotation, next.id)
 }
 
-// dropUnused forgets the IDs that no claim in the queue has: their claims were not recorded, or are not known to be.
-func (f *freshIDs) dropUnused() {
-	queued := map[string]bool{}
-	for _, c := range f.launcher.queue {
-		queued[c.Annotations[catalog.LaunchAnnotation]] = true
+// dropLater forgets the IDs of calls that are not begun after keepFresh. Until then the claims of a creation that the API server did not answer
+// are launched as soon as they are enqueued.
+func (f *freshIDs) dropLater() {
+	l, ids := f.launcher, f.all
+	if len(ids) == 0 {
+		return
 	}
-	for _, id := range f.all {
-		if !queued[id] {
-			delete(f.launcher.fresh, id)
+	time.AfterFunc(keepFresh, func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		for _, id := range ids {
+			delete(l.fresh, id)
 		}
-	}
+	})
 }

@@ -89,6 +89,48 @@ func TestRecordedWithTheirLaunch(t *testing.T) {
 	})
 }
 
+// A claim whose creation the API server did not answer is found later. It is launched at once, as long as it is known that its call was not made:
+// not after another claim's call with its ID, and not for ever. Then the launcher looks for instances first.
+func TestFoundAfterItsBatch(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		// answered is recorded with it, and launched; empty for none.
+		answered string
+		// after is when it is found, and looks how long the launcher looks for instances then.
+		after, looks time.Duration
+	}{
+		{"without a call", "", 5 * time.Second, 0},
+		{"after the call of an equal claim", "default-a", 5 * time.Second, 29 * time.Second},
+		{"long after", "", 2 * time.Minute, 29 * time.Second},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			inWorld(t, memory.Config{}, func(t *testing.T, w *world) {
+				t.Helper()
+				stamp, release := w.subject.Hold([]string{"default-a", "default-b"})
+				launches := 1
+				if test.answered != "" {
+					w.recordWith(stamp, test.answered)
+					launches++
+				}
+				late := w.newClaim("default-b")
+				stamp(late)
+				w.create(late)
+				release()
+				w.settle(test.after)
+				w.wantLaunches(launches - 1)
+				w.subject.Enqueue(late)
+				if test.looks > 0 {
+					w.settle(test.looks)
+					w.wantLaunches(launches - 1)
+				}
+				w.settle(4 * time.Second)
+				w.wantLaunches(launches)
+				w.owners()
+			})
+		})
+	}
+}
+
 // A thousand claims are the most of one call, and so of one ID.
 func TestLaunchIDsOfManyClaims(t *testing.T) {
 	inWorld(t, memory.Config{}, func(t *testing.T, w *world) {

@@ -73,6 +73,8 @@ const (
 	lookFor = 30 * time.Second
 	// recent is the maximum age of claims that count as just recorded, in whole seconds as Kubernetes counts.
 	recent = 2 * time.Second
+	// keepFresh is how long the ID of a recorded claim counts as one without a call, from its release on: a repeated request comes sooner.
+	keepFresh = time.Minute
 	// lookEvery is the period of asking EC2 for the instances of a lost call, glanceEvery that for instances it just launched.
 	lookEvery   = 2 * time.Second
 	glanceEvery = 100 * time.Millisecond

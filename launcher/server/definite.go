@@ -49,17 +49,18 @@ func definite(ctx context.Context, write func() error) error {
 	}
 }
 
-// surely checks, before a claim is refused, whether an earlier unanswered try has written it: then it is being launched.
-func (s *Server) surely(ctx context.Context, claim *api.Claim, refused error) error {
+// surely checks, before a claim is refused, whether an earlier unanswered try has written it: then it is being launched. It returns what is
+// written.
+func (s *Server) surely(ctx context.Context, claim *api.Claim, refused error) (*karpv1.NodeClaim, error) {
 	have := &karpv1.NodeClaim{}
 	err := definite(ctx, func() error { return s.config.Reader.Get(ctx, types.NamespacedName{Name: claim.GetName()}, have) })
 	switch {
 	case apierrors.IsNotFound(err):
-		return refused
+		return nil, refused
 	case err != nil:
-		return err
+		return nil, err
 	}
-	return sameClaim(have, claim)
+	return have, sameClaim(have, claim)
 }
 
 // sameClaim returns an error unless the NodeClaim with a claim's name can be what an earlier try has written.

@@ -137,7 +137,11 @@ func losing(lose func(what string) error) func(client.WithWatch) client.Client {
 		return interceptor.NewClient(c, interceptor.Funcs{
 			Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
 				err := c.Create(ctx, o, opts...)
-				return cmp.Or(lose("create "+o.GetName()), err)
+				if lost := lose("create " + o.GetName()); lost != nil {
+					o.SetResourceVersion("") // The answer would have set it.
+					return lost
+				}
+				return err
 			},
 			Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
 				err := c.Patch(ctx, o, p, opts...)
@@ -165,6 +169,13 @@ func TestAnswerOfTheAPIServerIsLost(t *testing.T) {
 		}
 	}
 	w.wantPromises(map[string][]string{"default-1": {"u1", "u3"}, "default-2": {"u2"}})
+	var handed []string
+	for range len(w.handed) {
+		handed = append(handed, <-w.handed)
+	}
+	if slices.Sort(handed); !slices.Equal(handed, []string{"default-1", "default-2"}) {
+		t.Errorf("handed on: %v", handed)
+	}
 	for what, first := range lost {
 		if !first.Load() {
 			t.Errorf("%s did not happen", what)

@@ -189,7 +189,7 @@ func (w *writing) record(ctx context.Context, in *api.Claim) (*karpv1.NodeClaim,
 	}
 	err = definite(ctx, func() error { return w.config.Client.Create(ctx, claim) })
 	if apierrors.IsAlreadyExists(err) {
-		return nil, w.recordedBefore(ctx, in)
+		return w.stored(ctx, in, claim.Annotations[catalog.LaunchAnnotation], err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("creating NodeClaim %s: %w", claim.Name, err)
@@ -197,6 +197,16 @@ func (w *writing) record(ctx context.Context, in *api.Claim) (*karpv1.NodeClaim,
 	klog.FromContext(ctx).Info("created nodeclaim", "nodeClaim", klog.KObj(claim), "nodePool", pool.Name,
 		"instanceTypes", len(in.GetInstanceTypes()), "pods", len(in.GetPods()), "expected", claim.Annotations[catalog.ExpectedAnnotation])
 	return claim, nil
+}
+
+// stored returns the existing NodeClaim of that name if this request has written it, without an answer: it is to be launched with the others. One
+// without its launch ID is left to whatever wrote it.
+func (w *writing) stored(ctx context.Context, claim *api.Claim, id string, exists error) (*karpv1.NodeClaim, error) {
+	have, err := w.surely(ctx, claim, exists)
+	if err != nil || id == "" || have.Annotations[catalog.LaunchAnnotation] != id {
+		return nil, err
+	}
+	return have, nil
 }
 
 // recordedBefore returns an error unless the existing NodeClaim of that name can be what an earlier try has written.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
 	"google.golang.org/grpc"
@@ -315,13 +316,14 @@ func (leader) Resign(context.Context) error { return nil }
 
 type launcher struct{ w *world }
 
-// Hold notes the names; the held ones are handed on before they are released. All claims that are stamped get the same ID.
+// Hold notes the names; the held ones are handed on before they are released. All claims of one call that are stamped get the same ID.
 func (l launcher) Hold(names []string) (stamp func(*karpv1.NodeClaim), release func()) {
 	for _, name := range names {
 		l.w.held.Store(name, true)
 	}
+	id := uuid.NewString()
 	stamp = func(c *karpv1.NodeClaim) {
-		metav1.SetMetaDataAnnotation(&c.ObjectMeta, catalog.LaunchAnnotation, "of its request")
+		metav1.SetMetaDataAnnotation(&c.ObjectMeta, catalog.LaunchAnnotation, id)
 	}
 	return stamp, func() {
 		for _, name := range names {

@@ -66,7 +66,7 @@ func (w *writing) claims(ctx context.Context) {
 			w.recorded[i], err = w.record(ctx, claims[i])
 		}
 		if err != nil {
-			err = w.surely(ctx, claims[i], err)
+			_, err = w.surely(ctx, claims[i], err)
 		}
 		if unwritten(err) {
 			w.ledger.withdraw(claims[i].GetName())
