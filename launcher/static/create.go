@@ -24,7 +24,8 @@ import (
 type creations struct {
 	// booting are the NodeClaims whose nodes are not initialized, by name.
 	booting map[string]bool
-	// unseen are the names of those that the cache has not shown yet, also of those that the API server may have created without an answer.
+	// unseen are the names of those that the cache has not shown yet, also of those that the API server may have created without an answer, and of
+	// those of the process that led before.
 	unseen []string
 	// lost is true where NodeClaims ended without an initialized node since the last creation, or where that failed. The next one then waits.
 	lost bool
@@ -96,11 +97,18 @@ func settled(f Facts) bool {
 }
 
 // create creates NodeClaims, unless some of those that were created before are lost and it is too early to try again, or the cache does not show
-// them all: they would be created again.
-func (k *Keeper) create(ctx context.Context, pool *karpv1.NodePool, n int64, now time.Time) error {
+// them all, nor those of another process that led until a moment ago: they would be created again. nodes are what n was counted from.
+func (k *Keeper) create(ctx context.Context, pool *karpv1.NodePool, nodes []Node, n int64, now time.Time) error {
 	c := k.created[pool.UID]
 	if n <= 0 || !conditions.PoolReady(pool) || c.waits(now) {
 		return nil
+	}
+	if c == nil {
+		c = &creations{booting: map[string]bool{}}
+		k.created[pool.UID] = c
+	}
+	if err := k.compare(ctx, pool, nodes, c); err != nil {
+		return err
 	}
 	if c.hidden() {
 		return k.awaitCache(ctx, c) // The next pass counts them.
@@ -108,10 +116,6 @@ func (k *Keeper) create(ctx context.Context, pool *karpv1.NodePool, n int64, now
 	class := &awsv1.EC2NodeClass{}
 	if err := k.config.Client.Get(ctx, client.ObjectKey{Name: pool.Spec.Template.Spec.NodeClassRef.Name}, class); err != nil {
 		return fmt.Errorf("getting EC2NodeClass %s: %w", pool.Spec.Template.Spec.NodeClassRef.Name, err)
-	}
-	if c == nil {
-		c = &creations{booting: map[string]bool{}}
-		k.created[pool.UID] = c
 	}
 	c.begin(now)
 	var failed error
@@ -131,6 +135,26 @@ func (k *Keeper) create(ctx context.Context, pool *karpv1.NodePool, n int64, now
 		klog.FromContext(ctx).Info("created nodeclaim", "nodeClaim", klog.KObj(claim), "nodePool", pool.Name, "replicas", *pool.Spec.Replicas)
 	}
 	return errors.Join(failed, k.awaitCache(ctx, c))
+}
+
+// compare notes, once in a leadership, the NodeClaims of a NodePool that the API server has besides the cache's: the process that led before may
+// have created them.
+func (k *Keeper) compare(ctx context.Context, pool *karpv1.NodePool, nodes []Node, c *creations) error {
+	if k.compared[pool.UID] {
+		return nil
+	}
+	live := &karpv1.NodeClaimList{}
+	if err := k.config.Reader.List(ctx, live, client.MatchingLabels{karpv1.NodePoolLabelKey: pool.Name}); err != nil {
+		return fmt.Errorf("listing NodeClaims: %w", err)
+	}
+	for i := range live.Items {
+		name := live.Items[i].Name
+		if !slices.ContainsFunc(nodes, func(n Node) bool { return n.Claim.Name == name }) {
+			c.unseen = append(c.unseen, name)
+		}
+	}
+	k.compared[pool.UID] = true
+	return nil
 }
 
 // awaitCache waits until the cache has shown the created NodeClaims, without those that are gone again or were not created.

@@ -83,6 +83,8 @@ type Keeper struct {
 	full map[types.UID]time.Time
 	// reached is the last number of nodes that was asked for and not exceeded, by NodePool.
 	reached map[types.UID]int64
+	// compared are the NodePools of which this leadership has compared the cache's NodeClaims with the API server's.
+	compared map[types.UID]bool
 	// budgets reads PodDisruptionBudgets.
 	budgets index.Budgets
 	// passed is when the last pass ended: one that waits for the cache may take as long as lapse.
@@ -97,6 +99,7 @@ func New(c Config) (*Keeper, error) {
 	}
 	return &Keeper{
 		config: c, gone: map[types.UID]map[types.UID]bool{}, created: map[types.UID]*creations{}, full: map[types.UID]time.Time{}, reached: map[types.UID]int64{},
+		compared: map[types.UID]bool{},
 	}, nil
 }
 
@@ -113,6 +116,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 func (k *Keeper) Pass(ctx context.Context) error {
 	if time.Since(k.passed) > lapse {
 		clear(k.reached) // Another process may have led since.
+		clear(k.compared)
 	}
 	defer func() { k.passed = time.Now() }()
 	pools := &karpv1.NodePoolList{}
@@ -181,7 +185,7 @@ func (k *Keeper) keep(ctx context.Context, pool *karpv1.NodePool, drifts int) er
 		}
 		k.config.Metrics.Decided(pool.Name, voluntary.Replace, Drifted, "")
 	}
-	return k.create(ctx, pool, min(decision.Create, passing(k.config.Gate(pool), facts)), now)
+	return k.create(ctx, pool, facts.Nodes, min(decision.Create, passing(k.config.Gate(pool), facts)), now)
 }
 
 func (k *Keeper) end(ctx context.Context, pool *karpv1.NodePool, claim *karpv1.NodeClaim, reason string) error {
@@ -208,4 +212,5 @@ func (k *Keeper) forget(pools []*karpv1.NodePool) {
 	maps.DeleteFunc(k.created, func(uid types.UID, _ *creations) bool { return !known[uid] })
 	maps.DeleteFunc(k.full, func(uid types.UID, _ time.Time) bool { return !known[uid] })
 	maps.DeleteFunc(k.reached, func(uid types.UID, _ int64) bool { return !known[uid] })
+	maps.DeleteFunc(k.compared, func(uid types.UID, _ bool) bool { return !known[uid] })
 }

@@ -106,7 +106,7 @@ func (c cache) List(ctx context.Context, list client.ObjectList, opts ...client.
 //	cache DURATION                              the cache shows NodeClaims at that age, as the API server has them by then
 //	run DURATION                                time goes by; prints what happened, with the second
 func TestScenarios(t *testing.T) {
-	for _, file := range []string{"keeper.txt", "cache.txt", "slow.txt"} {
+	for _, file := range []string{"keeper.txt", "cache.txt", "slow.txt", "lead.txt"} {
 		t.Run(file, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newScene(t)
