@@ -123,7 +123,7 @@ func crashAt(t *testing.T, c *crash) {
 	if asleep.State != record.StandbyAsleep || s.instance("a").State != cloud.StateStopped || s.nodes()+len(s.pods()) != 0 {
 		t.Fatalf("after the crash it is %s, its instance %s; %d Nodes, %d pods", asleep.State, s.instance("a").State, s.nodes(), len(s.pods()))
 	}
-	s.promise("a")
+	s.promise("promise", "a")
 	_ = s.Run(s, 5*time.Second)
 	if c.effects < c.at {
 		t.Fatalf("%d effects in all, want the crash at the %dth", c.effects, c.at)

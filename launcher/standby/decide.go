@@ -24,6 +24,8 @@ const (
 	pollStop, pollAsleep = 3 * time.Second, 2 * time.Minute
 	// pollNeed is when it is looked again whether the buffer needs the instance.
 	pollNeed = 10 * time.Second
+	// shownWithin is how long after a new promise the cache may not show its pod yet, and pollShown when it is looked again whether it does.
+	shownWithin, pollShown = 30 * time.Second, 500 * time.Millisecond
 	// stopAgain is when a stop is tried again that EC2 refused, hibernateAgain when it may have refused it because the instance had just been launched.
 	stopAgain, hibernateAgain = time.Minute, 10 * time.Second
 	// hibernateWithin is the age of an instance up to which that may be so: EC2 hibernates none within some two minutes after its launch.
@@ -76,6 +78,8 @@ type Observed struct {
 	Claim *karpv1.NodeClaim
 	// Promised means that the node is promised to a pod that exists.
 	Promised bool
+	// Unshown means that the node has a new promise to a pod that the cache does not show: it may not show it yet.
+	Unshown bool
 	// UnneededSince is since when no room of the buffer is planned on it; zero if some is.
 	UnneededSince time.Time
 	// ReadySince is since when its Node is Ready; zero if it is not.
@@ -120,7 +124,7 @@ func Decide(o Observed) Decision {
 	if !s.Waits() {
 		return Decision{}
 	}
-	if unneeded := !o.UnneededSince.IsZero(); unneeded && !o.Promised && s.State != record.StandbyStarting && o.Now.Sub(o.UnneededSince) >= unneededFor {
+	if unneeded := !o.UnneededSince.IsZero(); unneeded && !o.Promised && !o.Unshown && s.State != record.StandbyStarting && o.Now.Sub(o.UnneededSince) >= unneededFor {
 		return Decision{Do: End, Reason: Unneeded, Message: "its buffer has no room planned on it"}
 	}
 	switch s.State {
@@ -140,6 +144,8 @@ func sleeping(o Observed, s record.Standby) Decision {
 	switch {
 	case o.Promised:
 		return Decision{Do: Start}
+	case o.Unshown:
+		return Decision{After: pollShown}
 	case o.Instance == cloud.StateRunning || o.Instance == cloud.StatePending:
 		return Decision{Do: Stop} // Another started it.
 	case isHibernated(o.Claim) && o.Now.Sub(s.Since) >= hibernatedFor:
@@ -156,6 +162,8 @@ func preparing(o Observed) Decision {
 	switch {
 	case o.Promised:
 		return Decision{Do: Keep}
+	case o.Unshown:
+		return Decision{After: pollShown}
 	case initialized == nil || initialized.Reason != record.ConditionStandby || o.ReadySince.IsZero() || !o.Known:
 		return Decision{After: pollNeed} // Package join says so when only the stop is left.
 	case !o.StopAfter.IsZero() && o.ExpiresSoon && !record.Outdated(o.Claim):

@@ -22,6 +22,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/internal/announce"
 	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
+	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 	"github.com/slipway-k8s/slipway/launcher/index"
 	"github.com/slipway-k8s/slipway/launcher/leadership"
@@ -94,6 +95,9 @@ type Controller struct {
 type remembered struct {
 	// unneeded is since when its buffer has no room planned on it, again when a stop is tried again that EC2 refused, checked when EC2 was asked about it last.
 	unneeded, again, checked time.Time
+	// promises are those that its NodeClaim has, as they are written, and promised is when they were first seen.
+	promises string
+	promised time.Time
 	// awake is why EC2 refused to hibernate it: it is stopped instead.
 	awake string
 	// ended means that its termination has begun: the cache may not show it yet.
@@ -196,7 +200,11 @@ func (c *Controller) observe(ctx context.Context, claim *karpv1.NodeClaim) (Obse
 		case r.unneeded.IsZero():
 			r.unneeded = o.Now
 		}
+		if now := claim.Annotations[catalog.PodsAnnotation]; r.promises != now {
+			r.promises, r.promised = now, o.Now
+		}
 	})
+	o.Unshown = o.Now.Sub(r.promised) < shownWithin && slices.ContainsFunc(promises, func(p index.Promise) bool { return p.Pod == nil })
 	o.UnneededSince, o.StopAfter = r.unneeded, r.again
 	state := record.StandbyOf(claim).State
 	if state == record.StandbyAsleep || !o.StopAfter.IsZero() {

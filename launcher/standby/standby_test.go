@@ -53,6 +53,7 @@ type scene struct {
 //	node NAME [images=IMAGE] [starting=N] [gone]
 //	                                 its node is ready, and only the stop is left; N pods on it have not started
 //	promise NAME | withdraw NAME     a pod is promised the node; the pod is deleted
+//	unshown NAME | pod NAME          a pod is promised the node that the cache does not show; it shows it
 //	unneeded NAME | needed NAME      whether the buffer has room planned on it
 //	expires NAME                     it expires soon
 //	image NAME | unknown             the image of the buffer's pods; the buffer is not known
@@ -128,8 +129,8 @@ func (s *scene) command(d *datadriven.TestData) string {
 		s.claim(d, name)
 	case "node":
 		s.node(d, name)
-	case "promise":
-		s.promise(name)
+	case "promise", "unshown", "pod":
+		s.promise(d.Cmd, name)
 	case "withdraw":
 		s.Must(s.API.Delete(s.t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "pod-" + name}}))
 	case "unneeded", "needed", "expires":
@@ -180,11 +181,15 @@ func (s *scene) faults(d *datadriven.TestData) {
 	}
 }
 
-// promise promises a node to a pod.
-func (s *scene) promise(name string) {
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "pod-" + name, UID: types.UID("pod-" + name)}}
-	s.Must(client.IgnoreAlreadyExists(s.API.Create(s.t.Context(), pod)))
-	s.change(name, func(c *karpv1.NodeClaim) { c.Annotations[catalog.PodsAnnotation] = `[{"uids":["pod-` + name + `"]}]` })
+// promise promises a node to a pod; as unshown without the pod, and as pod creates it alone.
+func (s *scene) promise(as, name string) {
+	if as != "unshown" {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "pod-" + name, UID: types.UID("pod-" + name)}}
+		s.Must(client.IgnoreAlreadyExists(s.API.Create(s.t.Context(), pod)))
+	}
+	if as != "pod" {
+		s.change(name, func(c *karpv1.NodeClaim) { c.Annotations[catalog.PodsAnnotation] = `[{"uids":["pod-` + name + `"]}]` })
+	}
 }
 
 // nodes returns how many Nodes there are.
