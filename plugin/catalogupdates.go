@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
+	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
 	"github.com/slipway-k8s/slipway/launcher/api"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/catalog/ec2error"
@@ -156,20 +157,29 @@ func (c *catalogUpdates) resync(u link.Update, now time.Time) {
 	}
 }
 
-// joinMissed notes the nodes in flight that a full state no longer shows and that are there: they were initialized between two streams. Their pods are released
-// once the scheduler sees the nodes, as always.
+// joinMissed notes the nodes in flight that a full state no longer shows and that are there and Ready: they were initialized between two streams. Their pods are
+// released once the scheduler sees the nodes, as always.
 func (c *catalogUpdates) joinMissed(before, after catalog.State, now time.Time) {
 	for name, n := range before.InFlight {
 		if _, shown := after.InFlight[name]; shown || n.NodeName == "" || c.unanswered.claims[name] || len(c.promises.OfClaim(name)) == 0 {
 			continue
 		}
-		if c.queue.objects.terminates(n.NodeName) {
+		node := c.queue.objects.node(n.NodeName)
+		if node == nil || !conditions.NodeReady(node) || c.queue.objects.terminates(n.NodeName) {
 			continue
 		}
-		c.view.Initialized(n, now)
 		c.delays.Initialized(name, n.NodeName)
+		c.times.End(name, now, true)
+		c.joined(n, now)
 	}
+}
+
+// joined records that a node is initialized.
+func (c *catalogUpdates) joined(n catalog.InFlightNode, now time.Time) {
+	c.view.Initialized(n, now)
 	c.countAwaited()
+	c.reserved.Joined(n.NodeClaim, n.NodeName)
+	c.buffers.Joined(n.NodeClaim, n.NodeName)
 }
 
 // endMissed ends the reservations on nodes that a full state no longer shows: the launcher reports the ends of claims on the stream that is open then,
@@ -250,8 +260,9 @@ func (c *catalogUpdates) onInFlight(before, after catalog.InFlightNode, now time
 		}
 	}
 	c.promises.Hold(news...)
-	if !after.Deadline.IsZero() {
-		c.promises.Confirm(after.NodeClaim, after.Deadline.Add(confirmAfter))
+	// After an outage, the launcher gives nodes more time than their deadline, and reports their end itself.
+	if late := after.Deadline.Add(confirmAfter); !after.Deadline.IsZero() && late.After(now) {
+		c.promises.Confirm(after.NodeClaim, late)
 	}
 	if after.NodeName != "" && before.NodeName != after.NodeName {
 		c.promises.SetNode(after.NodeClaim, after.NodeName)
@@ -283,10 +294,7 @@ func (c *catalogUpdates) onEnded(ctx context.Context, e link.End, now time.Time)
 	switch e.Outcome {
 	case api.Outcome_OUTCOME_INITIALIZED:
 		c.promises.PreBound(name, e.Bound())
-		c.view.Initialized(e.Node, now)
-		c.countAwaited()
-		c.reserved.Joined(name, e.Node.NodeName)
-		c.buffers.Joined(name, e.Node.NodeName)
+		c.joined(e.Node, now)
 		return
 	case api.Outcome_OUTCOME_FAILED:
 		if !lacked {

@@ -27,24 +27,52 @@ func (h *harness) startingNode() (*api.Claim, *corev1.Node) {
 	return claim, node
 }
 
+// fullState has the launcher open another catalog stream, which no longer shows a node, and waits until the scheduler has its full state.
+func (h *harness) fullState(without string) {
+	h.t.Helper()
+	h.launcher.mu.Lock()
+	delete(h.launcher.inFlight, without)
+	h.launcher.mu.Unlock()
+	h.launcher.reconnect()
+	h.launcher.offerAMD() // What a stream sends next is applied after its full state.
+	h.pod("amd", func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"kubernetes.io/arch": "amd64"} })
+	h.eventually("a launch of what is offered since", func() bool { return h.launcher.podNames()["amd"] == 1 })
+}
+
 // A node that is initialized between two catalog streams is in neither: its pods stay promised until the scheduler sees it, as those of any.
 func TestNodeInitializedBetweenStreams(t *testing.T) {
 	t.Parallel()
 	h := start(t, harnessOptions{objects: []runtime.Object{newNode("full", "100m", nil)}})
 	claim, node := h.startingNode()
-	h.launcher.mu.Lock()
-	delete(h.launcher.inFlight, claim.GetName())
-	h.launcher.mu.Unlock()
-	h.launcher.reconnect()
+	h.fullState(claim.GetName())
 	for end := time.Now().Add(time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-		if n := h.metric("slipway_promised_pods", ""); n != 1 {
-			t.Fatalf("%v pods are promised a node before the scheduler sees that it is initialized, want 1", n)
+		if n := h.metric("slipway_promised_pods", ""); n != 2 {
+			t.Fatalf("%v pods are promised a node before the scheduler sees that it is initialized, want 2", n)
 		}
 	}
 	h.updateNode(initialized(node))
 	h.eventually("the pod to be bound", func() bool { return h.nodeOf("web-0") == node.Name })
-	if n := len(h.launcher.claims()); n != 1 {
-		t.Errorf("%d nodes were launched for one pod", n)
+	if n := len(h.launcher.claims()); n != 2 {
+		t.Errorf("%d nodes were launched for two pods", n)
+	}
+}
+
+// A node that ends between two streams is in neither as well. It is not Ready, and its pods are planned again at once.
+func TestNodeEndedBetweenStreams(t *testing.T) {
+	t.Parallel()
+	h := start(t, harnessOptions{objects: []runtime.Object{newNode("full", "100m", nil)}})
+	claim, node := h.startingNode()
+	node = node.DeepCopy()
+	node.Status.Conditions[0].Status = corev1.ConditionFalse
+	h.updateNode(node)
+	h.eventually("the node to be seen", func() bool {
+		seen, err := h.informer.Core().V1().Nodes().Lister().Get(node.Name)
+		return err == nil && seen.Status.Conditions[0].Status == corev1.ConditionFalse
+	})
+	h.fullState(claim.GetName())
+	h.eventually("another launch", func() bool { return h.launcher.podNames()["web-0"] == 2 })
+	if n := h.metric("slipway_released_pods_total", "unknown"); n != 1 {
+		t.Errorf("%v promises were released because the launcher did not know them, want 1", n)
 	}
 }
 

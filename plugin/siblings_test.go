@@ -62,6 +62,7 @@ func TestPodsWaitForOthersOfTheirPlan(t *testing.T) {
 	first, others := zones[0], zones[1:]
 	h.join(claims[first], nodes[first])
 	h.eventually("one pod to be bound", func() bool { return h.bound() == 1 })
+	h.eventually("its promise to end", func() bool { return h.metric("slipway_promised_pods", "") == 5 })
 	for end := time.Now().Add(4 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 		if got := h.metric("slipway_promised_pods", ""); got != 5 {
 			t.Fatalf("%v pods are promised a node, want 5", got)

@@ -81,6 +81,24 @@ func TestUpdatesAreReadBeforeTheAnswer(t *testing.T) {
 	})
 }
 
+// The launcher gives nodes more time than their deadline after an outage. A deadline that is past releases no pod: the launcher reports the end of the node.
+func TestDeadlineThatIsPast(t *testing.T) {
+	p, now := newIdlePlanner(t, func([]catalog.PodRef) {}), time.Now()
+	for name, c := range map[string]struct {
+		deadline time.Time
+		released int
+	}{
+		"past":    {deadline: now.Add(-time.Minute)},
+		"to come": {deadline: now.Add(time.Minute), released: 1},
+	} {
+		p.promises.Hold(promise.Promise{Pod: catalog.PodRef{Name: name, UID: name}, NodeClaim: name, Since: now, Deadline: now.Add(time.Hour)})
+		p.updates.onInFlight(catalog.InFlightNode{}, catalog.InFlightNode{NodeClaim: name, Deadline: c.deadline}, now)
+		if out := p.promises.ReleaseExpired(now.Add(2 * time.Minute)); len(out) != c.released {
+			t.Errorf("%s: %d promises were released, want %d", name, len(out), c.released)
+		}
+	}
+}
+
 // A launch that is not answered is about the pods that it promises nodes. The others of its batch are held or sent to their nodes, as after an answer.
 func TestUnansweredLaunchKeepsTheOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -274,7 +274,7 @@ func (c *Controller) held(o Observed, d *Decision) time.Duration {
 // condition writes the decision into the claim's status.
 func (c *Controller) condition(ctx context.Context, o Observed, d Decision) error {
 	if d.Register {
-		c.memory.registers(o.Claim.UID)
+		c.memory.registering(o.Claim.UID)
 	}
 	changed, err := c.writeConditions(ctx, o, d)
 	if apierrors.IsConflict(err) {
@@ -288,7 +288,7 @@ func (c *Controller) condition(ctx context.Context, o Observed, d Decision) erro
 		return fmt.Errorf("writing status of NodeClaim %s: %w", o.Claim.Name, err)
 	}
 	// Where the answer to the write is lost, a later round finds it done.
-	if o.Node != nil && conditions.ClaimIs(o.Claim, karpv1.ConditionTypeRegistered) && c.memory.registered(o.Claim.UID) {
+	if o.Node != nil && conditions.ClaimIs(o.Claim, karpv1.ConditionTypeRegistered) && c.memory.takeRegistering(o.Claim.UID) {
 		asKarpenter(ctx, o).Info("registered nodeclaim", "nodeClaim", klog.KObj(o.Claim), "node", o.Node.Name)
 		if err := c.config.Health.Joined(ctx, o.Claim); err != nil {
 			return err

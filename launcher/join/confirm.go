@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -32,5 +33,9 @@ func confirm(ctx context.Context, api client.Reader, o Observed, d Decision) (De
 	if err == nil && takes(o.Claim, current) {
 		o.Node = current
 	}
-	return Decide(o), nil
+	again := Decide(o)
+	if again.End == "" {
+		klog.FromContext(ctx).V(2).Info("NodeClaim is overdue by the cache alone", "nodeClaim", klog.KObj(o.Claim), "node", name, "reason", d.End)
+	}
+	return again, nil
 }

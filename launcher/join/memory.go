@@ -25,8 +25,8 @@ type memory struct {
 type remembered struct {
 	// booting means that the claim was seen before its kubelet joined, late that the network was not ready then.
 	booting, late bool
-	// registers means that this process writes that the node is registered, and has not seen yet that it is written.
-	registers bool
+	// registering means that this process writes that the node is registered, and has not seen yet that it is written.
+	registering bool
 	// asked is when EC2 was asked about the instance, which is its answer.
 	asked      time.Time
 	instance   cloud.Instance
@@ -167,20 +167,20 @@ func (m *memory) initialized(claim types.UID, pool string) {
 	}
 }
 
-// registers records that the registration of the claim's node is about to be written.
-func (m *memory) registers(claim types.UID) {
+// registering records that the registration of the claim's node is about to be written.
+func (m *memory) registering(claim types.UID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.entry(claim).registers = true
+	m.entry(claim).registering = true
 }
 
-// registered records that the registration is written, and reports whether this process wrote it and did not know.
-func (m *memory) registered(claim types.UID) bool {
+// takeRegistering records that the registration is written, and reports whether this process wrote it and did not know.
+func (m *memory) takeRegistering(claim types.UID) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r := m.entry(claim)
-	news := r.registers
-	r.registers = false
+	news := r.registering
+	r.registering = false
 	return news
 }
 

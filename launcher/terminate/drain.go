@@ -42,15 +42,16 @@ func (t *Terminator) drain(ctx context.Context, s *scope) (time.Duration, error)
 		return 0, nil
 	}
 	var plan disruption.DrainPlan
-	_, err := t.config.podsOn(ctx, s.nodes, func(pods []*corev1.Pod) bool {
+	settled := cordonedFor(s, t.ahead.of(s.claim.UID, s.now).cordoned) >= minDrain
+	_, err := t.config.podsOn(ctx, s.nodes, func(pods []*corev1.Pod) (enough bool) {
 		plan = disruption.DecideDrain(disruption.DrainFacts{Pods: pods, Now: s.now, Deadline: s.deadline})
-		return !plan.Done
+		return !plan.Done || !settled
 	})
 	if err != nil {
 		return 0, err
 	}
 	held, err := t.evictor.carryOut(ctx, s, plan)
-	done := plan.Done && cordonedFor(s, t.ahead.of(s.claim.UID, s.now).cordoned) >= minDrain
+	done := plan.Done && settled
 	if err != nil && !done {
 		return 0, err
 	}
@@ -79,15 +80,15 @@ func cordonedFor(s *scope, since time.Time) time.Duration {
 	return s.now.Sub(since)
 }
 
-// podsOn returns the pods bound to the nodes as the cache has them, or, where those are not enough, as the API server has them: the cache may not show yet
-// what was bound just before a cordon.
-func (c *Config) podsOn(ctx context.Context, nodes []*corev1.Node, enough func([]*corev1.Pod) bool) ([]*corev1.Pod, error) {
+// podsOn decides by the pods bound to the nodes, as the cache has them. Where those are not enough, it decides again by the API server's, and returns the
+// last ones: the cache may not show yet what was bound just before a cordon.
+func (c *Config) podsOn(ctx context.Context, nodes []*corev1.Node, decide func([]*corev1.Pod) (enough bool)) ([]*corev1.Pod, error) {
 	pods, err := podsOn(ctx, c.Client, nodes)
-	if err != nil || enough(pods) {
+	if err != nil || decide(pods) {
 		return pods, err
 	}
 	if pods, err = podsOn(ctx, c.Reader, nodes); err == nil {
-		enough(pods)
+		decide(pods)
 	}
 	return pods, err
 }

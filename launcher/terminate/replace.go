@@ -112,7 +112,7 @@ func (t *Terminator) replace(ctx context.Context, s *scope) (time.Duration, erro
 	}
 	reason := reasonOf(s.claim)
 	var moving []*corev1.Pod
-	pods, err := t.config.podsOn(ctx, s.nodes, func(pods []*corev1.Pod) bool {
+	pods, err := t.config.podsOn(ctx, s.nodes, func(pods []*corev1.Pod) (enough bool) {
 		moving = disruption.DisplacedPods(disruption.DrainFacts{Pods: pods, Now: s.now, Deadline: s.deadline}, instanceEnds(reason))
 		return len(moving) > 0
 	})

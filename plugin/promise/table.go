@@ -125,16 +125,17 @@ func (t *Table) PreBound(nodeClaim string, uids []string) {
 	}
 }
 
-// Any reports whether a promise matches. match must not call the table.
-func (t *Table) Any(match func(Promise) bool) bool {
+// Waiting returns the promises of pods that the scheduler does not try yet, in no order.
+func (t *Table) Waiting() []Promise {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
+	var out []Promise
 	for _, p := range t.byUID {
-		if match(p) {
-			return true
+		if !p.Open {
+			out = append(out, p)
 		}
 	}
-	return false
+	return out
 }
 
 // Len returns the number of promises.
