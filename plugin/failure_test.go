@@ -326,29 +326,35 @@ func TestTimeOfAPlanIsNoFault(t *testing.T) {
 	}
 }
 
-// A plan takes its time. No node is launched for pods that are deleted or bound meanwhile.
-func TestPodsThatGoWhileTheyArePlanned(t *testing.T) {
-	t.Parallel()
+// startWhilePlanned starts a scheduler in whose first plan something happens.
+func startWhilePlanned(t *testing.T, happens func(*harness)) *harness {
+	t.Helper()
 	var h *harness
 	var once sync.Once
 	h = start(t, harnessOptions{
 		objects: []runtime.Object{newNode("full", "100m", nil)},
 		fault: func(p string, _ *corev1.Pod) {
-			if p != "Plan" {
-				return
+			if p == "Plan" {
+				once.Do(func() { happens(h) })
 			}
-			once.Do(func() {
-				for i := range 7 {
-					if err := h.client.CoreV1().Pods("default").Delete(h.ctx, fmt.Sprintf("web-%d", i), metav1.DeleteOptions{}); err != nil {
-						t.Error(err)
-					}
-				}
-				h.eventually("the informer to have seen it", func() bool {
-					pods, err := h.informer.Core().V1().Pods().Lister().List(labels.Everything())
-					return err == nil && len(pods) == 1
-				})
-			})
 		},
+	})
+	return h
+}
+
+// A plan takes its time. No node is launched for pods that are deleted or bound meanwhile.
+func TestPodsThatGoWhileTheyArePlanned(t *testing.T) {
+	t.Parallel()
+	h := startWhilePlanned(t, func(h *harness) {
+		for i := range 7 {
+			if err := h.client.CoreV1().Pods("default").Delete(h.ctx, fmt.Sprintf("web-%d", i), metav1.DeleteOptions{}); err != nil {
+				t.Error(err)
+			}
+		}
+		h.eventually("the informer to have seen it", func() bool {
+			pods, err := h.informer.Core().V1().Pods().Lister().List(labels.Everything())
+			return err == nil && len(pods) == 1
+		})
 	})
 	h.deployment("web", 8)
 	h.eventually("the pod that is left to be launched for", func() bool { return len(h.launcher.podNames()) > 0 })

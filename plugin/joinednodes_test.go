@@ -90,9 +90,9 @@ func TestReadyNodeTakesItsPods(t *testing.T) {
 	}
 }
 
-// joined creates pod web-0 and the Node, with so much CPU, that is launched for it, and has it take pods. bound says that the launcher has bound the pod,
-// which the scheduler has not seen.
-func (h *harness) joined(cpu string, bound bool) (*api.Claim, *corev1.Node) {
+// starting creates pod web-0 and the Node, with so much CPU, that is launched for it, which is Ready and has its startup taint still. bound says that the
+// launcher has bound the pod, which the scheduler has not seen.
+func (h *harness) starting(cpu string, bound bool) (*api.Claim, *corev1.Node) {
 	h.t.Helper()
 	h.replicaSet("web", 1)
 	h.pod("web-0", ownedBy("web"))
@@ -106,6 +106,13 @@ func (h *harness) joined(cpu string, bound bool) (*api.Claim, *corev1.Node) {
 		pods = append(pods, claim.GetPods()[0].GetUid())
 	}
 	h.launcher.ready(claim.GetName(), node.Name, pods...)
+	return claim, node
+}
+
+// joined is starting, and has the Node take pods.
+func (h *harness) joined(cpu string, bound bool) (*api.Claim, *corev1.Node) {
+	h.t.Helper()
+	claim, node := h.starting(cpu, bound)
 	node = initialized(node)
 	h.updateNode(node)
 	return claim, node

@@ -8,24 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/klog/v2"
-
-	"github.com/slipway-k8s/slipway/launcher/api"
 )
-
-// startingNode has pod web-0 promised a Node, which has its startup taint still.
-func (h *harness) startingNode() (*api.Claim, *corev1.Node) {
-	h.t.Helper()
-	h.replicaSet("web", 1)
-	h.pod("web-0", ownedBy("web"))
-	h.eventually("a launch", func() bool { return len(h.launcher.podNames()) == 1 })
-	claim := h.launcher.claims()[0]
-	node := ownedNode("ip-"+claim.GetName(), "15890m", claim.GetName(), starting())
-	node.Labels["karpenter.sh/capacity-type"] = claim.GetExpected().GetCapacityType()
-	h.createNode(node)
-	h.launcher.ready(claim.GetName(), node.Name)
-	h.eventually("the node to be seen", func() bool { return len(h.sched.Cache.Dump().Nodes) == 2 })
-	return claim, node
-}
 
 // fullState has the launcher open another catalog stream, which no longer shows a node, and waits until the scheduler has its full state.
 func (h *harness) fullState(without string) {
@@ -43,7 +26,8 @@ func (h *harness) fullState(without string) {
 func TestNodeInitializedBetweenStreams(t *testing.T) {
 	t.Parallel()
 	h := start(t, harnessOptions{objects: []runtime.Object{newNode("full", "100m", nil)}})
-	claim, node := h.startingNode()
+	claim, node := h.starting("15890m", false)
+	h.eventually("the node to be seen", func() bool { return len(h.sched.Cache.Dump().Nodes) == 2 })
 	h.fullState(claim.GetName())
 	for end := time.Now().Add(time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		if n := h.metric("slipway_promised_pods", ""); n != 2 {
@@ -61,7 +45,7 @@ func TestNodeInitializedBetweenStreams(t *testing.T) {
 func TestNodeEndedBetweenStreams(t *testing.T) {
 	t.Parallel()
 	h := start(t, harnessOptions{objects: []runtime.Object{newNode("full", "100m", nil)}})
-	claim, node := h.startingNode()
+	claim, node := h.starting("15890m", false)
 	node = node.DeepCopy()
 	node.Status.Conditions[0].Status = corev1.ConditionFalse
 	h.updateNode(node)
@@ -80,7 +64,7 @@ func TestNodeEndedBetweenStreams(t *testing.T) {
 func TestNodeJoinsDuringALaunch(t *testing.T) {
 	t.Parallel()
 	h := start(t, harnessOptions{objects: []runtime.Object{newNode("full", "100m", nil)}})
-	claim, node := h.startingNode()
+	claim, node := h.starting("15890m", false)
 	const tries = 5 // Of a launch that is not answered.
 	asked, answer := make(chan struct{}, tries), make(chan struct{})
 	var once sync.Once
@@ -96,8 +80,7 @@ func TestNodeJoinsDuringALaunch(t *testing.T) {
 		p.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = *node.Status.Allocatable.Cpu()
 	})
 	h.eventually("another launch", func() bool { return len(asked) > 0 })
-	h.updateNode(initialized(node))
-	h.launcher.end(claim.GetName(), node.Name, api.Outcome_OUTCOME_INITIALIZED)
+	h.join(claim, node)
 	h.eventually("the pod to be bound", func() bool { return h.nodeOf("web-0") == node.Name })
 	if n := len(asked); n == tries {
 		t.Errorf("the pod was bound after the launcher had been asked %d times", n)
@@ -109,22 +92,12 @@ func TestNodeJoinsDuringALaunch(t *testing.T) {
 // A plan takes its time. A pod that the scheduler has assumed on a node meanwhile, and binds, has no node launched.
 func TestPodsAssumedWhileTheyArePlanned(t *testing.T) {
 	t.Parallel()
-	var h *harness
-	var once sync.Once
-	h = start(t, harnessOptions{
-		objects: []runtime.Object{newNode("full", "100m", nil)},
-		fault: func(p string, _ *corev1.Pod) {
-			if p != "Plan" {
-				return
-			}
-			once.Do(func() {
-				pod := h.get("web-0").DeepCopy()
-				pod.Spec.NodeName = "full"
-				if err := h.sched.Cache.AssumePod(klog.Background(), pod); err != nil {
-					t.Error(err)
-				}
-			})
-		},
+	h := startWhilePlanned(t, func(h *harness) {
+		pod := h.get("web-0").DeepCopy()
+		pod.Spec.NodeName = "full"
+		if err := h.sched.Cache.AssumePod(klog.Background(), pod); err != nil {
+			t.Error(err)
+		}
 	})
 	h.deployment("web", 2)
 	h.eventually("a launch", func() bool { return len(h.launcher.podNames()) > 0 })
