@@ -13,6 +13,7 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
@@ -52,11 +53,7 @@ func schedulerHasItsOwnIdentity(t *testing.T, cp *controlplane.ControlPlane, c c
 		t.Errorf("the launcher's container finds its token in %v", mounts["controller"])
 	}
 	who := bearer(t, cp, tokenOf(t, c, "apart-scheduler-token"))
-	review, err := who.AuthenticationV1().SelfSubjectReviews().Create(t.Context(), &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if user := review.Status.UserInfo.Username; user != "system:serviceaccount:kube-system:apart-scheduler" {
+	if user := userAtLast(t, who); user != "system:serviceaccount:kube-system:apart-scheduler" {
 		t.Errorf("the token is of %s", user)
 	}
 	for permission, want := range map[string]bool{
@@ -66,6 +63,25 @@ func schedulerHasItsOwnIdentity(t *testing.T, cp *controlplane.ControlPlane, c c
 			t.Errorf("the scheduler may %s: %t", permission, got)
 		}
 	}
+}
+
+// userAtLast returns the user's name, and waits for it: the API server compares a token with the Secret in its own cache, which has the token
+// a moment later.
+func userAtLast(t *testing.T, who kubernetes.Interface) string {
+	t.Helper()
+	var review *authenticationv1.SelfSubjectReview
+	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
+		var err error
+		review, err = who.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+		if apierrors.IsUnauthorized(err) {
+			return false, nil
+		}
+		return err == nil, err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return review.Status.UserInfo.Username
 }
 
 // mayAtLast reports whether it may, and waits for what is wanted: the API server sees a new rule a moment later.
