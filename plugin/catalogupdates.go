@@ -147,7 +147,8 @@ func (c *catalogUpdates) apply(ctx context.Context, u link.Update, now time.Time
 func (c *catalogUpdates) resync(u link.Update, now time.Time) {
 	c.view.Resync(u.Opened)
 	c.settle(u.State, now)
-	known := func(name string) bool { return c.view.Knows(name) || c.unanswered.claims[name] }
+	waiting := c.siblings.claims()
+	known := func(name string) bool { return c.view.Knows(name) || c.unanswered.claims[name] || waiting[name] }
 	c.metrics.release("unknown", c.promises.ReleaseUnknown(known, u.Opened), c.promises)
 	for _, name := range u.Changed {
 		c.onInFlight(catalog.InFlightNode{}, u.State.InFlight[name], now)

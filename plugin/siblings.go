@@ -79,6 +79,17 @@ func (s *siblingWaits) over(now time.Time) []types.UID {
 	return out
 }
 
+// claims returns the NodeClaims of the pods that wait: the launcher knows them no longer, as their nodes are initialized.
+func (s *siblingWaits) claims() map[string]bool {
+	out := map[string]bool{}
+	for uid := range s.last {
+		if p, held := s.promises.Get(uid); held {
+			out[p.NodeClaim] = true
+		}
+	}
+	return out
+}
+
 // waits reports whether what a promised pod requires of topologies counts a pod that is promised another node and that the scheduler does not try yet. The
 // pods of a gang wait for each other in another way, and those of other schedulers are not in the queue.
 func (s *siblingWaits) waits(p promise.Promise, now time.Time) bool {
