@@ -177,12 +177,20 @@ func admissionSendsPods(t *testing.T, c client.Client) {
 			p.Namespace, p.Labels = "batch", map[string]string{"app": "a", "example.com/version": "v1.2"}
 		},
 		"that Fargate has already": func(p *corev1.Pod) { p.Labels = map[string]string{"eks.amazonaws.com/fargate-profile": "a"} },
-		"with a node":              func(p *corev1.Pod) { p.Spec.NodeName = "a" },
-		"with a scheduler":         func(p *corev1.Pod) { p.Spec.SchedulerName = "other" },
+		"of a DaemonSet": func(p *corev1.Pod) {
+			p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "cni", UID: "1", Controller: new(true)}}
+		},
+		"with a node":      func(p *corev1.Pod) { p.Spec.NodeName = "a" },
+		"with a scheduler": func(p *corev1.Pod) { p.Spec.SchedulerName = "other" },
 	} {
 		if got := schedulerOf(t, c, change); got == "slipway" {
 			t.Errorf("a pod %s is sent to slipway", name)
 		}
+	}
+	if got := schedulerOf(t, c, func(p *corev1.Pod) {
+		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web", UID: "1", Controller: new(true)}}
+	}); got != "slipway" {
+		t.Errorf("a pod of a ReplicaSet is sent to %s", got)
 	}
 	for _, labels := range []map[string]string{nil, {"example.com/version": "v112"}, {"example-com/version": "v1.2"}, {"example.com/version": "v1.23", "other": "v1.2"}} {
 		for _, namespace := range []string{"edge-1", "batch"} {
