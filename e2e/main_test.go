@@ -103,6 +103,10 @@ func run(m *testing.M) (code int) {
 		fmt.Fprintln(os.Stderr, "not allowed by manifests/rbac or manifests/admission:", refused)
 		code = 1
 	}
+	for _, crash := range shared.Crashes() {
+		fmt.Fprintln(os.Stderr, "no test caused that:", crash)
+		code = 1
+	}
 	for _, failed := range shared.failures() {
 		fmt.Fprintln(os.Stderr, "a part of scheduler or launcher failed:", failed)
 		code = 1

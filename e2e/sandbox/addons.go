@@ -8,6 +8,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/yaml"
 )
 
@@ -26,9 +27,9 @@ func (s *Sandbox) startAddons(ctx context.Context) (string, error) {
 		}
 		var err error
 		if meta.Kind == "DaemonSet" {
-			err = s.createDaemonSet(ctx, document)
+			err = createDaemonSet(ctx, s.client, document)
 		} else {
-			err = s.createDeployment(ctx, document)
+			err = createDeployment(ctx, s.client, document)
 		}
 		if err != nil {
 			return "", fmt.Errorf("creating %s: %w", meta.Kind, err)
@@ -37,20 +38,20 @@ func (s *Sandbox) startAddons(ctx context.Context) (string, error) {
 	return "aws-node and kube-proxy on every node, coredns", nil
 }
 
-func (s *Sandbox) createDaemonSet(ctx context.Context, document []byte) error {
+func createDaemonSet(ctx context.Context, client kubernetes.Interface, document []byte) error {
 	var set appsv1.DaemonSet
 	if err := yaml.UnmarshalStrict(document, &set); err != nil {
 		return err
 	}
-	_, err := s.client.AppsV1().DaemonSets(set.Namespace).Create(ctx, &set, metav1.CreateOptions{})
+	_, err := client.AppsV1().DaemonSets(set.Namespace).Create(ctx, &set, metav1.CreateOptions{})
 	return err
 }
 
-func (s *Sandbox) createDeployment(ctx context.Context, document []byte) error {
+func createDeployment(ctx context.Context, client kubernetes.Interface, document []byte) error {
 	var deployment appsv1.Deployment
 	if err := yaml.UnmarshalStrict(document, &deployment); err != nil {
 		return err
 	}
-	_, err := s.client.AppsV1().Deployments(deployment.Namespace).Create(ctx, &deployment, metav1.CreateOptions{})
+	_, err := client.AppsV1().Deployments(deployment.Namespace).Create(ctx, &deployment, metav1.CreateOptions{})
 	return err
 }

@@ -245,6 +245,17 @@ func (s *Sandbox) Kill(name string) error {
 	return child.Kill()
 }
 
+// Crashes returns how the processes ended by themselves: ends that neither Kill nor Stop caused.
+func (s *Sandbox) Crashes() []string {
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(s.children)) {
+		for _, e := range s.children[name].Crashes() {
+			out = append(out, fmt.Sprintf("slipway-%s ended (%s) after %.1f s", name, e.State, e.Uptime.Seconds()))
+		}
+	}
+	return out
+}
+
 // PID returns the process id; 0 while the process is not running.
 func (s *Sandbox) PID(name string) int {
 	child, ok := s.children[name]

@@ -6,6 +6,8 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -87,6 +89,11 @@ func (t *Testbed) stop() {
 	if err := t.Stop(); err != nil {
 		t.tb.Error(err)
 	}
+	for _, crash := range t.Crashes() {
+		if !leaves(crash) {
+			t.tb.Error("no test caused that:", crash)
+		}
+	}
 }
 
 // Create creates the objects.
@@ -97,6 +104,12 @@ func (t *Testbed) Create(objects ...client.Object) {
 			t.tb.Fatalf("creating %T %s: %v", o, o.GetName(), err)
 		}
 	}
+}
+
+// leaves reports whether a process ended because it was asked to, or because it cannot go on, such as one that lost its Lease. Go's runtime ends one that
+// panics with status 2, and the kernel by a signal.
+func leaves(end string) bool {
+	return slices.ContainsFunc([]string{"exit status 0", "exit status 1", "signal: terminated"}, func(state string) bool { return strings.Contains(end, "("+state+")") })
 }
 
 // mostPods bounds the pods that a failed wait lists.

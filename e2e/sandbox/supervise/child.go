@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -43,7 +44,12 @@ type Exit struct {
 	Uptime time.Duration
 	// RestartIn is the delay before the next run.
 	RestartIn time.Duration
+	// Killed means that Kill ended the run.
+	Killed bool
 }
+
+// mostCrashes is how many of its crashes a Child remembers.
+const mostCrashes = 100
 
 // ErrNotRunning is Kill's error between two runs.
 var ErrNotRunning = errors.New("not running")
@@ -53,7 +59,9 @@ type Child struct {
 	cfg      Config
 	mu       sync.Mutex
 	process  *os.Process
+	killed   bool
 	restarts int
+	crashes  []Exit
 }
 
 // New returns a child that Run starts.
@@ -94,6 +102,13 @@ func (c *Child) Restarts() int {
 	return c.restarts
 }
 
+// Crashes returns the ends of the program that neither Kill nor the end of Run's context caused: the first hundred.
+func (c *Child) Crashes() []Exit {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.crashes)
+}
+
 // Kill ends the running process with SIGKILL; Run restarts it. Errors: ErrNotRunning.
 func (c *Child) Kill() error {
 	c.mu.Lock()
@@ -107,6 +122,7 @@ func (c *Child) Kill() error {
 	case err != nil:
 		return fmt.Errorf("%s: %w", c.cfg.Name, err)
 	}
+	c.killed = true
 	return nil
 }
 
@@ -146,6 +162,9 @@ func (c *Child) keepRunning(ctx context.Context, log *os.File) error {
 		}
 		c.mu.Lock()
 		c.restarts++
+		if !exit.Killed && len(c.crashes) < mostCrashes {
+			c.crashes = append(c.crashes, exit)
+		}
 		c.mu.Unlock()
 	}
 }
@@ -191,13 +210,20 @@ func (c *Child) runOnce(ctx context.Context, log *os.File) (Exit, error) {
 	if cmd.ProcessState == nil {
 		return Exit{}, fmt.Errorf("%s: %w", c.cfg.Name, waitErr)
 	}
-	return Exit{PID: cmd.Process.Pid, State: cmd.ProcessState.String(), Uptime: time.Since(begin)}, nil
+	return Exit{PID: cmd.Process.Pid, State: cmd.ProcessState.String(), Uptime: time.Since(begin), Killed: c.wasKilled()}, nil
 }
 
 func (c *Child) publish(p *os.Process) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.process = p
+	c.killed = c.killed && p == nil
+}
+
+func (c *Child) wasKilled() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.killed
 }
 
 // endWith sends SIGTERM when ctx ends, and SIGKILL after the grace period.

@@ -128,6 +128,9 @@ func TestRestartsWithBackoff(t *testing.T) {
 	if got := fmt.Sprint(waits); got != "[0 200 400 800]" {
 		t.Errorf("waits in ms: %s", got)
 	}
+	if got := r.Crashes(); len(got) < 3 || got[0].State != "exit status 3" {
+		t.Errorf("crashes: %+v", got)
+	}
 }
 
 func TestKillAndRestart(t *testing.T) {
@@ -137,12 +140,22 @@ func TestKillAndRestart(t *testing.T) {
 	if err := r.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	if exit := <-r.exits; exit.State != "signal: killed" || exit.PID != first || exit.RestartIn != 0 {
+	if exit := <-r.exits; exit.State != "signal: killed" || exit.PID != first || exit.RestartIn != 0 || !exit.Killed {
 		t.Errorf("exit %+v of %d", exit, first)
 	}
 	r.await(t, "staying", 2)
-	if r.PID() == first || r.Restarts() != 1 {
-		t.Errorf("pid %d after %d, %d restarts", r.PID(), first, r.Restarts())
+	second := r.PID()
+	if second == first || r.Restarts() != 1 {
+		t.Errorf("pid %d after %d, %d restarts", second, first, r.Restarts())
+	}
+	// A stranger's signal, such as the kernel's when memory is short, is a crash.
+	if err := syscall.Kill(second, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	<-r.exits
+	r.await(t, "staying", 3)
+	if got := r.Crashes(); len(got) != 1 || got[0].PID != second || got[0].Killed {
+		t.Errorf("crashes: %+v, want that of %d", got, second)
 	}
 }
 
