@@ -98,8 +98,10 @@ func assemble(c Config, registerer prometheus.Registerer) (*Launcher, error) {
 	if err != nil {
 		return nil, err
 	}
+	// client-go's own limit is 5 requests a second.
+	c.Kubernetes = rest.CopyConfig(c.Kubernetes)
+	c.Kubernetes.QPS, c.Kubernetes.Burst = float32(c.Settings.KubeClientQPS), c.Settings.KubeClientBurst
 	config := rest.CopyConfig(c.Kubernetes)
-	config.QPS, config.Burst = float32(c.Settings.KubeClientQPS), c.Settings.KubeClientBurst
 	config.Wrap(readable.Transport)
 	config.Wrap(c.Gate.Kubernetes)
 	// Karpenter's API packages register their types with client-go's scheme.

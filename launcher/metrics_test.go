@@ -17,6 +17,25 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/leadership"
 )
 
+// All connections to the API server have the limits of the settings, the API's too: client-go's own limit is 5 requests a second.
+func TestRequestLimits(t *testing.T) {
+	settings := Defaults()
+	settings.ClusterName, settings.MetricsAddress, settings.HealthProbeAddress = "cluster", "0", "0"
+	given := &rest.Config{Host: "http://127.0.0.1:1"}
+	l, err := assemble(Config{Settings: settings, Kubernetes: given, Cloud: memory.New(memory.Config{}), Gate: &leadership.Gate{}}, &described.Registerer{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]*rest.Config{"the manager": l.manager.GetConfig(), "others": l.config.Kubernetes} {
+		if c.QPS != float32(settings.KubeClientQPS) || c.Burst != settings.KubeClientBurst {
+			t.Errorf("%s: %v requests a second, %d at once", name, c.QPS, c.Burst)
+		}
+	}
+	if given.QPS != 0 {
+		t.Error("the caller's settings were changed")
+	}
+}
+
 const metricsPage = "../docs/metrics.md"
 
 // docs/metrics.md lists what the launcher registers, whole and by its right name, with its labels.

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/semaphore"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/cert"
@@ -25,8 +26,9 @@ import (
 )
 
 const (
-	// mostRequests bounds the requests that are answered at a time; others get 429.
-	mostRequests = 32
+	// mostRequests bounds the requests of known viewers that are answered at a time, and mostUnknown those whose viewers the API server is asked about; others
+	// get 429. A viewer who is not known takes no place of one who is.
+	mostRequests, mostUnknown = 32, 128
 	// requestTimeout bounds a request, and idleTimeout a connection without one.
 	requestTimeout, idleTimeout = 30 * time.Second, 2 * time.Minute
 	// mostHeader bounds a request's header, in bytes: a client certificate's chain is not in it, a token is.
@@ -62,7 +64,8 @@ type Server struct {
 	config  Config
 	clients kubernetes.Interface
 	source  source
-	running *semaphore.Weighted
+	// unknown and running bound requests before and after their viewers are known.
+	unknown, running *semaphore.Weighted
 	nodes   memo[document]
 	pods    memo[document]
 	faults  memo[document]
@@ -91,7 +94,8 @@ func New(c Config) (*Server, error) {
 		return nil, err
 	}
 	return &Server{
-		page: page, config: c, clients: clients, source: source{c.Indexers}, running: semaphore.NewWeighted(mostRequests), now: time.Now,
+		page: page, config: c, clients: clients, source: source{c.Indexers}, now: time.Now,
+		unknown: semaphore.NewWeighted(mostUnknown), running: semaphore.NewWeighted(mostRequests),
 	}, nil
 }
 
@@ -163,14 +167,18 @@ func (s *Server) certificate(ctx context.Context) (func(*tls.ClientHelloInfo) (*
 // known answers viewers that may see what they ask for.
 func (s *Server) known(access Access, route route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
+		defer cancel()
+		viewer, err := s.who(access, r)
+		if err != nil {
+			refuse(w, err)
+			return
+		}
 		if !s.running.TryAcquire(1) {
 			refuse(w, apierrors.NewTooManyRequests(fmt.Sprintf("%d requests are being answered", mostRequests), 1))
 			return
 		}
 		defer s.running.Release(1)
-		ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
-		defer cancel()
-		viewer, err := access.who(r)
 		for _, needs := range []func(*http.Request) resource{route.needs, route.also} {
 			if err == nil && needs != nil {
 				err = access.allows(ctx, viewer, needs(r))
@@ -191,6 +199,15 @@ func (s *Server) known(access Access, route route) http.Handler {
 		}
 		document.write(w, r)
 	})
+}
+
+// who returns the viewer of a request.
+func (s *Server) who(access Access, r *http.Request) (user.Info, error) {
+	if !s.unknown.TryAcquire(1) {
+		return nil, apierrors.NewTooManyRequests(fmt.Sprintf("the API server is asked about the viewers of %d requests", mostUnknown), 1)
+	}
+	defer s.unknown.Release(1)
+	return access.who(r)
 }
 
 // write sends the document unless the client has it.

@@ -349,7 +349,17 @@ func TestRequestsAreBounded(t *testing.T) {
 	if answer, _ := w.get(t, "admin", "/api/v1/nodes"); answer.StatusCode != http.StatusTooManyRequests || answer.Header.Get("Retry-After") == "" {
 		t.Errorf("got %d %v", answer.StatusCode, answer.Header)
 	}
+	if answer, _ := w.get(t, "", "/api/v1/nodes"); answer.StatusCode != http.StatusUnauthorized {
+		t.Errorf("a viewer who is not known gets %d, and took a place of those who are", answer.StatusCode)
+	}
 	w.running.Release(mostRequests)
+	if !w.unknown.TryAcquire(mostUnknown) {
+		t.Fatal("the API server is asked about viewers")
+	}
+	if answer, _ := w.get(t, "admin", "/api/v1/nodes"); answer.StatusCode != http.StatusTooManyRequests {
+		t.Errorf("beside %d requests of unknown viewers: got %d", mostUnknown, answer.StatusCode)
+	}
+	w.unknown.Release(mostUnknown)
 	if answer, _ := w.get(t, "admin", "/api/v1/nodes"); answer.StatusCode != http.StatusOK {
 		t.Errorf("got %d", answer.StatusCode)
 	}
