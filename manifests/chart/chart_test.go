@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"helm.sh/helm/v3/pkg/strvals"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -333,12 +334,26 @@ func TestSchemaRefuses(t *testing.T) {
 		"no name":               monitored(map[string]any{"caFile": "/ca.crt"}),
 		"the scheduler's name":  {"settings": map[string]any{"clusterName": "a"}, "controller": map[string]any{"containerName": "scheduler"}},
 		"privileges":            {"settings": map[string]any{"clusterName": "a"}, "controller": map[string]any{"securityContext": map[string]any{"privileged": true}}},
+		"a fraction of words":   {"settings": map[string]any{"clusterName": "a", "commitmentShare": "half"}},
 		"a gate of nobody's":    {"settings": map[string]any{"clusterName": "a", "featureGates": map[string]any{"nodeRepare": true}}},
 	} {
 		_, err := chart.Release{Chart: folder, Name: "slipway", Namespace: "kube-system", Values: values}.Render()
 		if err == nil {
 			t.Errorf("%s is accepted", wrong)
 		}
+	}
+}
+
+// helm --set reads integers alone, and gives the chart a fraction as a text.
+func TestFractionsBySet(t *testing.T) {
+	values, err := strvals.Parse("settings.clusterName=a,settings.vmMemoryOverheadPercent=0.05,settings.consolidationMinSaving=0.5,settings.commitmentShare=0.25,settings.interruptionCost=2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects := render(t, "scheduling", values)
+	got := settingsOf(t, objects["ConfigMap scheduling/slipway"].(*corev1.ConfigMap), corev1.Container{})
+	if got.VMMemoryOverheadPercent != 0.05 || got.ConsolidationMinSaving != 0.5 || got.CommitmentShare != 0.25 || got.InterruptionCost != 2 {
+		t.Errorf("settings: %+v", got)
 	}
 }
 
