@@ -97,7 +97,7 @@ type Settings struct {
 	// records nothing. Default kube-system.
 	BillNamespace string `json:"billNamespace,omitempty"`
 	// InterruptionCost is what an interrupted pod costs, in USD: expected interruptions are a part of what spot nodes cost. 0 leaves them out.
-	// Default 0.005, the cost of an eviction.
+	// Default 0.005: half of what an eviction costs at least.
 	InterruptionCost float64 `json:"interruptionCost"`
 	// InterruptionsConfigMap is NAMESPACE/NAME of the ConfigMap with what was learned of spot interruptions, and the user's priors. Default
 	// kube-system/slipway-interruptions.

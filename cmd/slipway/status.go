@@ -38,7 +38,7 @@ func newStatus(o *options) *cobra.Command {
 
 Prices are USD per hour of the node with its volumes; in brackets before EC2 has launched it. CPU and MEM are what the node's pods request of
 its allocatable. PODS counts those on the node, and after a plus those that it is launched for. A node is recorded, launched, booting, joined,
-ready and, at its end, terminating; not ready while its kubelet does not answer. With --namespace, only pods of that namespace are counted.`,
+ready and, at its end, terminating; not ready while its kubelet does not answer, and asleep while a standby buffer keeps its instance stopped. With --namespace, only pods of that namespace are counted.`,
 		Example: `  slipway status
   slipway status -o wide
   slipway status -o json | jq '.nodes[] | select(.state == "ready")'
