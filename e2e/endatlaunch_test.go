@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -34,4 +35,10 @@ func TestInstancesThatEC2EndsAtLaunchAlone(t *testing.T) {
 		healthy := pool.StatusConditions().Get(karpv1.ConditionTypeNodeRegistrationHealthy)
 		return healthy.IsFalse() && strings.Contains(healthy.Message, "KMS key")
 	})
+	// What would be launched without the hold comes within a second.
+	launched := len(w.everClaimed("ends-at-launch"))
+	time.Sleep(5 * time.Second)
+	if n := len(w.everClaimed("ends-at-launch")); launched > 2 || n > launched {
+		t.Errorf("%d NodeClaims before the hold, %d five seconds later", launched, n)
+	}
 }

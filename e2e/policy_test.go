@@ -99,6 +99,11 @@ func TestLauncherIsHeldToItsOwnNodes(t *testing.T) {
 	bind := func(pod *corev1.Pod, node string) error {
 		return thief.SubResource("binding").Create(ctx, pod, &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: node}})
 	}
+	// The API server's policies have the Node from a cache.
+	w.await(t, "the policies to know another's Node", func() bool {
+		err := thief.Delete(ctx, resident.DeepCopy(), client.DryRunAll)
+		return apierrors.IsForbidden(err) && strings.Contains(err.Error(), node.Name)
+	})
 	for _, c := range []struct {
 		what, want string
 		err        error

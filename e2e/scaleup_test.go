@@ -32,6 +32,9 @@ func TestPreBindingAlone(t *testing.T) {
 		}
 		return len(bound) >= 26 && len(w.events("Nominated")) > 0
 	})
+	w.await(t, "the startup taints to go", func() bool {
+		return !slices.ContainsFunc(w.pods(), func(p observe.Pod) bool { return !w.node(p.Object.Spec.NodeName).Untainted.Seen() })
+	})
 	for _, p := range w.pods() {
 		node := w.node(p.Object.Spec.NodeName)
 		if message := bound[string(p.Object.UID)]; !strings.Contains(message, node.Object.Name) {

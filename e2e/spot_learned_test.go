@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -179,13 +178,20 @@ func TestPlacementScoresAlone(t *testing.T) {
 		known, _ := interruption.Read(w.interruptionsConfigMap().Data)
 		return known.Priors.Scores["m6a"].Zones[cheapest] == 1
 	})
-	time.Sleep(8 * time.Second) // The scheduler has the offerings with the scores a moment later.
-	w.deployment("second", 1, w.podSpec("12", "1Gi", nil))
-	w.awaitRunning(2)
-	for _, c := range w.claimsOf(w.name)[1:] {
-		if zoneOf(c) == cheapest {
-			t.Errorf("NodeClaim %s is in %s, which has the lowest score", c.Object.Name, cheapest)
-		}
+	// The scheduler has the offerings with the scores a moment later.
+	elsewhere := func() int {
+		return len(slices.DeleteFunc(w.claimsOf(w.name), func(c observe.Claim) bool { return zoneOf(c) == cheapest }))
+	}
+	d, pods := w.deployment("second", 1, w.podSpec("12", "1Gi", nil)), 1
+	for w.awaitRunning(1 + pods); elsewhere() == 0 && pods < 10; w.awaitRunning(1 + pods) {
+		pods++
+		w.scale(d, pods)
+	}
+	before := elsewhere()
+	w.scale(d, pods+2)
+	w.awaitRunning(3 + pods)
+	if before == 0 || elsewhere() != before+2 {
+		t.Errorf("%d, then %d of %d NodeClaims are outside of %s, which has the lowest score", before, elsewhere(), 3+pods, cheapest)
 	}
 	asked := slices.DeleteFunc(shared.AWS().Calls(), func(c aws.Call) bool { return c.Action != "GetSpotPlacementScores" })
 	if len(asked) > 20 {

@@ -76,9 +76,7 @@ func TestLimitInUSDAlone(t *testing.T) {
 	if n := launched(); n != 3 {
 		t.Errorf("%d instances were launched while the window is open, want 3", n)
 	}
-	if len(w.eventsAbout(name, nodepool.ReasonLimitReached)) == 0 {
-		t.Error("there is no Event about the limit of the NodePool")
-	}
+	w.await(t, "an Event about the limit of the NodePool", func() bool { return len(w.eventsAbout(name, nodepool.ReasonLimitReached)) > 0 })
 	w.change(func(p *karpv1.NodePool) { delete(p.Annotations, "slipway.dev/windows") })
 	w.awaitRunning(4)
 }

@@ -284,15 +284,15 @@ type fault struct {
 func (w *world) faults() []fault {
 	return []fault{
 		{
-			name: "no capacity", does: []string{"ice", "m6a.4xlarge", "all", "all", "--for", "20s"}, pinned: "node.kubernetes.io/instance-type: m6a.4xlarge",
+			name: "no capacity", does: []string{"ice", "m6a.4xlarge", "all", "all", "--for", "1h"}, ends: []string{"ice", "m6a.4xlarge", "all", "all", "--for", "1ms"}, pinned: "node.kubernetes.io/instance-type: m6a.4xlarge",
 			cluster: []string{"What EC2 refuses now", "InsufficientInstanceCapacity", "m6a.4xlarge"}, pending: []string{"EC2 has no capacity"},
 		},
 		{
-			name: "AWS is down", does: []string{"down", "--for", "20s"}, pinned: "node.kubernetes.io/instance-type: m6i.4xlarge",
+			name: "AWS is down", does: []string{"down", "--for", "1h"}, ends: []string{"down", "--for", "1ms"}, pinned: "node.kubernetes.io/instance-type: m6i.4xlarge",
 			cluster: []string{"What fails now", "1 NodeClaim", "tried again"},
 		},
 		{
-			name: "AWS throttles", does: []string{"throttle", "--for", "20s"}, pinned: "node.kubernetes.io/instance-type: c6i.4xlarge",
+			name: "AWS throttles", does: []string{"throttle", "--for", "1h"}, ends: []string{"throttle", "--for", "1ms"}, pinned: "node.kubernetes.io/instance-type: c6i.4xlarge",
 			cluster: []string{"What fails now", "RequestLimitExceeded", "tried again"},
 		},
 		{name: "launch templates deleted", does: []string{"delete-templates"}, pinned: "node.kubernetes.io/instance-type: c7i.4xlarge"},
@@ -339,12 +339,18 @@ spec:
 		p.sees(append([]string{"Pod " + name}, f.pending...)...)
 	}
 	w.t.Logf("%s", strings.TrimSpace(said))
-	if len(f.ends) == 0 && len(f.pending) == 0 || len(f.cluster) == 0 {
+	runs := func() {
 		p.open("#/pods/shop/" + name)
 		p.sees("Phase Running")
 	}
+	if len(f.cluster) == 0 {
+		runs() // In spite of the fault.
+	}
 	if len(f.ends) > 0 {
 		w.aws(f.ends...)
+	}
+	if len(f.cluster) > 0 && len(f.pending) == 0 {
+		runs()
 	}
 }
 
