@@ -30,7 +30,7 @@ func (l *Launcher) mover(p parts) (*disrupt.Executor, error) {
 	mover, err := disrupt.New(disrupt.Config{
 		Client: mgr.GetClient(), Pods: l.cache.Pods, Nodes: l.cache.Nodes, Reader: mgr.GetAPIReader(), Guard: p.leader, Asker: p.server, Ender: p.terminator, Ledger: p.ledger,
 		Metrics: p.voluntary, Events: l.recorders.karpenter, SpotToSpot: gates.SpotToSpotConsolidation,
-		DisruptBare: l.config.Settings.DisruptBarePods,
+		DisruptBare: l.config.Settings.DisruptBarePods, Ours: p.beside.ours, Alone: p.beside.Alone,
 	})
 	if err != nil {
 		return nil, err

@@ -334,14 +334,14 @@ func (e *Executor) callOff(ctx context.Context, m *moving, seen *observation, wh
 			stay = append(stay, c)
 		}
 	}
-	return e.release(ctx, stay)
+	return e.release(ctx, stay, CordonedBy)
 }
 
-// release removes the cordons of a move and the conditions DisruptionReason of its claims.
-func (e *Executor) release(ctx context.Context, claims []*karpv1.NodeClaim) error {
+// release removes the cordons of an owner and the conditions DisruptionReason of the claims.
+func (e *Executor) release(ctx context.Context, claims []*karpv1.NodeClaim, by string) error {
 	var errs []error
 	for _, c := range claims {
-		errs = append(errs, e.config.Ender.Uncordon(ctx, c.Status.NodeName, CordonedBy), e.condition(ctx, c, ""))
+		errs = append(errs, e.config.Ender.Uncordon(ctx, c.Status.NodeName, by), e.condition(ctx, c, ""))
 	}
 	return errors.Join(errs...)
 }

@@ -10,7 +10,8 @@
 //
 // Any failure before the deletion, and for a move of consolidation a pod that comes to its nodes within consolidateAfter, calls the move off: the cordons are removed, the scheduler then releases the reservations,
 // and package reclaim removes launched nodes that stay empty. A move survives a short loss of leadership: it waits, and asks
-// the scheduler again. Only the cordons outlive the process. Those without a move, left by a crash, are removed.
+// the scheduler again. Only the cordons outlive the process. Those without a move, left by a crash, are removed, and while no Karpenter runs those that
+// one left.
 //
 // Goroutines: Run's, and one for each move. All effects run under leadership.
 package disrupt

@@ -62,7 +62,7 @@ type Asker interface {
 type Ender interface {
 	// Cordon cordons a node and records by as the owner of the cordon.
 	Cordon(ctx context.Context, node, by string) error
-	// Uncordon removes the cordon of the same owner.
+	// Uncordon removes the cordon of the same owner; an empty one stands for a cordon that names none.
 	Uncordon(ctx context.Context, node, by string) error
 	// Begin starts the termination of a NodeClaim.
 	Begin(ctx context.Context, claim *karpv1.NodeClaim, reason string) error
@@ -86,7 +86,7 @@ type Metrics interface {
 	ValidationFailed(consolidationType string)
 }
 
-// Config holds the dependencies of an Executor. Every field is required but the last.
+// Config holds the dependencies of an Executor. Every field is required but the last four.
 type Config struct {
 	// Client reads from the cache, with the indexes of package index, and writes.
 	Client client.Client
@@ -112,6 +112,10 @@ type Config struct {
 	SpotToSpot bool
 	// DisruptBare means that pods without a controller do not keep a node: they end with it.
 	DisruptBare bool
+	// Ours reports whether the launcher may disrupt a claim: not if a running Karpenter manages it. Nil means that it may disrupt all.
+	Ours func(claim *karpv1.NodeClaim) bool
+	// Alone reports whether certainly no Karpenter runs: what one has left on Nodes is removed then. Nil means that none ever runs.
+	Alone func() bool
 }
 
 // Move is a set of nodes that are removed together.
@@ -178,6 +182,12 @@ func New(c Config) (*Executor, error) {
 	parts := c.Client != nil && c.Pods != nil && c.Nodes != nil && c.Reader != nil && c.Guard != nil && c.Asker != nil && c.Ender != nil
 	if !parts || c.Ledger == nil || c.Metrics == nil || c.Events == nil {
 		return nil, errors.New("disrupt: Client, Pods, Nodes, Reader, Guard, Asker, Ender, Ledger, Metrics and Events are required")
+	}
+	if c.Ours == nil {
+		c.Ours = func(*karpv1.NodeClaim) bool { return true }
+	}
+	if c.Alone == nil {
+		c.Alone = func() bool { return true }
 	}
 	return &Executor{config: c, planning: make(chan struct{}, planning), asking: make(chan struct{}, asking), claims: map[types.UID]bool{}, nodes: map[string]bool{}, off: map[types.UID]backoff{}}, nil
 }

@@ -66,8 +66,11 @@ type flow struct {
 	asker  disrupt.Asker
 	gamble disrupt.Ender
 	cached index.Pods
-	stop   func()
-	start  time.Time
+	// karpenter is true while one runs, theirs are the names of the claims that are not slipway's.
+	karpenter atomic.Bool
+	theirs    atomic.Pointer[[]string]
+	stop      func()
+	start     time.Time
 	// reads counts the reads from the API server, and guards the lists of PodDisruptionBudgets and what these had.
 	reads  atomic.Int64
 	guards struct{ lists, items atomic.Int64 }
@@ -179,6 +182,7 @@ func (f *flow) run() {
 	var err error
 	f.subject, err = disrupt.New(disrupt.Config{
 		Client: f.api, Pods: pods, Nodes: index.ListNodes(f.api), Reader: countedReader{f.api, &f.reads}, Guard: f.lead, Asker: asker, Ender: ender, Ledger: f.ledger, Metrics: f.counted, Events: f,
+		Ours: f.ours, Alone: func() bool { return !f.karpenter.Load() },
 	})
 	if err != nil {
 		f.t.Fatal(err)

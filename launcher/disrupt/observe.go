@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
@@ -135,25 +136,29 @@ func replacements(ctx context.Context, m *moving, reader client.Reader) ([]Repla
 	return out, nil
 }
 
-// sweep removes cordons without a move: the process that ran the move has ended. It also forgets what no move has read lately.
+// sweep removes cordons without a move: the process that ran the move has ended, or the Karpenter that disrupted the node. It also forgets what no move
+// has read lately.
 func (e *Executor) sweep(ctx context.Context) error {
 	e.budgets.Look()
 	nodes, err := e.config.Nodes.All(ctx)
 	if err != nil {
 		return err
 	}
+	alone := e.config.Alone()
 	var errs []error
 	for _, n := range nodes {
-		if n.Annotations[terminate.CordonedByAnnotation] != CordonedBy || !terminate.Cordoned(n) || e.InMove(n.Name) {
+		by := n.Annotations[terminate.CordonedByAnnotation]
+		if !terminate.Cordoned(n) || e.InMove(n.Name) || by != CordonedBy && (by != "" || !alone) {
 			continue
 		}
-		errs = append(errs, e.uncordonOrphan(ctx, n.Name))
+		errs = append(errs, e.uncordonOrphan(ctx, n.Name, by))
 	}
 	return errors.Join(errs...)
 }
 
-// uncordonOrphan uncordons a node without a move, unless its claim is being deleted: then the move was complete.
-func (e *Executor) uncordonOrphan(ctx context.Context, node string) error {
+// uncordonOrphan removes the cordon of a node without a move, unless its claim is being deleted: then the move was complete. A cordon that names no
+// owner is Karpenter's, and is removed where the claims are ours.
+func (e *Executor) uncordonOrphan(ctx context.Context, node, by string) error {
 	claims := &karpv1.NodeClaimList{}
 	if err := e.config.Client.List(ctx, claims, client.MatchingFields{index.ClaimNodeName: node}); err != nil {
 		return fmt.Errorf("listing NodeClaims of node %s: %w", node, err)
@@ -166,7 +171,7 @@ func (e *Executor) uncordonOrphan(ctx context.Context, node string) error {
 		if err := e.config.Reader.Get(ctx, client.ObjectKeyFromObject(&claims.Items[i]), current); err != nil {
 			return client.IgnoreNotFound(err)
 		}
-		if current.DeletionTimestamp != nil {
+		if current.DeletionTimestamp != nil || by == "" && !e.config.Ours(current) {
 			return nil
 		}
 		claims.Items[i] = *current
@@ -175,11 +180,17 @@ func (e *Executor) uncordonOrphan(ctx context.Context, node string) error {
 		return nil
 	}
 	if len(claims.Items) == 0 {
-		return e.config.Ender.Uncordon(ctx, node, CordonedBy)
+		if by == "" {
+			return nil // The node is not slipway's.
+		}
+		return e.config.Ender.Uncordon(ctx, node, by)
+	}
+	if by == "" {
+		klog.FromContext(ctx).Info("Removing the taint that a Karpenter left on a node", "node", node)
 	}
 	list := make([]*karpv1.NodeClaim, 0, len(claims.Items))
 	for i := range claims.Items {
 		list = append(list, &claims.Items[i])
 	}
-	return e.release(ctx, list)
+	return e.release(ctx, list, by)
 }

@@ -39,7 +39,8 @@ func (t *Terminator) Cordon(ctx context.Context, nodeName, by string) error {
 	return err
 }
 
-// Uncordon removes the taint that Cordon set on behalf of by, unless the Node is being deleted. ctx is an effect's.
+// Uncordon removes the taint that Cordon set on behalf of by, unless the Node is being deleted. An empty by stands for a taint that Cordon did not set,
+// such as Karpenter's. ctx is an effect's.
 func (t *Terminator) Uncordon(ctx context.Context, nodeName, by string) error {
 	return t.patchNode(ctx, nodeName, func(node *corev1.Node) {
 		if node.Annotations[CordonedByAnnotation] != by || node.DeletionTimestamp != nil {
