@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/internal/provider"
 	"github.com/slipway-k8s/slipway/launcher/catalog/fromec2"
 	"github.com/slipway-k8s/slipway/launcher/index"
 	"github.com/slipway-k8s/slipway/launcher/leadership"
@@ -68,7 +69,7 @@ func (c *Controller) learn(ctx context.Context, req reconcile.Request) (reconcil
 	claim := &claims.Items[0]
 	// The NodeClaim has EC2's value; the kubelet can change the Node's label.
 	instanceType := claim.Labels[corev1.LabelInstanceTypeStable]
-	if claim.Spec.NodeClassRef == nil || claim.Status.ImageID == "" || instanceType == "" {
+	if claim.Spec.NodeClassRef == nil || provider.OthersClaim(claim) || claim.Status.ImageID == "" || instanceType == "" {
 		return reconcile.Result{}, nil
 	}
 	class := &awsv1.EC2NodeClass{}

@@ -99,6 +99,31 @@ func TestLearn(t *testing.T) {
 	})
 }
 
+// What a node of another provider reports is not recorded in the EC2NodeClass that has its class's name.
+func TestLearnNothingFromOtherProviders(t *testing.T) {
+	claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "c", Labels: map[string]string{corev1.LabelInstanceTypeStable: "m5.large"}}}
+	claim.Spec.NodeClassRef = &karpv1.NodeClassReference{Group: "eks.amazonaws.com", Kind: "NodeClass", Name: "default"}
+	claim.Status.ProviderID, claim.Status.ImageID = "aws:///a/i-1", "ami-1"
+	class := &awsv1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
+	b := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(claim, class, aNode("7750Mi"))
+	index.Each(func(o client.Object, field string, value client.IndexerFunc) { b.WithIndex(o, field, value) })
+	api := b.Build()
+	subject, err := New(Config{Client: api, Cloud: memory.New(memory.Config{}), Guard: leadershiptest.Always{}, Events: record.NewFakeRecorder(1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := subject.learn(t.Context(), reconcile.Request{NamespacedName: client.ObjectKey{Name: "n"}}); err != nil {
+		t.Fatal(err)
+	}
+	got := &awsv1.EC2NodeClass{}
+	if err := api.Get(t.Context(), client.ObjectKey{Name: "default"}, got); err != nil {
+		t.Fatal(err)
+	}
+	if len(got.Annotations) > 0 {
+		t.Errorf("annotations %v", got.Annotations)
+	}
+}
+
 func TestLearnOnlyFromJoinedNodes(t *testing.T) {
 	p, booting := reporting(), aNode("1Gi")
 	booting.Labels = nil

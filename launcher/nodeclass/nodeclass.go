@@ -25,6 +25,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/internal/announce"
+	"github.com/slipway-k8s/slipway/internal/provider"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/catalog/fromec2"
 	"github.com/slipway-k8s/slipway/launcher/drift"
@@ -218,7 +219,8 @@ func Apply(class *awsv1.EC2NodeClass, resolved awsv1.EC2NodeClassStatus) {
 	}
 }
 
-// finalize removes the finalizer once no NodeClaim refers to the class.
+// finalize removes the finalizer once no NodeClaim refers to the class, of a running Karpenter's either. The index knows a class by its name alone: those of
+// another provider may have a class of the same name.
 func (c *Controller) finalize(ctx context.Context, class *awsv1.EC2NodeClass) (reconcile.Result, error) {
 	if !controllerutil.ContainsFinalizer(class, awsv1.TerminationFinalizer) {
 		return reconcile.Result{}, nil
@@ -227,8 +229,8 @@ func (c *Controller) finalize(ctx context.Context, class *awsv1.EC2NodeClass) (r
 	if err := c.config.Client.List(ctx, claims, client.MatchingFields{index.ClaimNodeClass: class.Name}); err != nil {
 		return reconcile.Result{}, fmt.Errorf("listing NodeClaims of EC2NodeClass %s: %w", class.Name, err)
 	}
-	if len(claims.Items) > 0 {
-		c.config.Events.Eventf(class, corev1.EventTypeNormal, "WaitingOnNodeClaimTermination", "Waiting on NodeClaim termination for %s", names(claims.Items))
+	if waits := slices.DeleteFunc(claims.Items, func(c karpv1.NodeClaim) bool { return provider.OthersClaim(&c) }); len(waits) > 0 {
+		c.config.Events.Eventf(class, corev1.EventTypeNormal, "WaitingOnNodeClaimTermination", "Waiting on NodeClaim termination for %s", names(waits))
 		return reconcile.Result{RequeueAfter: waitPeriod}, nil
 	}
 	if err := c.config.Cloud.Release(ctx, class); err != nil {

@@ -200,16 +200,19 @@ func TestTransitionTimes(t *testing.T) {
 	})
 }
 
-// A class waits for its NodeClaims, then lets AWS and itself go.
+// A class waits for its NodeClaims, a running Karpenter's included, then lets AWS and itself go. NodeClaims of another provider's class of the same name do
+// not hold it up.
 func TestDeletion(t *testing.T) {
-	claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "default-1"}}
+	claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "of-karpenter"}}
 	claim.Spec.NodeClassRef = &karpv1.NodeClassReference{Group: "karpenter.k8s.aws", Kind: "EC2NodeClass", Name: "default"}
-	w := newWorld(t, newClass("default"), claim)
+	automode := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "automode-1"}}
+	automode.Spec.NodeClassRef = &karpv1.NodeClassReference{Group: "eks.amazonaws.com", Kind: "NodeClass", Name: "default"}
+	w := newWorld(t, newClass("default"), claim, automode)
 	if err := w.api.Delete(t.Context(), w.mustReconcile("default")); err != nil {
 		t.Fatal(err)
 	}
 	w.mustReconcile("default")
-	if len(w.events) != 1 || w.events[0] != "Normal WaitingOnNodeClaimTermination: Waiting on NodeClaim termination for default-1" {
+	if len(w.events) != 1 || w.events[0] != "Normal WaitingOnNodeClaimTermination: Waiting on NodeClaim termination for of-karpenter" {
 		t.Errorf("events %q", w.events)
 	}
 	if err := w.api.Delete(t.Context(), claim); err != nil {
