@@ -42,6 +42,9 @@ type moving struct {
 	busy map[string]string
 	// asked is when the question that has no answer yet was first asked; zero where there is none.
 	asked time.Time
+	// failing is since when cordoning the nodes fails, and failure the last error; zero where it does not.
+	failing time.Time
+	failure error
 	// covered are the pods that have a reservation. confirmed is when the scheduler last confirmed it.
 	covered   map[types.UID]bool
 	confirmed time.Time
@@ -110,11 +113,12 @@ func (e *Executor) awaitLeadership(ctx context.Context) bool {
 	return true
 }
 
-// forgetAnswers drops the scheduler's answers: another scheduler may lead now.
+// forgetAnswers drops the scheduler's answers, and since when cordoning fails: another scheduler may lead now, and this process did not for a while.
 func (m *moving) forgetAnswers() {
 	clear(m.idle)
 	clear(m.busy)
 	m.asked, m.confirmed, m.covered = time.Time{}, time.Time{}, nil
+	m.failing, m.failure = time.Time{}, nil
 }
 
 // step observes the move and takes its next step. over is true where the move has ended, wait is the time until the next
@@ -130,6 +134,7 @@ func (e *Executor) step(ctx context.Context, m *moving) (over bool, wait time.Du
 	switch step {
 	case Cordon:
 		err = e.cordon(ctx, m, seen)
+		m.tried(err)
 	case AskBusy, AskRoom:
 		err = e.ask(ctx, m, seen, step)
 	case Await:
@@ -166,6 +171,17 @@ func (e *Executor) cordon(ctx context.Context, m *moving, seen *observation) err
 	e.event(m, seen, "DisruptionLaunching", "Disrupting Node: "+what)
 	m.halfway, m.cordoned = false, true
 	return nil
+}
+
+// tried notes how cordoning the nodes went.
+func (m *moving) tried(err error) {
+	switch {
+	case err == nil:
+		m.failing = time.Time{}
+	case m.failing.IsZero():
+		m.failing = time.Now()
+	}
+	m.failure = err
 }
 
 // condition sets the condition DisruptionReason of a claim, or removes it where the reason is empty. It leaves a claim that

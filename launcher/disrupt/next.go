@@ -12,6 +12,9 @@ const (
 	wholeAtMost, slowAtMost = 10 * time.Minute, 20 * time.Minute
 	// answerAtMost is the longest time that the scheduler may take for an answer.
 	answerAtMost = 30 * time.Second
+	// failingAtMost is the longest time for which cordoning the nodes may fail, as where an admission webhook refuses the taint. No other move is decided
+	// meanwhile.
+	failingAtMost = 30 * time.Second
 	// protectedAtMost is the longest time that something may block a move whose reservations are made or whose nodes are
 	// launched. A PodDisruptionBudget may allow evictions again in a moment, when pods that are being replaced become ready.
 	protectedAtMost = 30 * time.Second
@@ -86,6 +89,9 @@ type Facts struct {
 	Deleting bool
 	// Silent is how long the last question has been without an answer; zero where it was answered.
 	Silent time.Duration
+	// Failing is for how long cordoning the nodes has failed; zero where it does not. Failure is the last error.
+	Failing time.Duration
+	Failure string
 	// Refused is why the scheduler makes no reservations; empty where it does, or was not asked.
 	Refused string
 	// Room is true where the pods that were asked for have reservations.
@@ -112,6 +118,8 @@ func Next(f Facts) (Step, string) {
 		return CallOff, fmt.Sprintf("node %s is being terminated for another reason", terminating)
 	case f.Silent >= answerAtMost:
 		return CallOff, "the scheduler did not answer"
+	case f.Failing >= failingAtMost:
+		return CallOff, "its nodes could not be cordoned: " + f.Failure
 	case f.Refused != "":
 		return CallOff, f.Refused
 	case f.arrived() != "":

@@ -14,10 +14,11 @@ import (
 
 // TestNext runs the files of testdata/next. Each `next` has the state of a move and prints its next step:
 //
-//	next [running=D] [silent=D] [confirmed=D] [protected=D] [room] [deleting]
+//	next [running=D] [silent=D] [confirmed=D] [protected=D] [failing=D] [room] [deleting]
 //	node NAME [leaving] [cordoned] [idle] [busy=WHY] [protected=WHY] [uncovered=POD] [arrived=POD]
 //	replacement NAME [gone] [initialized]
 //	refused WHY
+//	failure WHY
 //
 // _ stands for a blank.
 func TestNext(t *testing.T) {
@@ -34,7 +35,7 @@ func TestNext(t *testing.T) {
 func factsOf(t *testing.T, d *datadriven.TestData) disrupt.Facts {
 	t.Helper()
 	f := disrupt.Facts{Room: d.HasArg("room"), Deleting: d.HasArg("deleting")}
-	for name, field := range map[string]*time.Duration{"running": &f.Running, "silent": &f.Silent, "confirmed": &f.Confirmed, "protected": &f.Protected} {
+	for name, field := range map[string]*time.Duration{"running": &f.Running, "silent": &f.Silent, "confirmed": &f.Confirmed, "protected": &f.Protected, "failing": &f.Failing} {
 		if !d.HasArg(name) {
 			continue
 		}
@@ -66,6 +67,8 @@ func factsOf(t *testing.T, d *datadriven.TestData) disrupt.Facts {
 			f.Replacements = append(f.Replacements, disrupt.ReplacementFacts{Name: words[1], Failed: has("gone"), Initialized: has("initialized"), Slow: has("slow")})
 		case "refused":
 			f.Refused = strings.ReplaceAll(words[1], "_", " ")
+		case "failure":
+			f.Failure = strings.ReplaceAll(words[1], "_", " ")
 		default:
 			d.Fatalf(t, "unknown %q", words[0])
 		}

@@ -54,6 +54,9 @@ func (e *Executor) observe(ctx context.Context, m *moving, reader client.Reader,
 	if !m.asked.IsZero() {
 		s.facts.Silent = now.Sub(m.asked)
 	}
+	if !m.failing.IsZero() {
+		s.facts.Failing, s.facts.Failure = now.Sub(m.failing), m.failure.Error()
+	}
 	for i := range m.Claims {
 		node, err := e.observeNode(ctx, m, i, s)
 		if err != nil {
