@@ -353,11 +353,16 @@ func (e *Executor) callOff(ctx context.Context, m *moving, seen *observation, wh
 	return e.release(ctx, stay, CordonedBy)
 }
 
-// release removes the cordons of an owner and the conditions DisruptionReason of the claims.
+// release removes the conditions DisruptionReason of the claims, and the cordons of an owner. The condition goes first: the sweep finds what is left by
+// the cordon alone.
 func (e *Executor) release(ctx context.Context, claims []*karpv1.NodeClaim, by string) error {
 	var errs []error
 	for _, c := range claims {
-		errs = append(errs, e.config.Ender.Uncordon(ctx, c.Status.NodeName, by), e.condition(ctx, c, ""))
+		err := e.condition(ctx, c, "")
+		if err == nil {
+			err = e.config.Ender.Uncordon(ctx, c.Status.NodeName, by)
+		}
+		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }
