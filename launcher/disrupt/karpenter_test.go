@@ -2,6 +2,7 @@ package disrupt_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -76,6 +77,24 @@ func TestTaintThatKarpenterLeft(t *testing.T) {
 		foreign := &corev1.Node{}
 		if err := f.api.Get(t.Context(), client.ObjectKey{Name: "foreign"}, foreign); err != nil || !terminate.Cordoned(foreign) {
 			t.Errorf("a node without a NodeClaim was changed: %v", err)
+		}
+	})
+}
+
+// A move is called off when a Karpenter comes back that manages one of its nodes: no NodeClaim of it is deleted. That of a node of slipway's goes on.
+func TestKarpenterComesBackDuringMoves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, p := newPlanner(t, time.Minute)
+		defer func() { f.stop() }()
+		crowd(t, f, 2)
+		time.Sleep(30 * time.Second)
+		f.karpenter.Store(true)
+		f.theirs.Store(&[]string{"claim-n1"})
+		time.Sleep(p.boot)
+		got := f.report(t.Context())
+		if !strings.Contains(got, "n0: cordoned leaving") || !strings.Contains(got, "n1: serves") ||
+			!strings.Contains(got, "n1: DisruptionBlocked: Disruption called off: a running Karpenter manages node n1") {
+			t.Error(got)
 		}
 	})
 }

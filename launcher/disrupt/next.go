@@ -49,6 +49,8 @@ type NodeFacts struct {
 	Name string
 	// Terminating is true where the NodeClaim is being deleted or does not exist.
 	Terminating bool
+	// Foreign is true where the launcher may not disrupt the NodeClaim: a Karpenter has come back, and manages it.
+	Foreign bool
 	// Cordoned is true where the node has the disruption taint.
 	Cordoned bool
 	// Protected is why the node may not be disrupted: do-not-disrupt, a PodDisruptionBudget, a pod without a controller.
@@ -112,6 +114,8 @@ func Next(f Facts) (Step, string) {
 		return Done, ""
 	case f.Running >= f.within():
 		return CallOff, fmt.Sprintf("it was not done after %s", f.within())
+	case f.foreign() != "":
+		return CallOff, fmt.Sprintf("a running Karpenter manages node %s", f.foreign())
 	case f.Deleting:
 		return Delete, "" // The pods of all nodes have reservations.
 	case terminating != "":
@@ -152,6 +156,16 @@ func (f Facts) terminating() (terminating, remaining string) {
 		}
 	}
 	return terminating, remaining
+}
+
+// foreign returns a node that a running Karpenter manages; empty for none.
+func (f Facts) foreign() string {
+	for _, n := range f.Nodes {
+		if n.Foreign {
+			return n.Name
+		}
+	}
+	return ""
 }
 
 // protected returns what blocks the move; empty for nothing.

@@ -15,7 +15,7 @@ import (
 // TestNext runs the files of testdata/next. Each `next` has the state of a move and prints its next step:
 //
 //	next [running=D] [silent=D] [confirmed=D] [protected=D] [failing=D] [room] [deleting]
-//	node NAME [leaving] [cordoned] [idle] [busy=WHY] [protected=WHY] [uncovered=POD] [arrived=POD]
+//	node NAME [leaving] [foreign] [cordoned] [idle] [busy=WHY] [protected=WHY] [uncovered=POD] [arrived=POD]
 //	replacement NAME [gone] [initialized]
 //	refused WHY
 //	failure WHY
@@ -60,7 +60,7 @@ func factsOf(t *testing.T, d *datadriven.TestData) disrupt.Facts {
 		switch words[0] {
 		case "node":
 			f.Nodes = append(f.Nodes, disrupt.NodeFacts{
-				Name: words[1], Terminating: has("leaving"), Cordoned: has("cordoned"), Idle: has("idle"),
+				Name: words[1], Terminating: has("leaving"), Foreign: has("foreign"), Cordoned: has("cordoned"), Idle: has("idle"),
 				Busy: value("busy"), Protected: value("protected"), Uncovered: value("uncovered"), Arrived: value("arrived"),
 			})
 		case "replacement":

@@ -92,7 +92,7 @@ func (e *Executor) observeNode(ctx context.Context, m *moving, i int, s *observa
 		f.Terminating = true
 		return f, nil
 	}
-	f.Cordoned = terminate.Cordoned(node)
+	f.Foreign, f.Cordoned = !e.config.Ours(claim), terminate.Cordoned(node)
 	s.nodes = append(s.nodes, node)
 	on, err := s.bound.On(ctx, f.Name)
 	if err != nil {
