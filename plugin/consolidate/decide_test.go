@@ -256,12 +256,12 @@ func TestDecideIsDeterministic(t *testing.T) {
 	}
 }
 
-// A move that saves nothing never pays back, one that costs nothing does at once.
+// A move that saves next to nothing pays back later than any that counts, one that costs nothing does at once.
 func TestPayback(t *testing.T) {
 	for _, c := range []struct {
 		saving, cost float64
 		want         time.Duration
-	}{{1, 0, 0}, {0.5, 0.25, 30 * time.Minute}, {0.1, 0.4, 4 * time.Hour}} {
+	}{{1, 0, 0}, {0.5, 0.25, 30 * time.Minute}, {0.1, 0.4, 4 * time.Hour}, {1e-17, 0.4, 100 * 365 * 24 * time.Hour}, {0, 0.4, 100 * 365 * 24 * time.Hour}} {
 		m := consolidate.Move{Saving: c.saving, Cost: c.cost}
 		if got := m.Payback().Round(time.Second); got != c.want {
 			t.Errorf("a saving of %v USD/h pays %v USD back after %v, want %v", c.saving, c.cost, got, c.want)

@@ -206,12 +206,18 @@ type Move struct {
 	Scores []Score
 }
 
-// Payback returns how long it takes until the move has earned its cost.
+// longestPayback is the longest time that Payback returns: 100 years. One that saves next to nothing takes longer than a Duration holds.
+const longestPayback = 100 * 365 * 24 * time.Hour
+
+// Payback returns how long it takes until the move has earned its cost, 100 years at most.
 func (m *Move) Payback() time.Duration {
 	if m.Cost <= 0 {
 		return 0
 	}
-	return time.Duration(m.Cost / m.Saving * float64(time.Hour))
+	if took := m.Cost / m.Saving * float64(time.Hour); took < float64(longestPayback) {
+		return time.Duration(took)
+	}
+	return longestPayback
 }
 
 // interrupted returns for which share of its pods EC2 is expected to interrupt the spot nodes that replace on-demand nodes, within the longest time that
