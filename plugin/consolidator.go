@@ -55,6 +55,8 @@ type consolidatorConfig struct {
 	askAtMost time.Duration
 	link      *link.Link
 	metrics   *metrics
+	// sleep knows which pods would wait when they are created again, as their namespaces sleep.
+	sleep *sleepers
 }
 
 // consolidator decides which nodes to give up, in a goroutine of its own: it works on a snapshot, promises nothing, and gives
@@ -210,7 +212,7 @@ func (c *consolidator) fleet(reported []*api.FleetNode, d decision) ([]consolida
 		node.Used = consolidate.Used(info.Node(), all)
 		node.SetPrice(d.catalog, all)
 		if node.Blocked == "" || node.Soon {
-			why := c.blocked(&node, moving[node.Name], d.reserved)
+			why := c.blocked(&node, moving[node.Name], d.reserved, now)
 			node.Blocked, node.Soon = cmp.Or(node.Blocked, why), node.Soon && (why == "" || why == disruption.Terminating(moving[node.Name]))
 		}
 		out = append(out, node)
@@ -239,7 +241,7 @@ func (c *consolidator) labels(cat catalog.State) map[string]map[string]string {
 }
 
 // blocked returns what keeps the node from being given up that the launcher cannot see. Empty for nothing.
-func (c *consolidator) blocked(n *consolidate.Node, pods []*corev1.Pod, reserved reservations.Snapshot) string {
+func (c *consolidator) blocked(n *consolidate.Node, pods []*corev1.Pod, reserved reservations.Snapshot, now time.Time) string {
 	if why := n.Unpriced(); why != "" {
 		return why
 	}
@@ -252,6 +254,12 @@ func (c *consolidator) blocked(n *consolidate.Node, pods []*corev1.Pod, reserved
 	for _, pod := range pods {
 		if !c.queue.profiles.plans(pod) {
 			return fmt.Sprintf("pod %s is another scheduler's (%s)", klog.KObj(pod), pod.Spec.SchedulerName)
+		}
+		if pod.Spec.NodeName == "" {
+			continue // A buffer's: that does not sleep with its namespace.
+		}
+		if waits := c.sleep.replacement(pod, now); waits != "" {
+			return fmt.Sprintf("the replacement of pod %s would wait: %s", klog.KObj(pod), waits)
 		}
 	}
 	return disruption.Terminating(pods)

@@ -1,11 +1,18 @@
 package plugin
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/slipway-k8s/slipway/internal/window"
+	"github.com/slipway-k8s/slipway/launcher/api"
 	"github.com/slipway-k8s/slipway/plugin/batch"
+	"github.com/slipway-k8s/slipway/plugin/consolidate"
 	"github.com/slipway-k8s/slipway/plugin/intake"
 	"github.com/slipway-k8s/slipway/plugin/link"
 	"github.com/slipway-k8s/slipway/plugin/plan"
@@ -16,6 +23,49 @@ func TestDecisionsRest(t *testing.T) {
 	c := &consolidator{rest: time.Now().Add(time.Hour)}
 	if got := c.safe(t.Context(), decision{}); !strings.Contains(got.GetMessage(), "the last decision took much planning") {
 		t.Errorf("answer %v: want it to say that decisions rest", got)
+	}
+}
+
+// A node with a pod whose replacement would wait, as its namespace sleeps, stays and says so; those beside it go. The room of a buffer in that namespace keeps
+// no node.
+func TestDecisionsKnowWhoSleeps(t *testing.T) {
+	objects, reported := fleetOfSize(benchCatalog(), 8, 66)
+	shop := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop", Annotations: map[string]string{window.SleepAnnotation: `- {schedule: "@daily", duration: 48h}`}}}
+	asleep := ""
+	for round := range 2 {
+		p := benchPlannerOf(t, append(slices.Clone(objects), shop.DeepCopy()))
+		a, err := p.consolidator.decide(t.Context(), decision{
+			question: aboutFleet(reported, 8), catalog: p.view.State(nil, time.Now()), reserved: p.reserved.Snapshot(), buffers: p.buffers.table,
+		})
+		if err != nil || len(a.GetMoves()) == 0 {
+			t.Fatalf("moves %v, error %v", a.GetMoves(), err)
+		}
+		if round == 0 {
+			asleep = a.GetMoves()[0].GetNodeNames()[0]
+			for _, o := range objects {
+				if pod, ok := o.(*corev1.Pod); ok && pod.Spec.NodeName == asleep {
+					pod.Namespace = shop.Name
+					break
+				}
+			}
+			continue
+		}
+		for _, m := range a.GetMoves() {
+			if slices.Contains(m.GetNodeNames(), asleep) {
+				t.Errorf("node %s goes, which has a pod that sleeps", asleep)
+			}
+		}
+		if !slices.ContainsFunc(a.GetKept(), func(k *api.KeptNode) bool {
+			return k.GetName() == asleep && strings.Contains(k.GetReason(), "would wait: namespace shop sleeps until")
+		}) {
+			t.Errorf("node %s stays without its reason: %v", asleep, a.GetKept())
+		}
+		room := benchPod("room", "")
+		room.Namespace = shop.Name
+		node := &consolidate.Node{Name: "b", Offer: consolidate.Offer{Price: 1}}
+		if why := p.consolidator.blocked(node, []*corev1.Pod{room}, p.reserved.Snapshot(), time.Now()); why != "" {
+			t.Errorf("the room of a buffer keeps its node: %s", why)
+		}
 	}
 }
 

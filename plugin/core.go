@@ -79,7 +79,7 @@ func newCore(ctx context.Context, c coreConfig) (*core, error) {
 	status := podstatus.New(podstatus.Config{Client: s.Client, Pods: c.objects.pods, Recorder: s.Recorder, Karpenter: cmp.Or(s.Karpenter, s.Recorder), Adopts: served.adopts})
 	coming := &comingPods{queue: q, promises: c.promises}
 	consolidator := newConsolidator(consolidatorConfig{
-		queue: q, coming: coming, needs: needs, planning: beside, askAtMost: c.args.PlanTimeout.Duration / askShare, link: to, metrics: c.metrics,
+		queue: q, coming: coming, needs: needs, planning: beside, askAtMost: c.args.PlanTimeout.Duration / askShare, link: to, metrics: c.metrics, sleep: c.sleep,
 	})
 	parts := plannerParts{
 		coreConfig: c, queue: q, coming: coming, link: to, planning: planning, needs: needs, status: status, consolidator: consolidator,
