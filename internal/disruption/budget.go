@@ -17,7 +17,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
-// defaultNodes is the budget of a NodePool without any, as in its CRD. The API server's default may be missing from objects
+// defaultNodes is the budget of a NodePool without the field, as in its CRD. The API server's default may be missing from objects
 // in tests and files.
 const defaultNodes = "10%"
 
@@ -44,11 +44,12 @@ func (e *BudgetError) Unwrap() error { return e.Err }
 func Paused(pool *karpv1.NodePool) bool { return pool.Annotations[catalog.PausedAnnotation] == "true" }
 
 // AllowedDisruptions returns how many of a NodePool's nodes may be disrupted at the same time for a reason. It is the least
-// of the active budgets, and none while disruption is paused. Percentages round up, and a budget without reasons applies to all of them. If a budget is invalid,
-// none may be disrupted, for any reason. The error joins a *BudgetError for each invalid budget.
+// of the active budgets, and none while disruption is paused. Percentages round up, and a budget without reasons applies to all of them. As in Karpenter, an
+// empty list of budgets limits nothing, and a budget with an empty list of reasons applies to none. If a budget is invalid, none may be disrupted, for any
+// reason. The error joins a *BudgetError for each invalid budget.
 func AllowedDisruptions(pool *karpv1.NodePool, nodes int, reason karpv1.DisruptionReason, now time.Time) (int, error) {
 	budgets := pool.Spec.Disruption.Budgets
-	if len(budgets) == 0 {
+	if budgets == nil {
 		budgets = []karpv1.Budget{{Nodes: defaultNodes}}
 	}
 	allowed := math.MaxInt32
@@ -72,7 +73,7 @@ func AllowedDisruptions(pool *karpv1.NodePool, nodes int, reason karpv1.Disrupti
 
 // appliesTo reports whether a budget limits disruptions for the reason.
 func appliesTo(b *karpv1.Budget, reason karpv1.DisruptionReason) bool {
-	return len(b.Reasons) == 0 || slices.Contains(b.Reasons, reason)
+	return b.Reasons == nil || slices.Contains(b.Reasons, reason)
 }
 
 // most returns how many of a number of nodes a budget allows now: any number while it is not active. field is the one that

@@ -65,7 +65,7 @@ func TestDisruptionsLeft(t *testing.T) {
 func TestAllowedAsKarpenterDoes(t *testing.T) {
 	start := time.Date(2026, 1, 5, 8, 0, 0, 0, time.UTC)
 	for i, text := range []string{
-		`[]`, `[{nodes: "10%"}]`, `[{nodes: "3"}, {nodes: "50%", reasons: [Empty]}]`,
+		`null`, `[]`, `[{nodes: "1", reasons: []}]`, `[{nodes: "0", reasons: []}, {nodes: "30%", reasons: null}]`, `[{nodes: "10%"}]`, `[{nodes: "3"}, {nodes: "50%", reasons: [Empty]}]`,
 		`[{nodes: "0", schedule: "0 9 * * mon-fri", duration: 8h}, {nodes: "25%"}]`,
 		`[{nodes: "0", schedule: "@daily", duration: 10m, reasons: [Drifted]}]`,
 		`[{nodes: "100%", schedule: "*/5 * * * *", duration: 1m}, {nodes: "1", reasons: [Underutilized, Drifted]}]`,
@@ -75,7 +75,7 @@ func TestAllowedAsKarpenterDoes(t *testing.T) {
 			t.Fatal(err)
 		}
 		theirs := pool.DeepCopy()
-		if len(theirs.Spec.Disruption.Budgets) == 0 {
+		if theirs.Spec.Disruption.Budgets == nil { // The API server's default.
 			theirs.Spec.Disruption.Budgets = []karpv1.Budget{{Nodes: "10%"}}
 		}
 		for minute := 0; minute < 3*24*60; minute += 7 {
