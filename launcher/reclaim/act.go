@@ -60,7 +60,7 @@ func (r *Reclaimer) reclaim(ctx context.Context, v *view) (time.Duration, error)
 	}
 	// The node is needed, or the termination could not start: the node stays.
 	r.config.Ledger.Release(v.claim.UID)
-	r.keep(v.claim.UID)
+	wait := r.keep(v.claim.UID, why)
 	if e := r.config.Ender.Uncordon(ctx, v.node.Name, Reason); e != nil {
 		err = errors.Join(err, fmt.Errorf("uncordon Node %s: %w", v.node.Name, e))
 	}
@@ -69,8 +69,8 @@ func (r *Reclaimer) reclaim(ctx context.Context, v *view) (time.Duration, error)
 	}
 	r.config.Metrics.ValidationFailed(Reason)
 	r.keepFor(v, why)
-	klog.FromContext(ctx).V(4).Info("Kept empty node", "node", klog.KObj(v.node), "reason", why)
-	return retryBusy, nil
+	klog.FromContext(ctx).V(4).Info("Kept empty node", "node", klog.KObj(v.node), "reason", why, "again", wait)
+	return wait, nil
 }
 
 // ends reports whether the API server shows that a NodeClaim ends: a deletion without an answer may have been done.
@@ -170,12 +170,18 @@ func (r *Reclaimer) needed(ctx context.Context, v *view, pods []*corev1.Pod) (st
 	return disruption.BlocksEmpty(candidate, budgets), nil
 }
 
-func (r *Reclaimer) keep(claim types.UID) {
+// keep has a claim's node left alone, and returns for how long: twice as long as the last time if it is needed for the same reason.
+func (r *Reclaimer) keep(claim types.UID, why string) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	now := time.Now()
-	maps.DeleteFunc(r.kept, func(_ types.UID, until time.Time) bool { return now.After(until) })
-	r.kept[claim] = now.Add(retryBusy)
+	now, next := time.Now(), rest{wait: retryBusy, why: why}
+	maps.DeleteFunc(r.kept, func(_ types.UID, last rest) bool { return now.Sub(last.until) > busyAtMost })
+	if last := r.kept[claim]; why != "" && last.why == why {
+		next.wait = min(2*last.wait, busyAtMost)
+	}
+	next.until = now.Add(next.wait)
+	r.kept[claim] = next
+	return next.wait
 }
 
 // notBefore returns for how long a node is not checked: its termination has started, it was needed a moment ago, or the budgets of its NodePool refused
@@ -186,7 +192,7 @@ func (r *Reclaimer) notBefore(v *view) time.Duration {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return max(r.kept[v.claim.UID].Sub(v.facts.Now), r.full[placeOf(v)].Sub(v.facts.Now))
+	return max(r.kept[v.claim.UID].until.Sub(v.facts.Now), r.full[placeOf(v)].Sub(v.facts.Now))
 }
 
 func (r *Reclaimer) event(v *view, kind, reason, message string) {

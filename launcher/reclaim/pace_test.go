@@ -140,3 +140,25 @@ func TestReasonIsRecordedOnce(t *testing.T) {
 		}
 	})
 }
+
+// A node that stays needed for the same reason is cordoned ever less often, down to once in two minutes, and soon again after another answer.
+func TestNeededNodeIsCordonedLessOften(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := emptyFleet(t, 1, "1")
+		f.answer = "busy"
+		f.queue(1, 10*time.Minute)
+		if n := strings.Count(f.trace.String(), "asked about 0"); n != 8 {
+			t.Errorf("the node was cordoned %d times in ten minutes, want 8:\n%s", n, f.trace.String())
+		}
+		f.answer = "silent"
+		time.Sleep(time.Minute)
+		if got := f.look(t.Context()); !strings.Contains(got, "claim-0 again in 10s") {
+			t.Error(got)
+		}
+		f.answer = "free"
+		time.Sleep(10 * time.Second)
+		if got := f.look(t.Context()); !strings.Contains(got, "0: leaving true") {
+			t.Error(got)
+		}
+	})
+}

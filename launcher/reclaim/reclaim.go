@@ -34,8 +34,9 @@ const Reason = "empty"
 const (
 	// busyTimeout is longer than the 5 s that the scheduler waits for the taint to reach its cache.
 	busyTimeout = 7 * time.Second
-	// retryBusy is when a node that the scheduler needs is checked again.
-	retryBusy = 10 * time.Second
+	// retryBusy is when a node that the scheduler needs is checked again. The time doubles up to busyAtMost while the answer stays the same, as for a node
+	// with reserved room: each check cordons the node.
+	retryBusy, busyAtMost = 10 * time.Second, 2 * time.Minute
 	// retryBudget is when the budgets of a NodePool that refused a node are checked again: another node may have ended. While they allow none at all,
 	// retryClosed is: only a schedule opens them, or an edit, which is seen at once.
 	retryBudget, retryClosed = 2 * time.Second, 10 * time.Second
@@ -96,11 +97,18 @@ type Reclaimer struct {
 	mu sync.Mutex
 	// kept holds when a claim whose node was needed may be checked again: the cordon and its removal are changes that would trigger a check
 	// at once.
-	kept map[types.UID]time.Time
+	kept map[types.UID]rest
 	// full holds when the budgets that refused a node may be checked again: each check looks at the whole cluster.
 	full map[place]time.Time
 	// recorded are the Events about nodes that stay.
 	recorded calm.Events
+}
+
+// rest is until when a node that was needed is not checked, for how long altogether, and why it was needed.
+type rest struct {
+	until time.Time
+	wait  time.Duration
+	why   string
 }
 
 // place is a place in the budgets of a NodePool. A node that is disrupted already, because it is not Ready, has one: budgets that are used up refuse
@@ -122,7 +130,7 @@ func New(c Config) (*Reclaimer, error) {
 	if c.Needed == nil {
 		c.Needed = func(*karpv1.NodeClaim) string { return "" }
 	}
-	return &Reclaimer{config: c, events: newPodEvents(), kept: map[types.UID]time.Time{}, full: map[place]time.Time{}, recorded: calm.Events{}}, nil
+	return &Reclaimer{config: c, events: newPodEvents(), kept: map[types.UID]rest{}, full: map[place]time.Time{}, recorded: calm.Events{}}, nil
 }
 
 // SetupWithManager registers the controller.
