@@ -45,7 +45,7 @@ func (t *Terminator) reconcileNode(ctx context.Context, req reconcile.Request) (
 		}
 	}
 	if len(claims) > 0 {
-		return reconcile.Result{}, nil
+		return reconcile.Result{RequeueAfter: foreignPeriod}, nil // A claim whose finalizer is removed by hand vanishes without an event of the Node.
 	}
 	wait, err := t.endOrphan(ctx, node)
 	if err != nil {
