@@ -29,8 +29,7 @@ func (c *Controller) act(ctx context.Context, o Observed, d Decision) (time.Dura
 	case Wait:
 		return d.After, nil
 	case Keep:
-		c.metrics.wakes.WithLabelValues(pool, resultKept).Inc()
-		return 0, c.enter(ctx, o.Claim, record.StandbyAwake)
+		return 0, c.keep(ctx, o.Claim, d.Message)
 	case Stop:
 		return c.stop(ctx, o, d.Message)
 	case Sleep:
@@ -71,6 +70,19 @@ func (c *Controller) replace(ctx context.Context, claim *karpv1.NodeClaim) error
 		return fmt.Errorf("writing that NodeClaim %s expires soon: %w", claim.Name, err)
 	}
 	klog.FromContext(ctx).Info("An instance of a standby buffer expires soon, and another is launched first", "nodeClaim", klog.KObj(claim))
+	return nil
+}
+
+// keep has the node join without a stop: it is promised to a pod, or a pod is there, as why says.
+func (c *Controller) keep(ctx context.Context, claim *karpv1.NodeClaim, why string) error {
+	if err := c.enter(ctx, claim, record.StandbyAwake); err != nil {
+		return err
+	}
+	if why == "" {
+		c.metrics.wakes.WithLabelValues(claim.Labels[karpv1.NodePoolLabelKey], resultKept).Inc()
+		return nil
+	}
+	c.config.Events.Eventf(claim, corev1.EventTypeNormal, "StandbyKept", "Instance %s is not stopped, and its buffer has another one launched: %s", index.InstanceID(claim.Status.ProviderID), why)
 	return nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
@@ -56,7 +57,7 @@ type Action string
 const (
 	// Wait for an event, or until Decision.After.
 	Wait Action = ""
-	// Keep means that the node is promised to a pod before it was stopped: it joins like any other.
+	// Keep means that the node is promised to a pod before it was stopped, or has one: it joins like any other.
 	Keep Action = "keep"
 	// Stop the instance.
 	Stop Action = "stop"
@@ -92,6 +93,9 @@ type Observed struct {
 	Known bool
 	// Within is how long at most a node that is ready waits for its images.
 	Within time.Duration
+	// Occupant is a pod on the node that is no DaemonSet's: it tolerates the cordon, was created for the node, or came while somebody had uncordoned it. Nil if
+	// there is none.
+	Occupant *corev1.Pod
 	// StopAfter is when a stop is tried again that EC2 refused; zero if it did not.
 	StopAfter time.Time
 	// Instance is the state that EC2 returned; empty if EC2 was not asked, or did not return the instance.
@@ -173,6 +177,9 @@ func preparing(o Observed) Decision {
 	}
 	if left := o.Within - o.Now.Sub(o.ReadySince); left > 0 && len(o.Missing)+o.Starting > 0 {
 		return Decision{After: min(left, pollNeed), Message: waitsFor(o)}
+	}
+	if pod := o.Occupant; pod != nil {
+		return Decision{Do: Keep, Message: fmt.Sprintf("pod %s/%s is on its node", pod.Namespace, pod.Name)}
 	}
 	return Decision{Do: Stop, Message: waitsFor(o)}
 }

@@ -121,6 +121,15 @@ func (s *scene) node(d *datadriven.TestData, name string) {
 	s.Enqueue(name)
 }
 
+// occupy has a pod that is no DaemonSet's run on the node of a claim, or end there.
+func (s *scene) occupy(as, name string) {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-" + name}}
+	pod.Spec.NodeName = "node-" + name
+	s.Must(client.IgnoreAlreadyExists(s.API.Create(s.t.Context(), pod)))
+	pod.Status.Phase = map[string]corev1.PodPhase{"occupied": corev1.PodRunning, "freed": corev1.PodSucceeded}[as]
+	s.Must(s.API.Status().Update(s.t.Context(), pod))
+}
+
 func (s *scene) show() {
 	claims := &karpv1.NodeClaimList{}
 	s.Must(s.API.List(s.t.Context(), claims))

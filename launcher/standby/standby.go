@@ -21,6 +21,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/internal/announce"
+	"github.com/slipway-k8s/slipway/internal/disruption"
 	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
@@ -244,12 +245,13 @@ func (c *Controller) observeNode(ctx context.Context, o *Observed) error {
 	if ready := conditions.Ready(node); ready != nil && ready.Status == corev1.ConditionTrue {
 		o.ReadySince = ready.LastTransitionTime.Time
 	}
-	pods := &corev1.PodList{}
-	if err := c.config.Client.List(ctx, pods, client.MatchingFields{index.PodNodeName: node.Name}, client.UnsafeDisableDeepCopy); err != nil {
-		return fmt.Errorf("listing pods of Node %s: %w", node.Name, err)
+	pods, err := c.config.Pods.On(ctx, node.Name)
+	if err != nil {
+		return err
 	}
-	for i := range pods.Items {
-		if pods.Items[i].Status.Phase == corev1.PodPending {
+	o.Occupant = disruption.Occupant(pods)
+	for _, pod := range pods {
+		if pod.Status.Phase == corev1.PodPending {
 			o.Starting++
 		}
 	}

@@ -52,6 +52,7 @@ type scene struct {
 //	                                 an instance was launched for the buffer, which runs
 //	node NAME [images=IMAGE] [starting=N] [gone]
 //	                                 its node is ready, and only the stop is left; N pods on it have not started
+//	occupied NAME | freed NAME       a pod that is no DaemonSet's runs on its node; it has ended
 //	promise NAME | withdraw NAME     a pod is promised the node; the pod is deleted
 //	unshown NAME | pod NAME          a pod is promised the node that the cache does not show; it shows it
 //	unneeded NAME | needed NAME      whether the buffer has room planned on it
@@ -133,6 +134,8 @@ func (s *scene) command(d *datadriven.TestData) string {
 		s.promise(d.Cmd, name)
 	case "withdraw":
 		s.Must(s.API.Delete(s.t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "pod-" + name}}))
+	case "occupied", "freed":
+		s.occupy(d.Cmd, name)
 	case "unneeded", "needed", "expires":
 		s.mark(d.Cmd, name)
 	case "image", "unknown":
