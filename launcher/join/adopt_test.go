@@ -114,6 +114,30 @@ func TestUnregisteredTaint(t *testing.T) {
 	}
 }
 
+// An agent removes its startup taint while no launcher leads: the next one does not add it again, as nothing would remove it a second time.
+func TestStartupTaintThatIsRemovedWhileNoLauncherLeads(t *testing.T) {
+	w := newWorld(t)
+	claim := w.claim(time.Minute)
+	claim.Spec.StartupTaints = []corev1.Taint{{Key: "cni", Effect: corev1.TaintEffectNoExecute}}
+	if err := w.api.Update(t.Context(), claim); err != nil {
+		t.Fatal(err)
+	}
+	w.looks(w.controller(), 1)
+	n := w.node("node-1")
+	if !slices.Contains(w.taints(n), "cni") {
+		t.Fatalf("taints %v", n.Spec.Taints)
+	}
+	n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints, func(taint corev1.Taint) bool { return taint.Key == "cni" })
+	if err := w.api.Update(t.Context(), n); err != nil {
+		t.Fatal(err)
+	}
+	w.kubelet("node-1", corev1.ConditionTrue)
+	w.looks(w.controller(), 4)
+	if n := w.node("node-1"); slices.Contains(w.taints(n), "cni") || !w.current().StatusConditions().Get(karpv1.ConditionTypeInitialized).IsTrue() {
+		t.Errorf("taints %v, conditions %v", n.Spec.Taints, w.current().Status.Conditions)
+	}
+}
+
 // A kubelet that created its Node without a taint that keeps pods away is reported once. With the taint of either, or with the launcher's Node,
 // nothing is said.
 func TestUnregisteredTaintMissing(t *testing.T) {

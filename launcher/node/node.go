@@ -125,8 +125,8 @@ func withBeta(labels map[string]string) map[string]string {
 // Complete updates a Node from the claim until it is registered, and reports whether anything changed. Labels and annotations of the claim
 // are set; other labels are added if they are missing (the hostname is the kubelet's); taints and the providerID are set. A kubelet that
 // created its Node first lacks most of them, and one that found an existing Node does not change them (pkg/kubelet/kubelet_node_status.go).
-// While the claim is not registered no taint can have been removed on purpose. As with Karpenter, a Node with the label for it keeps its own
-// taints.
+// While the claim is not registered no taint can have been removed on purpose, but a startup taint, by its agent while no launcher led: the Node has had it
+// where it has the launcher's own, which comes with it. As with Karpenter, a Node with the label for it keeps its own taints.
 func Complete(have, want *corev1.Node, claim *karpv1.NodeClaim) (*corev1.Node, bool) {
 	out := have.DeepCopy()
 	for k, v := range want.Labels {
@@ -138,11 +138,16 @@ func Complete(have, want *corev1.Node, claim *karpv1.NodeClaim) (*corev1.Node, b
 	for k, v := range want.Annotations {
 		metav1.SetMetaDataAnnotation(&out.ObjectMeta, k, v)
 	}
+	starting := slices.ContainsFunc(have.Spec.Taints, func(t corev1.Taint) bool { return t.Key == catalog.StartingTaintKey })
 	for _, taint := range want.Spec.Taints {
 		if out.Labels[karpv1.NodeDoNotSyncTaintsLabelKey] == "true" && taint.Key != catalog.StartingTaintKey {
 			continue
 		}
-		if !slices.ContainsFunc(out.Spec.Taints, func(t corev1.Taint) bool { return t.MatchTaint(&taint) }) {
+		is := func(t corev1.Taint) bool { return t.MatchTaint(&taint) }
+		if starting && slices.ContainsFunc(claim.Spec.StartupTaints, is) {
+			continue
+		}
+		if !slices.ContainsFunc(out.Spec.Taints, is) {
 			out.Spec.Taints = append(out.Spec.Taints, taint)
 		}
 	}

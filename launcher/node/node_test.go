@@ -185,6 +185,18 @@ func TestComplete(t *testing.T) {
 	}
 }
 
+// The agent of a startup taint removed it while no launcher led. The Node was created with it, as its starting taint shows: it does not come back.
+func TestCompleteLeavesRemovedStartupTaintsAlone(t *testing.T) {
+	c := claim()
+	want := node.New(c, instance("us-east-1a"))
+	have := want.DeepCopy()
+	have.Spec.Taints = []corev1.Taint{{Key: catalog.StartingTaintKey, Effect: corev1.TaintEffectNoSchedule}}
+	got, _ := node.Complete(have, want, c)
+	if diff := cmp.Diff([]string{catalog.StartingTaintKey, "dedicated"}, keys(got)); diff != "" {
+		t.Errorf("taints, -want +got:\n%s", diff)
+	}
+}
+
 // With Karpenter's label nodes keep their own taints; slipway's own taint is still set.
 func TestCompleteLeavesTaintsAlone(t *testing.T) {
 	c := claim()
