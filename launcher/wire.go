@@ -114,7 +114,7 @@ func (l *Launcher) parts() (p parts, err error) {
 	p.beside.keeps = handovers.Keeps
 	p.terminator, err = terminate.New(terminate.Config{
 		Client: mgr.GetClient(), Pods: l.cache.Pods, Reader: mgr.GetAPIReader(), Cloud: l.config.Cloud, Asker: late, Guard: p.leader,
-		Events: l.recorders.karpenter, Registerer: l.registerer, Ours: p.beside.ours,
+		Events: l.recorders.karpenter, Registerer: l.registerer, Ours: p.beside.ours, Alone: p.beside.Alone,
 	})
 	if err != nil {
 		return p, err

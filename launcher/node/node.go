@@ -87,11 +87,15 @@ func AddRegistration(out *corev1.Node, labels map[string]string, taints []corev1
 	}
 }
 
-// Labels returns those of the claim and those that follow from the launched instance.
+// Labels returns those of the claim, that of its class, which Karpenter adds to claims and Nodes that others created (its hydration controllers), and those that
+// follow from the launched instance.
 func Labels(claim *karpv1.NodeClaim, instance cloud.Instance) map[string]string {
 	out := maps.Clone(claim.Labels)
 	if out == nil {
 		out = map[string]string{}
+	}
+	if ref := claim.Spec.NodeClassRef; ref != nil && out[catalog.LabelNodeClass] == "" {
+		out[catalog.LabelNodeClass] = ref.Name
 	}
 	out[corev1.LabelHostname] = instance.PrivateDNSName
 	out[corev1.LabelTopologyZone] = instance.Zone

@@ -197,6 +197,19 @@ func TestCompleteLeavesRemovedStartupTaintsAlone(t *testing.T) {
 	}
 }
 
+// The Node of a NodeClaim that another created says which class it is of: that is how the Nodes of other providers are told from it.
+func TestLabelsNameTheClass(t *testing.T) {
+	c := claim()
+	c.Spec.NodeClassRef = &karpv1.NodeClassReference{Group: "karpenter.k8s.aws", Kind: "EC2NodeClass", Name: "gpu"}
+	if got := node.Labels(c, instance("us-east-1a"))[catalog.LabelNodeClass]; got != "gpu" {
+		t.Errorf("class %q", got)
+	}
+	c.Labels[catalog.LabelNodeClass] = "own"
+	if got := node.Labels(c, instance("us-east-1a"))[catalog.LabelNodeClass]; got != "own" {
+		t.Errorf("class %q of a NodeClaim with the label", got)
+	}
+}
+
 // With Karpenter's label nodes keep their own taints; slipway's own taint is still set.
 func TestCompleteLeavesTaintsAlone(t *testing.T) {
 	c := claim()

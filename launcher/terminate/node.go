@@ -11,12 +11,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/finalizer"
 	"github.com/slipway-k8s/slipway/launcher/index"
 	"github.com/slipway-k8s/slipway/launcher/leadership"
 )
 
-// ReconcileNode deletes the NodeClaim of a deleted Node. A Node without a NodeClaim is released once its instance has terminated.
+// ReconcileNode deletes the NodeClaim of a deleted Node. A Node without a NodeClaim is released once its instance has terminated, unless it is
+// a running Karpenter's or another provider's.
 func (t *Terminator) ReconcileNode(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	return leadership.Reconciler(t.config.Guard, t.reconcileNode)(ctx, req)
 }
@@ -46,6 +48,14 @@ func (t *Terminator) reconcileNode(ctx context.Context, req reconcile.Request) (
 	}
 	if len(claims) > 0 {
 		return reconcile.Result{RequeueAfter: foreignPeriod}, nil // A claim whose finalizer is removed by hand vanishes without an event of the Node.
+	}
+	if !finalizer.Taken(node) {
+		if node.Labels[catalog.LabelNodeClass] == "" {
+			return reconcile.Result{}, nil // Another provider's, such as one of EKS Auto Mode.
+		}
+		if !t.config.Alone() {
+			return reconcile.Result{RequeueAfter: foreignPeriod}, nil // Its Karpenter ends it, or stops and leaves it to the launcher.
+		}
 	}
 	wait, err := t.endOrphan(ctx, node)
 	if err != nil {

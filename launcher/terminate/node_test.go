@@ -2,6 +2,7 @@ package terminate_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,6 +11,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/finalizer"
 )
 
 // alone reconciles the Node for a duration, only when it asks for it: no event comes.
@@ -43,4 +47,42 @@ func TestNodeEndsWithoutEventsOnceItsClaimVanishes(t *testing.T) {
 		}
 		synctest.Wait()
 	})
+}
+
+// The Node of a running Karpenter that has no NodeClaim any more is ended by that Karpenter, or by the launcher once it has stopped. One that was handed over
+// is the launcher's, and one of another provider never is.
+func TestNodesOfOthersAreLeftAlone(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(w *world, node *corev1.Node)
+		ends   bool
+	}{
+		"a running Karpenter's": {func(w *world, _ *corev1.Node) { w.karpenter = true }, false},
+		"that of a Karpenter that stops": {func(w *world, _ *corev1.Node) {
+			w.karpenter = true
+			time.AfterFunc(time.Minute+time.Second, func() { w.karpenter = false })
+		}, true},
+		"taken from a running Karpenter":  {func(w *world, node *corev1.Node) { w.karpenter = true; finalizer.Take(node) }, true},
+		"another provider's, such as EKS": {func(_ *world, node *corev1.Node) { delete(node.Labels, catalog.LabelNodeClass) }, false},
+		"the launcher's":                  {func(*world, *corev1.Node) {}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.addClaim(t.Context(), &datadriven.TestData{})
+				node := &corev1.Node{}
+				err := w.api.Get(t.Context(), client.ObjectKey{Name: nodeName}, node)
+				c.change(w, node)
+				if err := errors.Join(err, w.api.Update(t.Context(), node)); err != nil {
+					t.Fatal(err)
+				}
+				w.orphan(t.Context())
+				w.changeNode(t.Context(), "delete")
+				w.alone(t.Context(), 5*time.Minute)
+				if ended := len(w.ec2.Live()) == 0; ended != c.ends {
+					t.Errorf("ended %t, want %t", ended, c.ends)
+				}
+				synctest.Wait()
+			})
+		})
+	}
 }

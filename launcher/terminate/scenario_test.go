@@ -243,7 +243,7 @@ func (w *world) create(ctx context.Context, objects ...client.Object) {
 }
 
 func (w *world) addClaim(ctx context.Context, d *datadriven.TestData) {
-	labels := map[string]string{karpv1.NodePoolLabelKey: "default", karpv1.CapacityTypeLabelKey: "spot", corev1.LabelTopologyZone: "us-east-1a", awsv1.LabelTopologyZoneID: zoneID}
+	labels := map[string]string{karpv1.NodePoolLabelKey: "default", karpv1.CapacityTypeLabelKey: "spot", corev1.LabelTopologyZone: "us-east-1a", awsv1.LabelTopologyZoneID: zoneID, awsv1.LabelNodeClass: "default"}
 	claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: claimName, Labels: labels, Finalizers: []string{karpv1.TerminationFinalizer}}}
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName, Labels: labels}}
 	claim.Status.NodeName = nodeName

@@ -47,6 +47,8 @@ type Config struct {
 	Registerer prometheus.Registerer
 	// Ours reports whether the launcher may terminate a claim: not if a running Karpenter manages it. Nil means that it may terminate all.
 	Ours func(claim *karpv1.NodeClaim) bool
+	// Alone reports whether certainly no Karpenter is running, which ends its Nodes itself. Nil means that none is.
+	Alone func() bool
 }
 
 // Terminator terminates NodeClaims, Nodes and instances.
@@ -82,6 +84,9 @@ func New(c Config) (*Terminator, error) {
 	}
 	if c.Ours == nil {
 		c.Ours = func(*karpv1.NodeClaim) bool { return true }
+	}
+	if c.Alone == nil {
+		c.Alone = func() bool { return true }
 	}
 	m, err := newMetrics(c.Registerer)
 	if err != nil {

@@ -72,6 +72,8 @@ type world struct {
 	shift string
 	// schedulers counts those that have started.
 	schedulers uint64
+	// karpenter means that one runs.
+	karpenter bool
 	// metrics are those of the Terminator.
 	metrics *prometheus.Registry
 	// ended are the queues of NodeClaims and of Nodes whose instance has terminated.
@@ -98,6 +100,7 @@ func (w *world) restart() {
 	w.metrics = prometheus.NewRegistry()
 	subject, err := terminate.New(terminate.Config{
 		Client: w.cached(), Pods: index.ListPods(w.cached()), Reader: w.api, Cloud: tracedCloud{w}, Asker: w, Guard: leadershiptest.Always{}, Events: w, Registerer: w.metrics,
+		Alone: func() bool { return !w.karpenter },
 	})
 	if err != nil {
 		w.t.Fatal(err)
