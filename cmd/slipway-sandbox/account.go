@@ -108,7 +108,7 @@ func setTagsAfter(ctx context.Context, c *aws.Client, args []string) (string, er
 	if err != nil || d < 0 {
 		return "", fmt.Errorf("%q: want a duration such as 5s", args[0])
 	}
-	return fmt.Sprintf("EC2 shows the tags of new instances after %s. Launches wait for them", d), c.SetTagsAfter(ctx, d)
+	return fmt.Sprintf("EC2 shows the tags of new instances after %s. Launches look their instances up by ID", d), c.SetTagsAfter(ctx, d)
 }
 
 func newReleaseCommand(at *target) *cobra.Command {

@@ -28,7 +28,7 @@ const (
 )
 
 // Instances implements cloud.Cloud. IDs are requested with a filter: an ID that does not exist (yet) is missing from the answer and is not
-// an error.
+// an error. They need none of the tags that a list needs, as in Karpenter (pkg/providers/instance, Get): an instance that has lost one still runs.
 func (c *Cloud) Instances(ctx context.Context, sel cloud.Selector) (_ []cloud.Instance, err error) {
 	defer c.metrics.measure("List")(&err)
 	if len(sel.IDs) == 0 && len(sel.LaunchIDs) == 0 {
@@ -54,7 +54,7 @@ func (c *Cloud) Instances(ctx context.Context, sel cloud.Selector) (_ []cloud.In
 			}
 		}
 	}
-	found, err := c.describeBy(ctx, "tag:"+catalog.LaunchAnnotation, sel.LaunchIDs)
+	found, err := c.describeBy(ctx, "tag:"+catalog.LaunchAnnotation, sel.LaunchIDs, c.ours()...)
 	if err != nil {
 		return nil, err
 	}
@@ -80,10 +80,11 @@ func (c *Cloud) describeAll(ctx context.Context, asked [][]string) (map[string]c
 	return out, err
 }
 
-func (c *Cloud) describeBy(ctx context.Context, name string, values []string) ([]cloud.Instance, error) {
+// describeBy describes the instances that have one of the values, and match the other filters.
+func (c *Cloud) describeBy(ctx context.Context, name string, values []string, filters ...ec2types.Filter) ([]cloud.Instance, error) {
 	var out []cloud.Instance
 	for chunk := range slices.Chunk(values, filterValues) {
-		found, err := c.describeInstances(ctx, append(c.ours(), filter(name, chunk...)))
+		found, err := c.describeInstances(ctx, append(slices.Clone(filters), filter(name, chunk...)))
 		if err != nil {
 			return nil, err
 		}

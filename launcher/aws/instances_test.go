@@ -93,8 +93,14 @@ func TestInstancesAsksInChunksAndPages(t *testing.T) {
 	if len(calls) != 4 {
 		t.Errorf("%d calls, want two chunks of two pages", len(calls))
 	}
-	if calls[0].Get("Filter.1.Name") != "tag:eks:eks-cluster-name" || calls[0].Get("Filter.1.Value.1") != "prod" {
-		t.Errorf("the first filter is %s=%s, want this cluster's tag", calls[0].Get("Filter.1.Name"), calls[0].Get("Filter.1.Value.1"))
+	if calls[0].Get("Filter.1.Name") != "instance-id" || calls[0].Has("Filter.2.Name") {
+		t.Errorf("the first filters are %q and %q, want that of the IDs alone", calls[0].Get("Filter.1.Name"), calls[0].Get("Filter.2.Name"))
+	}
+	if _, err := c.Instances(t.Context(), cloud.Selector{}); err != nil {
+		t.Fatal(err)
+	}
+	if listed := w.made("DescribeInstances")[4]; listed.Get("Filter.1.Name") != "tag:eks:eks-cluster-name" || listed.Get("Filter.1.Value.1") != "prod" {
+		t.Errorf("the first filter of a list is %s=%s, want this cluster's tag", listed.Get("Filter.1.Name"), listed.Get("Filter.1.Value.1"))
 	}
 }
 

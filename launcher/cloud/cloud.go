@@ -53,7 +53,7 @@ type Cloud interface {
 	// Settled declares that a launch will not be repeated: the data kept for a repetition is dropped.
 	Settled(launchID string)
 
-	// Instances describes the instances that sel selects and that have this cluster's tag. Terminated ones are included as long as EC2
+	// Instances describes the instances that sel selects. Those that are not selected by their IDs have this cluster's tag. Terminated ones are included as long as EC2
 	// returns them. EC2 is eventually consistent: an instance just launched may be missing.
 	Instances(ctx context.Context, sel Selector) ([]Instance, error)
 
