@@ -36,6 +36,8 @@ const (
 	// ReturnClaim and ReturnNode make Karpenter the owner.
 	ReturnClaim Step = "return the NodeClaim"
 	ReturnNode  Step = "return the Node"
+	// ReleaseNode lets a Node go that is being deleted, for Karpenter to end the NodeClaim: it cannot have Karpenter's finalizer any more.
+	ReleaseNode Step = "release the Node"
 )
 
 // Decide returns the next step.
@@ -44,8 +46,12 @@ func Decide(f Facts) Step {
 	switch {
 	case deleting && !finalizer.Taken(f.Claim) && f.holdsNode():
 		return ReturnNode // Karpenter began to terminate the NodeClaim after slipway took its Node.
+	case deleting && f.stranded():
+		return ReleaseNode // The same, and the Node was deleted as well: Karpenter waits until it is gone.
 	case deleting:
 		return Stay // Who began it ends it.
+	case f.stranded():
+		return TakeClaim
 	case f.Selected && !f.Alone:
 		return f.take()
 	}
@@ -89,6 +95,12 @@ func (f Facts) giveBack() Step {
 		return ReturnNode
 	}
 	return Stay
+}
+
+// stranded reports whether the Node was deleted between the two steps that change the owner: Karpenter does not drain a Node that has slipway's finalizer, and
+// slipway no Node of a NodeClaim that is Karpenter's.
+func (f Facts) stranded() bool {
+	return !f.Alone && !finalizer.Taken(f.Claim) && f.Node != nil && f.Node.DeletionTimestamp != nil && finalizer.Taken(f.Node)
 }
 
 // holdsNode reports whether the Node is slipway's, and may change its owner.

@@ -83,6 +83,8 @@ func apply(f handover.Facts, step handover.Step) {
 		finalizer.Take(f.Claim)
 	case handover.ReturnNode:
 		finalizer.Return(f.Node)
+	case handover.ReleaseNode:
+		finalizer.Release(f.Node)
 	case handover.ReturnClaim:
 		finalizer.Return(f.Claim)
 	case handover.Stay:

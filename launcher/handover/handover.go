@@ -219,6 +219,10 @@ func (h *Handover) step(ctx context.Context, f Facts) (step Step, err error) {
 		finalizer.Return(node)
 		finalizer.Unshield(node)
 		err = h.patch(ctx, f.Node, node)
+	case ReleaseNode:
+		node := f.Node.DeepCopy()
+		finalizer.Release(node)
+		err = h.patch(ctx, f.Node, node)
 	case TakeClaim:
 		claim := f.Claim.DeepCopy()
 		finalizer.Take(claim)
@@ -245,7 +249,7 @@ func (h *Handover) patch(ctx context.Context, before, after client.Object) error
 func (h *Handover) announce(ctx context.Context, f Facts, step Step) {
 	klog.FromContext(ctx).Info("Changed the owner", "step", step, "nodeClaim", klog.KObj(f.Claim), "node", f.Claim.Status.NodeName, "alone", f.Alone)
 	switch {
-	case step == TakeClaim:
+	case step == TakeClaim && f.Selected:
 		h.config.Events.Eventf(f.Claim, corev1.EventTypeNormal, reasonTaken, "slipway took the NodeClaim over from Karpenter: its NodePool is handed over")
 	case step == ReturnClaim && !f.Alone:
 		h.config.Events.Eventf(f.Claim, corev1.EventTypeNormal, reasonReturned, "slipway returned the NodeClaim to Karpenter: its NodePool is no more handed over")

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/record"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -172,6 +173,33 @@ func TestThereAndBack(t *testing.T) {
 		}
 		if got := len(w.events.Events); got != want {
 			t.Errorf("%d Events, want %d", got, want)
+		}
+	}
+}
+
+// A Node that is deleted between the two steps is ended: by slipway, which takes its NodeClaim, or by Karpenter, if that is deleting the NodeClaim.
+func TestNodeDeletedBetweenTheSteps(t *testing.T) {
+	for _, deleting := range []bool{false, true} {
+		w := newWorld(t)
+		w.account = "system:serviceaccount:kube-system:karpenter"
+		if err := w.subject.Pass(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		claim, node := &karpv1.NodeClaim{}, &corev1.Node{}
+		err := errors.Join(w.api.Get(t.Context(), client.ObjectKey{Name: "moves-1"}, claim), w.api.Get(t.Context(), client.ObjectKey{Name: "node-1"}, node))
+		if err != nil || finalizer.Taken(claim) || !finalizer.Taken(node) {
+			t.Fatalf("%v; after the first step: %v, %v", err, claim.Finalizers, node.Finalizers)
+		}
+		err = w.api.Delete(t.Context(), node)
+		if deleting {
+			err = errors.Join(err, w.api.Delete(t.Context(), claim))
+		}
+		if err := errors.Join(err, w.subject.Pass(t.Context()), w.api.Get(t.Context(), client.ObjectKey{Name: "moves-1"}, claim)); err != nil {
+			t.Fatal(err)
+		}
+		err = w.api.Get(t.Context(), client.ObjectKey{Name: "node-1"}, node)
+		if gone := apierrors.IsNotFound(err); gone != deleting || finalizer.Taken(claim) == deleting {
+			t.Errorf("Karpenter deletes the NodeClaim: %t; the Node: %v, the NodeClaim: %v", deleting, err, claim.Finalizers)
 		}
 	}
 }
