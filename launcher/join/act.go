@@ -288,17 +288,27 @@ func (c *Controller) condition(ctx context.Context, o Observed, d Decision) erro
 		return fmt.Errorf("writing status of NodeClaim %s: %w", o.Claim.Name, err)
 	}
 	// Where the answer to the write is lost, a later round finds it done.
-	if o.Node != nil && conditions.ClaimIs(o.Claim, karpv1.ConditionTypeRegistered) && c.memory.takeRegistering(o.Claim.UID) {
-		asKarpenter(ctx, o).Info("registered nodeclaim", "nodeClaim", klog.KObj(o.Claim), "node", o.Node.Name)
-		if err := c.config.Health.Joined(ctx, o.Claim); err != nil {
-			return err
-		}
+	if o.Node != nil && conditions.ClaimIs(o.Claim, karpv1.ConditionTypeRegistered) {
+		err = joined(ctx, c, o.Claim)
 	}
 	if changed && d.Initialize {
 		c.metrics.joined(o)
 		c.memory.initialized(o.Claim.UID, o.Claim.Labels[karpv1.NodePoolLabelKey])
-		asKarpenter(ctx, o).Info("initialized nodeclaim", "nodeClaim", klog.KObj(o.Claim), "node", o.Node.Name, "allocatable", o.Node.Status.Allocatable)
+		asKarpenter(ctx, o.Claim).Info("initialized nodeclaim", "nodeClaim", klog.KObj(o.Claim), "node", o.Node.Name, "allocatable", o.Node.Status.Allocatable)
 	}
+	return err
+}
+
+// joined reports to Health that the node of a claim is registered, if this process wrote it: once, and again where that fails.
+func joined(ctx context.Context, c *Controller, claim *karpv1.NodeClaim) error {
+	if !c.memory.isRegistering(claim.UID) {
+		return nil
+	}
+	if err := c.config.Health.Joined(ctx, claim); err != nil {
+		return err
+	}
+	c.memory.registered(claim.UID)
+	asKarpenter(ctx, claim).Info("registered nodeclaim", "nodeClaim", klog.KObj(claim), "node", claim.Status.NodeName)
 	return nil
 }
 
@@ -319,8 +329,8 @@ func (c *Controller) writeConditions(ctx context.Context, o Observed, d Decision
 
 // asKarpenter returns a logger with the fields of Karpenter's log lines besides ours: alerts match on them (its
 // pkg/controllers/nodeclaim/lifecycle/controller.go). NodeClaim is controller-runtime's field.
-func asKarpenter(ctx context.Context, o Observed) klog.Logger {
-	return klog.FromContext(ctx).WithValues("Node", klog.KRef("", o.Node.Name), "provider-id", o.Claim.Status.ProviderID)
+func asKarpenter(ctx context.Context, claim *karpv1.NodeClaim) klog.Logger {
+	return klog.FromContext(ctx).WithValues("Node", klog.KRef("", claim.Status.NodeName), "provider-id", claim.Status.ProviderID)
 }
 
 // leftOut reports that a kubelet reports more resources than its NodeClaim records.

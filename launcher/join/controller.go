@@ -195,6 +195,9 @@ func (c *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		c.config.Launcher.Forget(claim.UID)
 		return reconcile.Result{}, nil
 	case claim.StatusConditions().Get(karpv1.ConditionTypeInitialized).IsTrue() && guarded(claim):
+		if err := joined(ctx, c, claim); err != nil {
+			return reconcile.Result{}, err
+		}
 		c.memory.forget(claim.UID)
 		return reconcile.Result{}, nil
 	case !c.config.Ours(claim):

@@ -59,6 +59,8 @@ type world struct {
 	begun error
 	// joined counts the calls of Health.Joined.
 	joined int
+	// unwell are the errors of its next calls, which count nothing.
+	unwell []error
 	// listed are the Nodes that were created with a list of images.
 	listed []string
 }
@@ -122,7 +124,15 @@ func (w *world) Begin(ctx context.Context, claim *karpv1.NodeClaim, reason strin
 }
 
 // Joined implements join.Health.
-func (w *world) Joined(context.Context, *karpv1.NodeClaim) error { w.joined++; return nil }
+func (w *world) Joined(context.Context, *karpv1.NodeClaim) error {
+	if len(w.unwell) > 0 {
+		err := w.unwell[0]
+		w.unwell = w.unwell[1:]
+		return err
+	}
+	w.joined++
+	return nil
+}
 
 // DidNotJoin implements join.Health.
 func (w *world) DidNotJoin(_ context.Context, claim *karpv1.NodeClaim, reason, _ string) error {

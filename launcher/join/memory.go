@@ -25,7 +25,7 @@ type memory struct {
 type remembered struct {
 	// booting means that the claim was seen before its kubelet joined, late that the network was not ready then.
 	booting, late bool
-	// registering means that this process writes that the node is registered, and has not seen yet that it is written.
+	// registering means that this process writes that the node is registered, and has not seen yet that it is written, or that Health knows it.
 	registering bool
 	// asked is when EC2 was asked about the instance, which is its answer.
 	asked      time.Time
@@ -174,14 +174,19 @@ func (m *memory) registering(claim types.UID) {
 	m.entry(claim).registering = true
 }
 
-// takeRegistering records that the registration is written, and reports whether this process wrote it and did not know.
-func (m *memory) takeRegistering(claim types.UID) bool {
+// isRegistering reports whether this process writes that the node is registered, and Health does not know it yet.
+func (m *memory) isRegistering(claim types.UID) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	r := m.entry(claim)
-	news := r.registering
-	r.registering = false
-	return news
+	r := m.claims[claim]
+	return r != nil && r.registering
+}
+
+// registered records that the registration is written, and that Health knows it.
+func (m *memory) registered(claim types.UID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.entry(claim).registering = false
 }
 
 func (m *memory) networkAtStart(pool string) bool {

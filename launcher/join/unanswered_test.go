@@ -68,6 +68,28 @@ func TestRegistrationWithoutAnAnswer(t *testing.T) {
 	}
 }
 
+// Health could not write that the node has joined: it is asked again until it could, though the node is initialized meanwhile.
+func TestHealthThatCannotWriteIsAskedAgain(t *testing.T) {
+	for _, ready := range []corev1.ConditionStatus{corev1.ConditionFalse, corev1.ConditionTrue} {
+		w := newWorld(t)
+		w.claim(time.Minute)
+		controller := w.controller()
+		w.looks(controller, 1)
+		w.kubelet("node-1", ready)
+		w.unwell = []error{apierrors.NewTimeoutError("slow", 1), errBusy, errBusy, errBusy}
+		failed := 0
+		for range 8 {
+			if _, err := w.look(controller); err != nil {
+				failed++
+			}
+		}
+		initialized := w.current().StatusConditions().IsTrue(karpv1.ConditionTypeInitialized)
+		if w.joined != 1 || failed != 4 || initialized != (ready == corev1.ConditionTrue) {
+			t.Errorf("Ready %s: joined %d times after %d errors, initialized %t", ready, w.joined, failed, initialized)
+		}
+	}
+}
+
 // The end of a claim whose node did not join is counted where the answer is lost: the claim is not looked at again. An end that was refused is begun again,
 // and counted then.
 func TestEndWithoutAnAnswer(t *testing.T) {
