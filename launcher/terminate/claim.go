@@ -33,6 +33,8 @@ func (t *Terminator) reconcileClaim(ctx context.Context, req reconcile.Request) 
 		if client.IgnoreNotFound(err) == nil {
 			t.ends.forgetOwner(owner{claim: req.Name})
 			t.released.forget(req.Name)
+			t.ahead.forget(req.Name)
+			t.progress.forget(req.Name)
 		}
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
@@ -220,7 +222,7 @@ func (t *Terminator) release(ctx context.Context, s *scope) (time.Duration, erro
 	s.released = true
 	t.released.add(s.claim)
 	t.ends.forgetOwner(owner{claim: s.claim.Name})
-	t.ahead.forget(s.claim.UID)
+	t.ahead.forget(s.claim.Name)
 	klog.FromContext(ctx).Info("deleted nodeclaim", "nodeClaim", klog.KObj(s.claim), "instanceID", instanceID(s.claim))
 	t.metrics.claims.WithLabelValues(pool(s.claim), s.claim.Labels[karpv1.CapacityTypeLabelKey], s.claim.Labels[corev1.LabelTopologyZone]).Inc()
 	t.metrics.claimDuration.WithLabelValues(pool(s.claim)).Observe(s.now.Sub(s.claim.DeletionTimestamp.Time).Seconds())

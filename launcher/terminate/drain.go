@@ -37,12 +37,12 @@ const (
 func (t *Terminator) drain(ctx context.Context, s *scope) (time.Duration, error) {
 	conditions := s.claim.StatusConditions()
 	if s.died || conditions.IsTrue(karpv1.ConditionTypeDrained) {
-		t.progress.forget(s.claim)
+		t.progress.forget(s.claim.Name)
 		conditions.SetTrue(karpv1.ConditionTypeDrained)
 		return 0, nil
 	}
 	var plan disruption.DrainPlan
-	settled := cordonedFor(s, t.ahead.of(s.claim.UID, s.now).cordoned) >= minDrain
+	settled := cordonedFor(s, t.ahead.of(idOf(s.claim), s.now).cordoned) >= minDrain
 	_, err := t.config.podsOn(ctx, s.nodes, func(pods []*corev1.Pod) (enough bool) {
 		plan = disruption.DecideDrain(disruption.DrainFacts{Pods: pods, Now: s.now, Deadline: s.deadline})
 		return !plan.Done || !settled
@@ -60,7 +60,7 @@ func (t *Terminator) drain(ctx context.Context, s *scope) (time.Duration, error)
 			klog.FromContext(ctx).Error(err, "Ending a node with pods that could not be deleted: its termination grace period is over", "nodeClaim", klog.KObj(s.claim))
 			t.progress.event(s, corev1.EventTypeWarning, "FailedDraining", "Failed to drain node, its termination grace period is over: %v", err)
 		}
-		t.progress.forget(s.claim)
+		t.progress.forget(s.claim.Name)
 		conditions.SetTrue(karpv1.ConditionTypeDrained)
 		t.metrics.drained.WithLabelValues(pool(s.claim)).Add(float64(len(s.nodes)))
 		return 0, nil

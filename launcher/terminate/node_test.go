@@ -86,3 +86,26 @@ func TestNodesOfOthersAreLeftAlone(t *testing.T) {
 		})
 	}
 }
+
+// A NodeClaim that vanishes in the middle of its drain is forgotten.
+func TestVanishedClaimIsForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.addClaim(t.Context(), &datadriven.TestData{})
+		w.addPod(t.Context(), &datadriven.TestData{CmdArgs: []datadriven.CmdArg{{Key: "web"}, {Key: "protected"}}})
+		if err := w.api.Delete(t.Context(), w.claim(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+		for range 10 {
+			w.tick(t.Context())
+		}
+		if w.subject.Remembered() == 0 {
+			t.Fatal("nothing is remembered of a NodeClaim whose drain goes on")
+		}
+		w.strip(t.Context())
+		w.reconcile("claim", w.subject.ReconcileClaim, t.Context(), claimName)
+		if n := w.subject.Remembered(); n != 0 {
+			t.Errorf("%d records of a NodeClaim that is gone", n)
+		}
+	})
+}

@@ -2,13 +2,13 @@ package terminate
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/awslabs/operatorpkg/status"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/internal/announce"
@@ -28,7 +28,7 @@ type progress struct {
 
 	mu sync.Mutex
 	// at is when a claim's condition was given a new count of pods.
-	at map[types.UID]time.Time
+	at map[claimID]time.Time
 }
 
 // ending is how far the end of an instance is.
@@ -109,8 +109,8 @@ func (p *progress) terminating(s *scope, instanceID string, at ending, refused s
 func (p *progress) newer(claim *karpv1.NodeClaim, have *status.Condition, message string, now time.Time) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if now.Sub(p.at[claim.UID]) >= countPeriod {
-		p.at[claim.UID] = now
+	if now.Sub(p.at[idOf(claim)]) >= countPeriod {
+		p.at[idOf(claim)] = now
 		return message
 	}
 	if have != nil && have.Reason == "Draining" && afterCount(have.Message) == afterCount(message) {
@@ -125,11 +125,11 @@ func afterCount(message string) string {
 	return after
 }
 
-// forget drops a claim whose drain has ended.
-func (p *progress) forget(claim *karpv1.NodeClaim) {
+// forget drops the claims of that name: their drain has ended, or they are gone.
+func (p *progress) forget(name string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.at, claim.UID)
+	maps.DeleteFunc(p.at, func(id claimID, _ time.Time) bool { return id.name == name })
 }
 
 func names(pods []*corev1.Pod) string {

@@ -2,13 +2,13 @@ package terminate
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
@@ -50,11 +50,11 @@ const (
 	aheadUnanswered = "unanswered"
 )
 
-// replacements records, by the UID of a terminating claim whose Nodes are cordoned, the progress of the room for its pods. A new process asks again,
+// replacements records, by terminating claim whose Nodes are cordoned, the progress of the room for its pods. A new process asks again,
 // and gets the claims that were launched already.
 type replacements struct {
 	mu      sync.Mutex
-	byClaim map[types.UID]*replacement
+	byClaim map[claimID]*replacement
 }
 
 type replacement struct {
@@ -82,7 +82,7 @@ func (r replacement) renewed(stream uint64, now time.Time) replacement {
 	return replacement{cordoned: r.cordoned, since: now, stream: stream, again: r.again + 1, counted: r.counted}
 }
 
-func (r *replacements) of(claim types.UID, now time.Time) replacement {
+func (r *replacements) of(claim claimID, now time.Time) replacement {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.byClaim[claim] == nil {
@@ -91,22 +91,23 @@ func (r *replacements) of(claim types.UID, now time.Time) replacement {
 	return *r.byClaim[claim]
 }
 
-func (r *replacements) set(claim types.UID, next replacement) {
+func (r *replacements) set(claim claimID, next replacement) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.byClaim[claim] = &next
 }
 
-func (r *replacements) forget(claim types.UID) {
+// forget drops the claims of that name.
+func (r *replacements) forget(name string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.byClaim, claim)
+	maps.DeleteFunc(r.byClaim, func(id claimID, _ *replacement) bool { return id.name == name })
 }
 
 // replace makes the scheduler plan and launch room for the pods that must move, before the first of them is evicted.
 func (t *Terminator) replace(ctx context.Context, s *scope) (time.Duration, error) {
-	have := t.ahead.of(s.claim.UID, s.now).renewed(t.config.Asker.Stream(), s.now)
-	t.ahead.set(s.claim.UID, have)
+	have := t.ahead.of(idOf(s.claim), s.now).renewed(t.config.Asker.Stream(), s.now)
+	t.ahead.set(idOf(s.claim), have)
 	if have.over || s.died || s.claim.StatusConditions().IsTrue(karpv1.ConditionTypeDrained) {
 		return 0, nil
 	}
@@ -203,7 +204,7 @@ func (t *Terminator) evictFrom(ctx context.Context, s *scope, have replacement, 
 		t.metrics.ahead.WithLabelValues(outcome).Inc()
 	}
 	have.over, have.counted, have.stream = true, true, t.config.Asker.Stream()
-	t.ahead.set(s.claim.UID, have)
+	t.ahead.set(idOf(s.claim), have)
 	if outcome != aheadUnneeded {
 		klog.FromContext(ctx).Info("Pods may be evicted", "nodeClaim", klog.KObj(s.claim), "replacement", outcome,
 			"nodeClaims", have.claims, "waited", s.now.Sub(have.since))
@@ -227,14 +228,14 @@ func (t *Terminator) askFor(ctx context.Context, s *scope, have replacement, mov
 	if err != nil {
 		logger.V(2).Info("No room was planned for the pods yet", "err", err)
 		have.answered, have.noRoom, have.claims = false, false, nil
-		t.ahead.set(s.claim.UID, have)
+		t.ahead.set(idOf(s.claim), have)
 		return
 	}
 	if why := answer.GetNoRoom(); why != "" {
 		logger.Info("Pods of a node that terminates have no room", "message", why)
 	}
 	have.answered, have.noRoom, have.claims = true, answer.GetNoRoom() != "", answer.GetNodeClaims()
-	t.ahead.set(s.claim.UID, have)
+	t.ahead.set(idOf(s.claim), have)
 }
 
 // launches counts the claims for which EC2 has not answered, those that take no pods yet, and the deleted ones.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 )
 
@@ -23,6 +24,14 @@ type scope struct {
 	// released means that nothing more is to be written on the claim.
 	released bool
 }
+
+// claimID tells a claim from an earlier one of the same name. Of a claim that is gone, the name alone is known.
+type claimID struct {
+	name string
+	uid  types.UID
+}
+
+func idOf(claim *karpv1.NodeClaim) claimID { return claimID{claim.Name, claim.UID} }
 
 // step is a step of a termination. It returns how long to wait before the next check; 0 means that the next step may follow.
 type step func(context.Context, *scope) (time.Duration, error)

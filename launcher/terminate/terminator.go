@@ -99,7 +99,7 @@ func New(c Config) (*Terminator, error) {
 	evictor := &evictor{config: c, metrics: m, surger: surger, turns: newTurns(c.Pods), backoff: &backoff{pods: map[types.UID]attempt{}}}
 	return &Terminator{
 		config: c, metrics: m, ends: newEnds(c.Cloud, c.Guard), evictor: evictor,
-		progress: &progress{events: c.Events, at: map[types.UID]time.Time{}}, ahead: &replacements{byClaim: map[types.UID]*replacement{}}, released: &released{claims: map[string]types.UID{}},
+		progress: &progress{events: c.Events, at: map[claimID]time.Time{}}, ahead: &replacements{byClaim: map[claimID]*replacement{}}, released: &released{claims: map[string]types.UID{}},
 	}, nil
 }
 
