@@ -16,8 +16,8 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/finalizer"
 )
 
-// alone reconciles the Node for a duration, only when it asks for it: no event comes.
-func (w *world) alone(ctx context.Context, duration time.Duration) {
+// alone reconciles the Node for a duration, only when it asks for it: no event comes. then is called after the first time.
+func (w *world) alone(ctx context.Context, duration time.Duration, then func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() { _ = w.subject.Run(ctx) }()
@@ -26,6 +26,8 @@ func (w *world) alone(ctx context.Context, duration time.Duration) {
 		if err != nil {
 			w.t.Fatal(err)
 		}
+		then()
+		then = func() {}
 		if result.RequeueAfter == 0 {
 			return
 		}
@@ -39,8 +41,7 @@ func TestNodeEndsWithoutEventsOnceItsClaimVanishes(t *testing.T) {
 		w := newWorld(t)
 		w.addClaim(t.Context(), &datadriven.TestData{})
 		w.changeNode(t.Context(), "delete")
-		time.AfterFunc(30*time.Second, func() { w.strip(t.Context()) })
-		w.alone(t.Context(), 5*time.Minute)
+		w.alone(t.Context(), 5*time.Minute, func() { w.strip(t.Context()) })
 		err := w.api.Get(t.Context(), client.ObjectKey{Name: nodeName}, &corev1.Node{})
 		if live := w.ec2.Live(); client.IgnoreNotFound(err) != nil || err == nil || len(live) > 0 {
 			t.Errorf("Node: %v, live instances: %v", err, live)
@@ -53,17 +54,15 @@ func TestNodeEndsWithoutEventsOnceItsClaimVanishes(t *testing.T) {
 // is the launcher's, and one of another provider never is.
 func TestNodesOfOthersAreLeftAlone(t *testing.T) {
 	for name, c := range map[string]struct {
-		change func(w *world, node *corev1.Node)
-		ends   bool
+		karpenter, stops bool
+		change           func(*corev1.Node)
+		ends             bool
 	}{
-		"a running Karpenter's": {func(w *world, _ *corev1.Node) { w.karpenter = true }, false},
-		"that of a Karpenter that stops": {func(w *world, _ *corev1.Node) {
-			w.karpenter = true
-			time.AfterFunc(time.Minute+time.Second, func() { w.karpenter = false })
-		}, true},
-		"taken from a running Karpenter":  {func(w *world, node *corev1.Node) { w.karpenter = true; finalizer.Take(node) }, true},
-		"another provider's, such as EKS": {func(_ *world, node *corev1.Node) { delete(node.Labels, catalog.LabelNodeClass) }, false},
-		"the launcher's":                  {func(*world, *corev1.Node) {}, true},
+		"a running Karpenter's":           {karpenter: true, change: func(*corev1.Node) {}},
+		"that of a Karpenter that stops":  {karpenter: true, stops: true, change: func(*corev1.Node) {}, ends: true},
+		"taken from a running Karpenter":  {karpenter: true, change: func(n *corev1.Node) { finalizer.Take(n) }, ends: true},
+		"another provider's, such as EKS": {change: func(n *corev1.Node) { delete(n.Labels, catalog.LabelNodeClass) }},
+		"the launcher's":                  {change: func(*corev1.Node) {}, ends: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -71,13 +70,14 @@ func TestNodesOfOthersAreLeftAlone(t *testing.T) {
 				w.addClaim(t.Context(), &datadriven.TestData{})
 				node := &corev1.Node{}
 				err := w.api.Get(t.Context(), client.ObjectKey{Name: nodeName}, node)
-				c.change(w, node)
+				w.karpenter = c.karpenter
+				c.change(node)
 				if err := errors.Join(err, w.api.Update(t.Context(), node)); err != nil {
 					t.Fatal(err)
 				}
 				w.orphan(t.Context())
 				w.changeNode(t.Context(), "delete")
-				w.alone(t.Context(), 5*time.Minute)
+				w.alone(t.Context(), 5*time.Minute, func() { w.karpenter = c.karpenter && !c.stops })
 				if ended := len(w.ec2.Live()) == 0; ended != c.ends {
 					t.Errorf("ended %t, want %t", ended, c.ends)
 				}
