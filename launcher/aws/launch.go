@@ -250,7 +250,7 @@ func (c *Cloud) launchTags(in cloud.LaunchInput) map[string]string {
 	return tags
 }
 
-// launchSubnets returns the class's subnets that may have free addresses.
+// launchSubnets returns the class's subnets that may have the free addresses that it needs.
 func (c *Cloud) launchSubnets(ctx context.Context, class *awsv1.EC2NodeClass) ([]subnet, error) {
 	found, err := c.selectSubnets(ctx, class.Spec.SubnetSelectorTerms)
 	if err != nil {
@@ -264,7 +264,7 @@ func (c *Cloud) launchSubnets(ctx context.Context, class *awsv1.EC2NodeClass) ([
 	now := time.Now()
 	for _, s := range found {
 		c.zoneIDs.Store(s.zone, s.zoneID)
-		if resolved[s.id] && !c.without.exhausted(s.id, now).holds(now) {
+		if resolved[s.id] && !c.without.exhausted(class, s.id, now).holds(now) {
 			out = append(out, s)
 		}
 	}

@@ -100,7 +100,7 @@ func (c *Cloud) offersOf(ctx context.Context, class *awsv1.EC2NodeClass) (_ clas
 func (u *unavailable) zonesOf(class *awsv1.EC2NodeClass, now time.Time) map[string]offerZone {
 	out := map[string]offerZone{}
 	for _, s := range class.Status.Subnets {
-		m := u.exhausted(s.ID, now)
+		m := u.exhausted(class, s.ID, now)
 		if z, ok := out[s.Zone]; ok && z.exhausted.until.Before(m.until) {
 			m = z.exhausted
 		}

@@ -7,6 +7,13 @@ import (
 	"slices"
 	"strconv"
 	"testing"
+	"time"
+
+	awssdk "github.com/aws/aws-sdk-go-v2/aws"
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog/ec2error"
+	"github.com/slipway-k8s/slipway/launcher/cloud"
 )
 
 // newZone is a zone with two subnets, which have 400 and 380 free addresses. EC2 launches all that a call asks for.
@@ -92,5 +99,39 @@ func TestCallsAreChargedWhileTheyLast(t *testing.T) {
 	w.handle("CreateLaunchTemplate", templates)
 	if _, err := c.Launch(t.Context(), in); err != nil || len(c.taken.expected) != 0 || c.taken.launched["subnet-1"] != 290 {
 		t.Errorf("the repeated call: %v, %v, %v", c.taken.expected, c.taken.launched, err)
+	}
+}
+
+// A subnet without a free block of addresses is full for classes with prefixes alone. The others need single addresses.
+func TestSubnetWithoutBlocks(t *testing.T) {
+	w, c := newWire(t)
+	w.on("CreateFleet", fleet(nil, fleetError("InsufficientCidrBlocks", "no", "subnet-3")), fleet([]string{"i-1"}))
+	prefixed, other := nodeClass(), nodeClass()
+	prefixed.Spec.IPPrefixCount = awssdk.Int32(1)
+	other.Name = "other"
+	of := func(id string, class *awsv1.EC2NodeClass) cloud.LaunchInput {
+		in := launchInput(id, 1, option("m7g.large", zoneB, "spot"))
+		in.Class = class
+		return in
+	}
+	out, err := c.Launch(t.Context(), of("launch-1", prefixed))
+	if err != nil || len(out.Failures) != 1 || out.Failures[0].Reason != ec2error.InsufficientCidrBlocks {
+		t.Fatalf("%+v, %v", out, err)
+	}
+	if offers(t, c, prefixed, "m7g.large", zoneB) || !offers(t, c, prefixed, "m7g.large", zoneA) {
+		t.Error("want the zone of the subnet to be unavailable to the class with prefixes, and no other zone")
+	}
+	if !offers(t, c, other, "m7g.large", zoneB) {
+		t.Error("a class without prefixes loses the zone")
+	}
+	if out, err := c.Launch(t.Context(), of("launch-2", prefixed)); err != nil || len(out.Failures) != 1 || len(w.made("CreateFleet")) != 1 {
+		t.Errorf("the class with prefixes tries the subnet again: %+v, %v", out, err)
+	}
+	if out, err := c.Launch(t.Context(), of("launch-3", other)); err != nil || len(out.InstanceIDs) != 1 {
+		t.Errorf("the class without prefixes: %+v, %v", out, err)
+	}
+	later := time.Now().Add(time.Hour)
+	if c.without.expire(later); c.without.exhausted(prefixed, "subnet-3", later).holds(later) {
+		t.Error("the mark does not end")
 	}
 }

@@ -7,6 +7,9 @@ import (
 	"sync"
 	"time"
 
+	awssdk "github.com/aws/aws-sdk-go-v2/aws"
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+
 	"github.com/slipway-k8s/slipway/launcher/catalog/ec2error"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 )
@@ -15,7 +18,14 @@ import (
 // quota (see quotaKey). Without a capacity type it is the ID of a capacity reservation.
 type offeringKey struct{ capacityType, instanceType, zone string }
 
-// unavailable records for a period which offerings EC2 refused, to all classes or to one, and which subnets had no free address.
+// subnetKey is what a subnet lacks: free addresses, which every class needs, or free blocks of them, which the classes with prefixes need beside.
+type subnetKey struct {
+	id     string
+	blocks bool
+}
+
+// unavailable records for a period which offerings EC2 refused, to all classes or to one, and which subnets had no free address
+// or no free block of them.
 type unavailable struct {
 	period   time.Duration
 	changed  *signal
@@ -23,14 +33,14 @@ type unavailable struct {
 
 	mu        sync.Mutex
 	offerings map[offeringKey]mark
-	subnets   map[string]mark
+	subnets   map[subnetKey]mark
 	stockOuts stockOuts
 }
 
 func newUnavailable(period time.Duration, changed *signal) *unavailable {
 	return &unavailable{
 		period: period, changed: changed, refusals: newRefusals(),
-		offerings: map[offeringKey]mark{}, subnets: map[string]mark{}, stockOuts: stockOuts{},
+		offerings: map[offeringKey]mark{}, subnets: map[subnetKey]mark{}, stockOuts: stockOuts{},
 	}
 }
 
@@ -82,8 +92,9 @@ func (u *unavailable) remember(failures []fleetFailure, now time.Time) []fleetFa
 		case !f.Reason.OfOffering():
 			continue
 		case f.Reason.IsAddress() && f.subnet != "":
-			m = u.subnets[f.subnet].again(f.Reason, f.text, until, now)
-			u.subnets[f.subnet] = m
+			key := subnetKey{f.subnet, f.Reason == ec2error.InsufficientCidrBlocks}
+			m = u.subnets[key].again(f.Reason, f.text, until, now)
+			u.subnets[key] = m
 		default:
 			key := keyFor(f.Reason, f.Option)
 			if f.Option.PlacementGroup != "" && strings.Contains(f.text, spreadLimit) {
@@ -202,11 +213,15 @@ func (u *unavailable) inGroup(o offeringKey, group string, now time.Time) mark {
 	return longest(out, u.of(o, now), u.of(fullKey(zone, group), now))
 }
 
-// exhausted returns the mark of a subnet; zero if it may have free addresses.
-func (u *unavailable) exhausted(subnet string, now time.Time) mark {
+// exhausted returns the mark of a subnet for a class; zero if it may have the free addresses that the class needs.
+func (u *unavailable) exhausted(class *awsv1.EC2NodeClass, subnet string, now time.Time) mark {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if m := u.subnets[subnet]; m.holds(now) {
+	m := u.subnets[subnetKey{id: subnet}]
+	if awssdk.ToInt32(class.Spec.IPPrefixCount) > 0 {
+		m = longest(m, u.subnets[subnetKey{id: subnet, blocks: true}])
+	}
+	if m.holds(now) {
 		return m
 	}
 	return mark{}
