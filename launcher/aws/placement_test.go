@@ -1,6 +1,7 @@
 package aws
 
 import (
+	"net/http"
 	"testing"
 	"time"
 
@@ -35,6 +36,40 @@ func TestFailuresOfAPlacementGroup(t *testing.T) {
 	u.sold(cloud.Option{InstanceType: "c5.large", Zone: zoneA, CapacityType: "on-demand", PlacementGroup: "pg-1"})
 }
 
+// Failures inside of a placement group say nothing about the zone: they do not count when one outside of it follows.
+func TestFailuresOfAPlacementGroupAreNoStockOut(t *testing.T) {
+	now := time.Now()
+	u := newUnavailable(3*time.Minute, newSignal())
+	for _, name := range []string{"m7g.large", "c7g.large", "r7g.large", "m6g.large", "c6g.large"} {
+		f := iced(name)
+		f.Option.PlacementGroup = "pg-1"
+		u.remember([]fleetFailure{f}, now)
+	}
+	u.remember([]fleetFailure{iced("r6g.large")}, now)
+	if u.of(offeringKey{"spot", "c5.large", zoneA}, now).holds(now) {
+		t.Error("the zone counts as sold out")
+	}
+}
+
+// An instance that EC2 ends at launch in a placement group marks its offering in the group alone. An interruption marks the offering itself.
+func TestInstanceThatEC2EndsInAPlacementGroup(t *testing.T) {
+	w, c := newWire(t)
+	w.on("DescribeInstances", ok("<DescribeInstancesResponse><reservationSet><item><instancesSet><item><instanceId>i-1</instanceId><instanceType>m7g.large</instanceType>"+
+		"<placement><availabilityZone>us-east-1a</availabilityZone><groupId>pg-1</groupId></placement><launchTime>"+time.Now().UTC().Format(time.RFC3339Nano)+
+		"</launchTime><instanceState><name>shutting-down</name></instanceState><stateReason><code>Server.InsufficientInstanceCapacity</code><message>why</message>"+
+		"</stateReason></item></instancesSet></item></reservationSet></DescribeInstancesResponse>"))
+	if _, err := c.Instances(t.Context(), cloud.Selector{}); err != nil {
+		t.Fatal(err)
+	}
+	now, key := time.Now(), offeringKey{"on-demand", "m7g.large", zoneA}
+	if c.without.of(key, now).holds(now) || !c.without.inGroup(key, "pg-1", now).holds(now) {
+		t.Error("want the offering to be unavailable in the group alone")
+	}
+	if o, known := c.seen.offering("i-1"); !known || o.PlacementGroup != "" {
+		t.Errorf("the offering of the instance is %+v", o)
+	}
+}
+
 // The launch template names the placement group and the partition.
 func TestTemplateHasThePlacementGroup(t *testing.T) {
 	w, c := newWire(t)
@@ -49,5 +84,16 @@ func TestTemplateHasThePlacementGroup(t *testing.T) {
 	want := map[string]string{"GroupId": "pg-1", "PartitionNumber": "2", "Tenancy": "default"}
 	if diff := cmp.Diff(want, given(w.made("CreateLaunchTemplate")[0], "LaunchTemplateData.Placement.")); diff != "" {
 		t.Errorf("placement (-want +got):\n%s", diff)
+	}
+}
+
+// So does an instance of a placement group that EC2 does not start.
+func TestInstanceThatDoesNotStartInAPlacementGroup(t *testing.T) {
+	w, c := newWire(t)
+	w.on("StartInstances", refuse(http.StatusBadRequest, "InsufficientInstanceCapacity", "why"))
+	refused := c.StartInstances(t.Context(), []cloud.Instance{{ID: "i-1", InstanceType: "m7g.large", Zone: zoneA, CapacityType: "on-demand", PlacementGroupID: "pg-1"}})
+	now, key := time.Now(), offeringKey{"on-demand", "m7g.large", zoneA}
+	if len(refused) != 1 || c.without.of(key, now).holds(now) || !c.without.inGroup(key, "pg-1", now).holds(now) {
+		t.Errorf("want the offering to be unavailable in the group alone: %v", refused)
 	}
 }

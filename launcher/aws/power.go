@@ -66,7 +66,8 @@ func (p *power) StartInstances(ctx context.Context, instances []cloud.Instance) 
 	})
 	for _, i := range instances {
 		if refused, ok := cloud.AsPower(out[i.ID]); ok && refused.Code.OfOffering() {
-			p.without(cloud.Option{InstanceType: i.InstanceType, Zone: i.Zone, CapacityType: i.CapacityType}, refused.Code, refused.Message)
+			o := cloud.Option{InstanceType: i.InstanceType, Zone: i.Zone, CapacityType: i.CapacityType, PlacementGroup: i.PlacementGroupID}
+			p.without(o, refused.Code, refused.Message)
 		}
 	}
 	return out

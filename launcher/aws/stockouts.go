@@ -38,10 +38,10 @@ func kindOf(instanceType string) string {
 }
 
 // countsForZone reports whether the failure may be one of many that show that a zone has no spot capacity. One for which a fleet blames its request
-// is none: another request may have capacity there.
+// is none: another request may have capacity there. Nor is one inside of a placement group, which takes instances in a part of the zone alone.
 func countsForZone(f fleetFailure) bool {
-	return catalog.CapacityTypeOf(f.Option.CapacityType).Interruptible && kindOf(f.Option.InstanceType) != "" && !f.Reason.BlamesRequest(f.text) &&
-		(f.Reason == ec2error.InsufficientInstanceCapacity || f.Reason == ec2error.UnfulfillableCapacity)
+	return f.Option.PlacementGroup == "" && catalog.CapacityTypeOf(f.Option.CapacityType).Interruptible && kindOf(f.Option.InstanceType) != "" &&
+		!f.Reason.BlamesRequest(f.text) && (f.Reason == ec2error.InsufficientInstanceCapacity || f.Reason == ec2error.UnfulfillableCapacity)
 }
 
 // note adds a failure. out reports whether the key's zone is now sold out for its kind.

@@ -105,7 +105,7 @@ func (u *unavailable) remember(failures []fleetFailure, now time.Time) []fleetFa
 		}
 		marked = true
 		out[i].Since, out[i].Attempts = m.Since, m.Attempts
-		if key, sold := u.stockOuts.note(f, until, now); sold && f.Option.PlacementGroup == "" {
+		if key, sold := u.stockOuts.note(f, until, now); sold {
 			u.offerings[key] = u.offerings[key].again(f.Reason, f.text, until, now)
 		}
 	}
@@ -282,9 +282,11 @@ func offeringOf(i cloud.Instance) cloud.Option {
 	return cloud.Option{InstanceType: i.InstanceType, Zone: i.Zone, CapacityType: i.CapacityType, Reservation: cloud.Reservation{ID: i.ReservationID}}
 }
 
-// lacked returns the failure that the end of an instance at launch stands for.
+// lacked returns the failure that the end of an instance at launch stands for. In a placement group it is one of the group.
 func lacked(i cloud.Instance) fleetFailure {
-	return fleetFailure{OfferingFailure: cloud.OfferingFailure{Option: offeringOf(i), Reason: ec2error.Bare(i.StateReason.Code)}, text: i.StateReason.Message}
+	o := offeringOf(i)
+	o.PlacementGroup = i.PlacementGroupID
+	return fleetFailure{OfferingFailure: cloud.OfferingFailure{Option: o, Reason: ec2error.Bare(i.StateReason.Code)}, text: i.StateReason.Message}
 }
 
 func (s *seenInstances) offering(id string) (cloud.Option, bool) {
