@@ -2,9 +2,11 @@ package aws
 
 import (
 	"errors"
+	"net/http"
 	"slices"
 	"strings"
 
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/smithy-go"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 
@@ -51,13 +53,18 @@ func isQueueGone(err error) bool {
 // isThere reports whether IAM has an entity of that name already.
 func isThere(err error) bool { return code(err) == "EntityAlreadyExists" }
 
-// isTransient reports whether the same call may succeed a moment later.
+// isTransient reports whether the same call may succeed a moment later. The HTTP status decides where the code says nothing: EC2's errors have no fault,
+// and a gateway in front of AWS sends no code. EC2 also has the status 500 for a lack of capacity, which is about what the call asks for.
 func isTransient(err error) bool {
 	api, ok := errors.AsType[smithy.APIError](err)
-	if !ok {
+	switch c := code(err); {
+	case !ok || api.ErrorFault() == smithy.FaultServer || c.IsThrottled() || c.IsServersFault() || c.IsStale():
 		return true
+	case c.IsDenied() || c.OfOffering() || isNotImplemented(err):
+		return false
 	}
-	return api.ErrorFault() == smithy.FaultServer || code(err).IsThrottled() || code(err).IsServersFault()
+	answer, ok := errors.AsType[*awshttp.ResponseError](err)
+	return ok && (answer.HTTPStatusCode() >= http.StatusInternalServerError || answer.HTTPStatusCode() == http.StatusTooManyRequests)
 }
 
 // isUnreachable reports whether the service gave no answer at all.

@@ -60,6 +60,15 @@ func (c Code) IsServersFault() bool {
 	}, c)
 }
 
+// IsStale reports whether the code means that AWS could not take the caller's credentials as they were when the call was made: the token or the
+// signature had expired, or STS could not reach the issuer of the token. A later call has others (STS API reference, "AssumeRoleWithWebIdentity",
+// https://docs.aws.amazon.com/STS/latest/APIReference/API_AssumeRoleWithWebIdentity.html; EC2 API reference, "Common client error codes").
+func (c Code) IsStale() bool {
+	return slices.Contains([]Code{
+		"IDPCommunicationError", "InvalidIdentityToken", "ExpiredTokenException", "ExpiredToken", "RequestExpired",
+	}, c)
+}
+
 // IsTemplateGone reports whether the code means that a launch template does not exist. "InvalidLaunchTemplateName.NotFoundException: The
 // specified launch template, with template name X, does not exist.".
 func (c Code) IsTemplateGone() bool {
