@@ -37,29 +37,48 @@ func (c *Cloud) profilePath(class *awsv1.EC2NodeClass) string {
 	return c.profilesPath() + class.Name + "/"
 }
 
-// ensureProfile returns the instance profile of the class. If the class names one, it returns that one, if IAM has it or denies the lookup; in an
-// isolated VPC it asks IAM, which has no VPC endpoint in most regions, for nothing. Otherwise it returns the profile that the class owns, after completing it.
+// ensureProfile returns the instance profile of the class. If the class names one, it returns that one. Otherwise it returns the profile that the class
+// owns, after completing it.
 func (c *Cloud) ensureProfile(ctx context.Context, class *awsv1.EC2NodeClass) (string, error) {
 	if own := awssdk.ToString(class.Spec.InstanceProfile); own != "" {
-		if c.cfg.IsolatedVPC {
-			return own, nil
-		}
-		return c.profiles.get(ctx, "given/"+own, func(ctx context.Context) (string, error) {
-			_, err := c.iam.GetInstanceProfile(ctx, &iam.GetInstanceProfileInput{InstanceProfileName: &own})
-			if isAbsent(err) {
-				return "", fmt.Errorf("spec.instanceProfile: IAM has no instance profile %s: %w", own, err)
-			}
-			if err != nil && !code(err).IsDenied() {
-				return "", fmt.Errorf("spec.instanceProfile: reading instance profile %s: %w", own, err)
-			}
-			return own, nil
-		})
+		return own, checkProfile(ctx, c, own)
 	}
 	name := c.profileName(class)
 	c.profileUse.add(name)
 	return c.profiles.get(ctx, name, func(ctx context.Context) (string, error) {
 		return name, c.completeProfile(ctx, class, name)
 	})
+}
+
+const (
+	// checkWithin is how long IAM is asked for a profile that a class names: the answer can be done without.
+	checkWithin = 10 * time.Second
+	// uncheckedFor is how long such a profile is used before IAM is asked again, if it gave no answer.
+	uncheckedFor = time.Minute
+)
+
+// checkProfile returns an error if IAM does not have a profile that a class names. One that IAM does not let the launcher look up, or gives no answer about,
+// may be there. In an isolated VPC it asks IAM, which has no VPC endpoint in most regions, for nothing.
+func checkProfile(ctx context.Context, c *Cloud, name string) error {
+	key := "given/" + name
+	if _, checked := c.profiles.peek(key); checked || c.cfg.IsolatedVPC {
+		return nil
+	}
+	soon, cancel := context.WithTimeout(ctx, checkWithin)
+	defer cancel()
+	_, err := c.iam.GetInstanceProfile(soon, &iam.GetInstanceProfileInput{InstanceProfileName: &name})
+	switch {
+	case isAbsent(err):
+		return fmt.Errorf("spec.instanceProfile: IAM has no instance profile %s: %w", name, err)
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err == nil || code(err).IsDenied():
+		c.profiles.put(key, name, c.profiles.period)
+	default:
+		c.cfg.Logger.Info("IAM does not say whether it has the instance profile of an EC2NodeClass: it is used", "instanceProfile", name, "why", err.Error())
+		c.profiles.put(key, name, uncheckedFor)
+	}
+	return nil
 }
 
 // roleName returns the name of the class's role. spec.role may have the role's IAM path in front of the name, as in Karpenter; IAM's calls take the

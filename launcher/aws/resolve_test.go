@@ -5,8 +5,13 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	awssdk "github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -237,12 +242,51 @@ func TestGivenInstanceProfile(t *testing.T) {
 			t.Errorf("%s: %q, %v", name, status.InstanceProfile, err)
 		}
 	}
-	w, c, class := newAccount(t)
-	class.Spec.Role, class.Spec.InstanceProfile = "", new("mine")
-	w.on("GetInstanceProfile", refuseIAM(http.StatusServiceUnavailable, "ServiceUnavailable"))
-	if _, err := c.Resolve(t.Context(), class); err == nil {
-		t.Error("IAM does not answer, and the class is resolved")
+}
+
+// silence is a network on which nothing answers.
+type silence struct{ calls atomic.Int32 }
+
+func (s *silence) RoundTrip(r *http.Request) (*http.Response, error) {
+	s.calls.Add(1)
+	<-r.Context().Done()
+	return nil, r.Context().Err()
+}
+
+// A profile that the class names is used without an answer of IAM, which may be out of reach. It is waited for a few seconds, and asked again soon.
+func TestGivenInstanceProfileWithoutIAM(t *testing.T) {
+	for name, tc := range map[string]answer{
+		"out of order":   refuseIAM(http.StatusServiceUnavailable, "ServiceUnavailable"),
+		"another error":  refuseIAM(http.StatusBadRequest, "ValidationError"),
+		"expired tokens": refuseIAM(http.StatusForbidden, "ExpiredToken"),
+	} {
+		w, c, class := newAccount(t)
+		class.Spec.Role, class.Spec.InstanceProfile = "", new("mine")
+		w.on("GetInstanceProfile", tc)
+		status, err := c.Resolve(t.Context(), class)
+		class.Status = status
+		if ready := class.StatusConditions().Root(); err != nil || status.InstanceProfile != "mine" || !ready.IsTrue() {
+			t.Errorf("%s: %q, %+v, %v", name, status.InstanceProfile, ready, err)
+		}
 	}
+	synctest.Test(t, func(t *testing.T) {
+		network := &silence{}
+		c, err := New(Config{ClusterName: "prod", AWS: awssdk.Config{
+			Region: "us-east-1", HTTPClient: &http.Client{Transport: network}, Credentials: credentials.NewStaticCredentialsProvider("id", "secret", ""),
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		class := nodeClass()
+		class.Spec.Role, class.Spec.InstanceProfile = "", new("mine")
+		for i, calls := range []int32{1, 1, 2} {
+			begin := time.Now()
+			if got, err := c.ensureProfile(t.Context(), class); got != "mine" || err != nil || time.Since(begin) > 10*time.Second || network.calls.Load() != calls {
+				t.Errorf("%d: %q, %v after %s and %d calls", i, got, err, time.Since(begin), network.calls.Load())
+			}
+			time.Sleep(time.Duration(i) * time.Minute)
+		}
+	})
 }
 
 // IAM has no VPC endpoint in most regions: without a role there is no call to it, neither for the class nor for what it owned.
