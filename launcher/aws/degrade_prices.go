@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/catalog/builtin"
@@ -37,6 +38,18 @@ func (c *Cloud) onDemandPrices(ctx context.Context) (prices onDemandPrices, answ
 			"pricesOf", builtin.Region, "pricesFrom", builtin.Date, "region", c.cfg.AWS.Region, "types", len(table), "why", why)
 	}
 	return table, false, err
+}
+
+// withLastPrices returns AWS's prices, with the last ones of the types that they do not name; at first those are the built-in ones.
+func withLastPrices(c *Cloud, prices onDemandPrices) onDemandPrices {
+	last, _ := builtinPrices() // onDemandPrices has returned the error.
+	if known := c.known.get(); known != nil {
+		last = known.onDemand
+	}
+	out := onDemandPrices{}
+	maps.Copy(out, last)
+	maps.Copy(out, prices)
+	return out
 }
 
 // dedicatedPrices asks the Price List API for the prices of dedicated tenancy. If it returns none, the last ones stay; without any, such instances count

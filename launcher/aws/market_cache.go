@@ -125,7 +125,7 @@ func (c *Cloud) firstMarket(ctx context.Context) (next market, err error) {
 		defer cancel()
 		prices, answered, err := c.onDemandPrices(soon)
 		if next.onDemand = prices; answered {
-			next.onDemandAt, next.dedicated = now, dedicatedPrices(soon, c, nil)
+			next.onDemand, next.onDemandAt, next.dedicated = withLastPrices(c, prices), now, dedicatedPrices(soon, c, nil)
 		}
 		return c.later(groupCtx, partOnDemand, err)
 	})
@@ -295,6 +295,7 @@ func (c *Cloud) refreshOnDemand(ctx context.Context) error {
 	if !answered {
 		return err // The previous prices stay: AWS's last answer, or the built-in prices.
 	}
+	prices = withLastPrices(c, prices)
 	dedicated := dedicatedPrices(ctx, c, known.dedicated)
 	c.known.update(func(m *market) { m.onDemand, m.dedicated, m.onDemandAt = prices, dedicated, time.Now() })
 	if !maps.Equal(prices, known.onDemand) || !maps.Equal(dedicated, known.dedicated) {

@@ -51,7 +51,8 @@ func endpoint(region string) string {
 }
 
 // OnDemand returns the Linux prices of the region by instance type, in USD per hour: shared tenancy, and bare metal, which the price list
-// files under dedicated tenancy. A price that cannot be used is replaced by that of the table, if it has one, and is listed among the faults.
+// files under dedicated tenancy. A price that cannot be used is replaced by that of the table, if it has one, and is listed among the faults. An answer
+// that lacks either kind is an error.
 func (l *List) OnDemand(ctx context.Context, table map[string]float64) (prices map[string]float64, faults []string, err error) {
 	prices = map[string]float64{}
 	replaced := map[string]float64{}
@@ -59,7 +60,9 @@ func (l *List) OnDemand(ctx context.Context, table map[string]float64) (prices m
 		{"Shared", instances},
 		{"Dedicated", "Compute Instance (bare metal)"},
 	} {
+		listed := false
 		err := l.instances(ctx, kind.tenancy, kind.family, func(name string, usd float64, bad error) {
+			listed = listed || bad != nil || usd > 0
 			switch {
 			case bad != nil:
 				faults = append(faults, name+": "+bad.Error())
@@ -71,6 +74,9 @@ func (l *List) OnDemand(ctx context.Context, table map[string]float64) (prices m
 		if err != nil {
 			return nil, nil, fmt.Errorf("reading on-demand prices: %w", err)
 		}
+		if !listed {
+			return nil, nil, fmt.Errorf("the Price List API returned no on-demand price of the product family %q for region %s", kind.family, l.region)
+		}
 	}
 	for name, usd := range replaced {
 		if _, ok := prices[name]; !ok && usd > 0 {
@@ -78,7 +84,7 @@ func (l *List) OnDemand(ctx context.Context, table map[string]float64) (prices m
 		}
 	}
 	if len(prices) == 0 {
-		return nil, nil, fmt.Errorf("the Price List API returned no on-demand price for region %s", l.region)
+		return nil, nil, fmt.Errorf("the Price List API returned no usable on-demand price for region %s", l.region)
 	}
 	return prices, faults, nil
 }

@@ -1,0 +1,88 @@
+package aws
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+)
+
+// half is a price list that has no product whose filters contain a text.
+type half struct {
+	next http.RoundTripper
+	text atomic.Pointer[string]
+}
+
+func (l *half) RoundTrip(r *http.Request) (*http.Response, error) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	if text := l.text.Load(); text != nil && strings.Contains(string(body), *text) {
+		return (&shop{answers: map[string]answer{"GetProducts": ok(`{"PriceList":[]}`)}}).RoundTrip(r)
+	}
+	return l.next.RoundTrip(r)
+}
+
+// A price list without shared instances or without bare metal is no answer: the last prices stay, and it is asked for again soon.
+func TestHalfAPriceList(t *testing.T) {
+	for _, missing := range []string{`"Shared"`, "Compute Instance (bare metal)"} {
+		synctest.Test(t, func(t *testing.T) {
+			list := &half{}
+			s, c := newShop(t, func(cfg *Config) {
+				list.next = cfg.AWS.HTTPClient.(*http.Client).Transport
+				cfg.AWS.HTTPClient = &http.Client{Transport: list}
+			})
+			refreshing(t, c)
+			synctest.Wait()
+			check := func(what string, want float64) {
+				t.Helper()
+				if got := offered(t, c)["on-demand"]; got != want {
+					t.Errorf("%s: m7g.large costs %v, want %v", what, got, want)
+				}
+			}
+			check("at first", 0.0816)
+			list.text.Store(&missing)
+			s.set("GetProducts", priceJSON("m7g.large", "0.07"))
+			time.Sleep(13 * time.Hour)
+			check("without "+missing, 0.0816)
+			if got := testutil.ToFloat64(c.metrics.refreshFails.WithLabelValues(partOnDemand)); got == 0 {
+				t.Errorf("without %s: no failure is counted", missing)
+			}
+			list.text.Store(nil)
+			time.Sleep(10 * time.Minute)
+			check("once it is whole", 0.07)
+		})
+	}
+}
+
+// A type that the price list does not name keeps its last price, the built-in one at first.
+func TestTypesThatThePriceListDoesNotName(t *testing.T) {
+	table, err := builtinPrices()
+	if err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		s, c := newShop(t)
+		for i, step := range []struct {
+			named string
+			want  float64
+		}{{"m7g.metal", table["m7g.large"]}, {"m7g.large", 0.07}, {"m7g.metal", 0.07}} {
+			s.set("GetProducts", priceJSON(step.named, "0.07"))
+			if i == 0 {
+				refreshing(t, c)
+			}
+			time.Sleep(13 * time.Hour)
+			if got := offered(t, c)["on-demand"]; got != step.want {
+				t.Errorf("once it names %s: m7g.large costs %v, want %v", step.named, got, step.want)
+			}
+		}
+	})
+}
