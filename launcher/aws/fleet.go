@@ -22,7 +22,8 @@ type fleetFailure struct {
 	subnet, zoneID string
 	// text is EC2's message.
 	text string
-	// class is that of the launch if EC2 refused the offering by name, which is no fault of the class by itself; zero for all other failures.
+	// class is that of the launch if the failure concerns its launches alone: EC2 refused the offering by name, which is no fault of the class by itself, or
+	// has no room for its volumes; zero for all other failures.
 	class classID
 }
 
@@ -156,7 +157,7 @@ func (f fleetFailure) refused() bool {
 }
 
 // byName reports whether EC2 refused the offering by name.
-func (f fleetFailure) byName() bool { return f.class != classID{} }
+func (f fleetFailure) byName() bool { return f.class != classID{} && !f.Reason.OfVolumes() }
 
 // concerns returns what a refusal of an offering concerns. EC2 names the subnet in the code, such as InvalidSubnetID.NotFound, or as the resource that a
 // policy denies, such as arn:aws:ec2:us-east-1:1:subnet/subnet-1.
@@ -222,7 +223,7 @@ func (r *launchRequest) failures(errors []ec2types.CreateFleetError) []fleetFail
 				continue
 			}
 			seen[key] = true
-			f := failed(r.options[key], v.code, text, v)
+			f := r.failed(r.options[key], v.code, text, v)
 			f.subnet, f.zoneID = subnet, r.subnets[subnet].zoneID
 			if named && f.refused() && !f.aboutClass() {
 				f = f.named(r.id)
@@ -238,6 +239,15 @@ func failed(o cloud.Option, code ec2error.Code, text string, v verdict) fleetFai
 	f := fleetFailure{OfferingFailure: cloud.OfferingFailure{Option: o, Reason: code, Message: text, Cause: v.cause, Condition: v.reason}, text: text}
 	if !code.OfOffering() && v.message != "" {
 		f.Message = v.message
+	}
+	return f
+}
+
+// failed returns the failure of an option of the request.
+func (r *launchRequest) failed(o cloud.Option, code ec2error.Code, text string, v verdict) fleetFailure {
+	f := failed(o, code, text, v)
+	if code.OfVolumes() {
+		f.class = r.id
 	}
 	return f
 }
@@ -262,7 +272,7 @@ func (r *launchRequest) asked() []poolKey {
 func (r *launchRequest) all(code ec2error.Code, text string, v verdict) []fleetFailure {
 	var out []fleetFailure
 	for _, key := range r.asked() {
-		out = append(out, failed(r.options[key], code, text, v))
+		out = append(out, r.failed(r.options[key], code, text, v))
 	}
 	return out
 }

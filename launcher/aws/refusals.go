@@ -33,7 +33,8 @@ func idOf(class *awsv1.EC2NodeClass) classID {
 type typeKey struct{ capacityType, instanceType, zone string }
 
 // refusals records which instance types EC2 refuses to a class by name: a policy denies them, or the class asks for what they cannot have. Other
-// types of the class, and other classes, may be launched. It is safe for concurrent use.
+// types of the class, and other classes, may be launched. It also records for which offerings EC2 has no room for the class's volumes. It is safe for
+// concurrent use.
 type refusals struct {
 	mu sync.Mutex
 	by map[string]*classRefusals
@@ -71,6 +72,15 @@ func (r *refusals) note(id classID, key typeKey, again func(mark) mark) mark {
 	defer r.mu.Unlock()
 	class := r.at(id)
 	class.inARow[key.instanceType] = true
+	class.marks[key] = again(class.marks[key])
+	return class.marks[key]
+}
+
+// lacks is note for an offering that EC2 does not refuse: it has no room for the volumes of the class there.
+func (r *refusals) lacks(id classID, key typeKey, again func(mark) mark) mark {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	class := r.at(id)
 	class.marks[key] = again(class.marks[key])
 	return class.marks[key]
 }

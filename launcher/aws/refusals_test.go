@@ -2,6 +2,7 @@ package aws
 
 import (
 	"fmt"
+	"net/http"
 	"net/url"
 	"slices"
 	"testing"
@@ -234,5 +235,39 @@ func TestManyRefusalsPauseTheClass(t *testing.T) {
 	}
 	if c.without.expire(hour); len(c.without.refusals.by["default"].marks) != 0 {
 		t.Error("refusals that ended long ago are kept")
+	}
+}
+
+// Without room for the volumes of a class, its offering waits. Other classes have other volumes, and no class is at fault.
+func TestNoRoomForVolumes(t *testing.T) {
+	for _, code := range []ec2error.Code{ec2error.MaxIOPSLimitExceeded, ec2error.VolumeLimitExceeded, ec2error.InsufficientVolumeCapacity} {
+		for what, a := range map[string]answer{
+			"of an offering": fleet(nil, fleetErrorOf("m1g.large", string(code), "no", "subnet-2")),
+			"of the call":    refuse(http.StatusBadRequest, string(code), "no"),
+		} {
+			w, c, options := newWireWith(t, 2)
+			w.on("CreateFleet", a)
+			for _, id := range []string{"launch-1", "launch-2"} {
+				out, err := c.Launch(t.Context(), launchInput(id, 1, options[0]))
+				if err != nil || len(out.Failures) != 1 || out.Failures[0].Reason != code || out.Failures[0].Condition != code.Reason() {
+					t.Fatalf("%s %s: %+v, %v", code, what, out, err)
+				}
+			}
+			if n := len(w.made("CreateFleet")); n != 1 {
+				t.Errorf("%s %s: %d calls", code, what, n)
+			}
+			class, other := nodeClass(), nodeClass()
+			other.Name = "other"
+			if offers(t, c, class, "m1g.large", zoneA) || !offers(t, c, class, "m1g.large", zoneB) || !offers(t, c, class, "m2g.large", zoneA) {
+				t.Errorf("%s %s: want the offering to be unavailable to the class, and no other", code, what)
+			}
+			if !offers(t, c, other, "m1g.large", zoneA) {
+				t.Errorf("%s %s: another class loses the offering", code, what)
+			}
+			class.Generation++
+			if !offers(t, c, class, "m1g.large", zoneA) {
+				t.Errorf("%s %s: the class with other volumes does not offer it again", code, what)
+			}
+		}
 	}
 }

@@ -89,7 +89,10 @@ func (u *unavailable) remember(failures []fleetFailure, now time.Time) []fleetFa
 		switch {
 		case f.byName():
 			m = u.refusals.note(f.class, f.concerns(), func(m mark) mark { return m.again(f.Reason, f.text, until, now) })
-		case !f.Reason.OfOffering():
+		case f.Reason.OfVolumes() && f.class != classID{}:
+			o := f.Option
+			m = u.refusals.lacks(f.class, typeKey{o.CapacityType, o.InstanceType, o.Zone}, func(m mark) mark { return m.again(f.Reason, f.text, until, now) })
+		case !f.Reason.OfOffering(), f.Reason.OfVolumes(): // The class of the volumes is not known.
 			continue
 		case f.Reason.IsAddress() && f.subnet != "":
 			key := subnetKey{f.subnet, f.Reason == ec2error.InsufficientCidrBlocks}
@@ -182,7 +185,9 @@ func (u *unavailable) toTry(class classID, options []cloud.Option, now time.Time
 		}
 		f := failureOf(o, m)
 		if refused.holds(now) {
-			f = failureOf(o, refused).named(class)
+			if f = failureOf(o, refused); f.refused() {
+				f = f.named(class)
+			}
 		}
 		failures = append(failures, f.OfferingFailure)
 	}

@@ -37,6 +37,12 @@ func (c Code) IsAddress() bool {
 	return c == InsufficientFreeAddressesInSubnet || c == InsufficientCidrBlocks
 }
 
+// OfVolumes reports whether the code means that EC2 has no room for the volumes that an EC2NodeClass gives its instances, or that the account has reached a
+// quota of them. Another class has other volumes.
+func (c Code) OfVolumes() bool {
+	return c == MaxIOPSLimitExceeded || c == VolumeLimitExceeded || c == InsufficientVolumeCapacity
+}
+
 // IsDenied reports whether the code means that the caller lacks a permission.
 func (c Code) IsDenied() bool {
 	return slices.Contains([]Code{

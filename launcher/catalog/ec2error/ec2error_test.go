@@ -99,6 +99,7 @@ func TestEndOfAnInstance(t *testing.T) {
 	for code, want := range map[string]struct{ remedy, reason string }{
 		"Client.InternalError":                {remedy: "KMS key"},
 		"Client.VolumeLimitExceeded":          {remedy: "--service-code ebs"},
+		"Client.MaxIOPSLimitExceeded":         {remedy: "--service-code ebs"},
 		"Client.InvalidSnapshot.NotFound":     {remedy: "spec.blockDeviceMappings"},
 		"Client.InstanceInitiatedShutdown":    {remedy: "user data"},
 		"Server.InsufficientInstanceCapacity": {reason: ec2error.ReasonInsufficientCapacity},

@@ -8,6 +8,7 @@ import "strings"
 const (
 	clientError    = "Client.InternalError"
 	volumeLimit    = "Client.VolumeLimitExceeded"
+	iopsLimit      = "Client.MaxIOPSLimitExceeded"
 	snapshotPrefix = "Client.InvalidSnapshot"
 	ownShutdown    = "Client.InstanceInitiatedShutdown"
 )
@@ -21,7 +22,7 @@ func EndRemedy(stateReason string) string {
 	case stateReason == clientError:
 		return "check the KMS key of its volumes: the key must be enabled, and its policy or a grant must let the launcher's role use it, with " +
 			"kms:CreateGrant and kms:GenerateDataKeyWithoutPlaintext"
-	case stateReason == volumeLimit:
+	case stateReason == volumeLimit, stateReason == iopsLimit:
 		return VolumeLimitExceeded.Remedy("")
 	case strings.HasPrefix(stateReason, snapshotPrefix):
 		return "check the snapshots of spec.blockDeviceMappings and of the AMI: they must exist, and be shared with this account"
