@@ -52,18 +52,24 @@ func withLastPrices(c *Cloud, prices onDemandPrices) onDemandPrices {
 	return out
 }
 
-// dedicatedPrices asks the Price List API for the prices of dedicated tenancy. If it returns none, the last ones stay; without any, such instances count
-// with the price of shared tenancy.
-func dedicatedPrices(ctx context.Context, c *Cloud, last onDemandPrices) onDemandPrices {
+// dedicatedPrices asks the Price List API for the prices of dedicated tenancy, and reports whether it returned them. If it did not, the last ones stay in
+// use; without any, such instances count with the price of shared tenancy. A non-nil error means that a retry soon may succeed.
+func dedicatedPrices(ctx context.Context, c *Cloud) (onDemandPrices, bool, error) {
+	if c.cfg.IsolatedVPC {
+		return nil, false, nil
+	}
 	prices, faults, err := c.prices.Dedicated(ctx)
 	if err != nil {
-		c.cfg.Logger.Info("The Price List API returns no prices of dedicated tenancy: the last ones stay in use, or those of shared tenancy", "known", len(last), "why", err.Error())
-		return last
+		if _, absent := noPrices(err); !absent {
+			return nil, false, err
+		}
+		c.cfg.Logger.Info("The Price List API returns no prices of dedicated tenancy: the last ones stay in use, or those of shared tenancy", "why", err.Error())
+		return nil, false, nil
 	}
 	if len(faults) > 0 {
 		c.cfg.Logger.Info("Some prices of dedicated tenancy cannot be used: those of shared tenancy are", "count", len(faults), "faults", abridged(faults))
 	}
-	return prices
+	return prices, true, nil
 }
 
 // abridged returns the first of a list, as many as one line of a log should have.

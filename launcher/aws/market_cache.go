@@ -18,13 +18,13 @@ type market struct {
 	facts    map[string]catalog.Facts
 	onDemand onDemandPrices
 	spot     spotPrices
-	// dedicated are the prices on demand with dedicated tenancy, read with onDemand; empty if AWS has none.
+	// dedicated are the prices on demand with dedicated tenancy; empty if AWS has none.
 	dedicated onDemandPrices
 	// rates are the prices of what nodes use beside their instances; nil for the built-in ones.
 	rates *catalog.Rates
-	// onDemandAt, spotAt and ratesAt are when AWS last returned the prices; zero if it has not. Then the built-in on-demand prices and rates are
-	// used, and no spot prices.
-	onDemandAt, spotAt, ratesAt time.Time
+	// onDemandAt, dedicatedAt, spotAt and ratesAt are when AWS last returned the prices; zero if it has not. Then the built-in on-demand prices and rates
+	// are used, and no spot prices.
+	onDemandAt, dedicatedAt, spotAt, ratesAt time.Time
 	// generation increases with each change of facts and rates.
 	generation uint64
 }
@@ -125,9 +125,18 @@ func (c *Cloud) firstMarket(ctx context.Context) (next market, err error) {
 		defer cancel()
 		prices, answered, err := c.onDemandPrices(soon)
 		if next.onDemand = prices; answered {
-			next.onDemand, next.onDemandAt, next.dedicated = withLastPrices(c, prices), now, dedicatedPrices(soon, c, nil)
+			next.onDemand, next.onDemandAt = withLastPrices(c, prices), now
 		}
 		return c.later(groupCtx, partOnDemand, err)
+	})
+	group.Go(func() error {
+		soon, cancel := context.WithTimeout(groupCtx, c.cfg.Periods.FirstPrices)
+		defer cancel()
+		prices, answered, err := dedicatedPrices(soon, c)
+		if answered {
+			next.dedicated, next.dedicatedAt = prices, now
+		}
+		return c.later(groupCtx, partDedicated, err)
 	})
 	group.Go(func() error {
 		soon, cancel := context.WithTimeout(groupCtx, c.cfg.Periods.FirstPrices)
@@ -164,11 +173,12 @@ func (c *Cloud) later(ctx context.Context, part string, err error) error {
 
 // These are the parts of AWS's offer, as logs and metrics name them.
 const (
-	partTypes    = "instance types"
-	partOnDemand = "on-demand prices"
-	partSpot     = "spot prices"
-	partShifts   = "zonal shifts"
-	partCharges  = "prices of volumes, addresses and CPU credits"
+	partTypes     = "instance types"
+	partOnDemand  = "on-demand prices"
+	partDedicated = "prices of dedicated tenancy"
+	partSpot      = "spot prices"
+	partShifts    = "zonal shifts"
+	partCharges   = "prices of volumes, addresses and CPU credits"
 	// The following parts are loaded when they are needed.
 	partCluster    = "cluster"
 	partSubnets    = "subnets"
@@ -192,6 +202,7 @@ func (c *Cloud) Refresh(ctx context.Context) error {
 	tasks := []task{
 		{name: partTypes, period: p.InstanceTypes, run: c.refreshFacts},
 		{name: partOnDemand, period: p.OnDemandPrices, run: c.refreshOnDemand},
+		{name: partDedicated, period: p.OnDemandPrices, run: func(ctx context.Context) error { return refreshDedicated(ctx, c) }},
 		{name: partSpot, period: p.SpotPrices, run: c.refreshSpot},
 		{name: partCharges, period: p.OnDemandPrices, run: c.refreshRates},
 	}
@@ -296,9 +307,24 @@ func (c *Cloud) refreshOnDemand(ctx context.Context) error {
 		return err // The previous prices stay: AWS's last answer, or the built-in prices.
 	}
 	prices = withLastPrices(c, prices)
-	dedicated := dedicatedPrices(ctx, c, known.dedicated)
-	c.known.update(func(m *market) { m.onDemand, m.dedicated, m.onDemandAt = prices, dedicated, time.Now() })
-	if !maps.Equal(prices, known.onDemand) || !maps.Equal(dedicated, known.dedicated) {
+	c.known.update(func(m *market) { m.onDemand, m.onDemandAt = prices, time.Now() })
+	if !maps.Equal(prices, known.onDemand) {
+		c.changed.fire()
+	}
+	return nil
+}
+
+func refreshDedicated(ctx context.Context, c *Cloud) error {
+	known, err := c.market(ctx)
+	if err != nil || recent(known.dedicatedAt, c.cfg.Periods.OnDemandPrices) {
+		return err
+	}
+	prices, answered, err := dedicatedPrices(ctx, c)
+	if !answered {
+		return err
+	}
+	c.known.update(func(m *market) { m.dedicated, m.dedicatedAt = prices, time.Now() })
+	if !maps.Equal(prices, known.dedicated) {
 		c.changed.fire()
 	}
 	return nil

@@ -69,7 +69,7 @@ func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 		Name: "slipway_aws_builtin_charges", Help: "1 while the built-in price of a usage type is used: of volumes, public IPv4 addresses and CPU credits.",
 	}, []string{"usage_type"})
 	m.charges(catalog.UsageTypes()) // Until AWS answers.
-	for _, part := range []string{partTypes, partOnDemand, partSpot, partCharges} {
+	for _, part := range []string{partTypes, partOnDemand, partDedicated, partSpot, partCharges} {
 		m.refreshFails.WithLabelValues(part)
 	}
 	m.throttled = prometheus.NewCounterVec(prometheus.CounterOpts{

@@ -86,3 +86,62 @@ func TestTypesThatThePriceListDoesNotName(t *testing.T) {
 		}
 	})
 }
+
+// dedicatedList is a price list that gives no answer about dedicated tenancy, or fails.
+type dedicatedList struct {
+	next          http.RoundTripper
+	silent, fails atomic.Bool
+}
+
+func (l *dedicatedList) RoundTrip(r *http.Request) (*http.Response, error) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	asked := strings.Contains(string(body), `"Dedicated"`) && !strings.Contains(string(body), "bare metal")
+	switch {
+	case asked && l.silent.Load():
+		<-r.Context().Done()
+		return nil, r.Context().Err()
+	case asked && l.fails.Load():
+		return (&shop{answers: map[string]answer{"GetProducts": {http.StatusInternalServerError, `{"__type":"InternalErrorException","message":"later"}`}}}).RoundTrip(r)
+	}
+	return l.next.RoundTrip(r)
+}
+
+// Prices of dedicated tenancy that are not answered are asked for again soon, and hold up no others.
+func TestDedicatedPricesComeLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		list := &dedicatedList{}
+		s, c := newShop(t, func(cfg *Config) {
+			list.next = cfg.AWS.HTTPClient.(*http.Client).Transport
+			cfg.AWS.HTTPClient = &http.Client{Transport: list}
+		})
+		check := func(what string, onDemand, dedicated float64) {
+			t.Helper()
+			if got := offered(t, c)["on-demand"]; got != onDemand {
+				t.Errorf("%s: m7g.large costs %v, want %v", what, got, onDemand)
+			}
+			if got := c.known.get().dedicated["m7g.large"]; got != dedicated {
+				t.Errorf("%s: with dedicated tenancy it costs %v, want %v", what, got, dedicated)
+			}
+			if got := testutil.ToFloat64(c.metrics.refreshFails.WithLabelValues(partDedicated)); got == 0 {
+				t.Errorf("%s: no failure is counted", what)
+			}
+		}
+		list.silent.Store(true)
+		check("at first", 0.0816, 0)
+		list.silent.Store(false)
+		refreshing(t, c)
+		time.Sleep(time.Minute)
+		check("a minute later", 0.0816, 0.0816)
+		list.fails.Store(true)
+		s.set("GetProducts", priceJSON("m7g.large", "0.09"))
+		time.Sleep(13 * time.Hour)
+		check("while it fails", 0.09, 0.0816)
+		list.fails.Store(false)
+		time.Sleep(10 * time.Minute)
+		check("once it works", 0.09, 0.09)
+	})
+}

@@ -30,7 +30,7 @@ func newWireWith(t *testing.T, n int) (*wire, *Cloud, []cloud.Option) {
 		prices[name] = 0.01 * float64(i+1)
 		options = append(options, option(name, zoneA, "on-demand"))
 	}
-	c.known.set(market{onDemandAt: time.Now(), spotAt: time.Now(), ratesAt: time.Now(), facts: facts, onDemand: prices})
+	c.known.set(market{onDemandAt: time.Now(), spotAt: time.Now(), ratesAt: time.Now(), dedicatedAt: time.Now(), facts: facts, onDemand: prices})
 	return w, c, options
 }
 

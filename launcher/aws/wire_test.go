@@ -129,7 +129,7 @@ func newWire(t *testing.T, change ...func(*Config)) (*wire, *Cloud) {
 	zones := []string{"us-east-1a", "us-east-1b"}
 	both := []string{"on-demand", "spot"}
 	c.known.set(market{
-		onDemandAt: time.Now(), spotAt: time.Now(), ratesAt: time.Now(),
+		onDemandAt: time.Now(), spotAt: time.Now(), ratesAt: time.Now(), dedicatedAt: time.Now(),
 		facts: map[string]catalog.Facts{
 			"m7g.large":  {Name: "m7g.large", Arch: "arm64", VCPUs: 2, MemoryMiB: 8192, Zones: zones, CapacityTypes: both},
 			"m7g.xlarge": {Name: "m7g.xlarge", Arch: "arm64", VCPUs: 4, MemoryMiB: 16384, Zones: zones, CapacityTypes: both},
