@@ -11,7 +11,10 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 	"k8s.io/kubernetes/pkg/scheduler/metrics"
+
+	"github.com/slipway-k8s/slipway/plugin/incremental/affinity"
 )
 
 // failureHandler requeues slipway's pods as the stock handler does, without its Event and its PATCH in the scheduling loop:
@@ -21,7 +24,7 @@ func (h *hooked) failureHandler() scheduler.FailureHandlerFn {
 		done := false
 		h.ofFailure.Do(klog.FromContext(ctx), func() {
 			// If this panics half way, the stock handler repeats it: a pod is rather put back twice than lost.
-			if h.handled(ctx, podInfo, status, nominating) {
+			if h.handled(ctx, fw, podInfo, status, nominating) {
 				done = true
 				metrics.PodUnschedulable(fw.ProfileName(), metrics.SinceInSeconds(start))
 			} else {
@@ -47,7 +50,7 @@ func (h *hooked) keepsRoom(pod *corev1.Pod, status *fwk.Status, nominating *fwk.
 }
 
 // handled requeues the pod if it is slipway's, and reports whether it was.
-func (h *hooked) handled(ctx context.Context, podInfo *framework.QueuedPodInfo, status *fwk.Status, nominating *fwk.NominatingInfo) bool {
+func (h *hooked) handled(ctx context.Context, fw framework.Framework, podInfo *framework.QueuedPodInfo, status *fwk.Status, nominating *fwk.NominatingInfo) bool {
 	if !h.Plugin.Serves(podInfo.Pod.Spec.SchedulerName) {
 		return false
 	}
@@ -66,6 +69,9 @@ func (h *hooked) handled(ctx context.Context, podInfo *framework.QueuedPodInfo, 
 	rejectors, pending, ok := h.ours(podInfo.Pod, status)
 	if ok {
 		h.verdicts.confirm(podInfo.Pod.UID)
+		if !rejectors.Has(h.Rejector) && follows(podInfo.Pod) {
+			rejectors = rejectors.Union(affinityOf(fw))
+		}
 		h.requeue(klog.FromContext(ctx), podInfo, failed{rejectors, pending, nominating})
 	}
 	return ok
@@ -93,6 +99,25 @@ func (h *hooked) ours(pod *corev1.Pod, status *fwk.Status) (rejectors, pending s
 	verdict := fit.Error()
 	fit.Diagnosis.PostFilterMsg = post
 	return fit.Diagnosis.UnschedulablePlugins, fit.Diagnosis.PendingPlugins, h.Plugin.Collected(pod, verdict)
+}
+
+// follows reports whether the pod runs only beside certain others. Those may come later: a node for this one can be launched then, and the queue would not try it
+// again where the nodes have rejected it for another reason, such as for lack of room.
+func follows(pod *corev1.Pod) bool {
+	a := pod.Spec.Affinity
+	return a != nil && a.PodAffinity != nil && len(a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0
+}
+
+// affinityOf returns the plugin by which the profile filters for affinity, as a set; an empty one for none. It has the queue try a pod again when a pod comes
+// that this one's terms match.
+func affinityOf(fw framework.Framework) sets.Set[string] {
+	out := sets.New[string]()
+	for _, pl := range fw.ListPlugins().Filter.Enabled {
+		if pl.Name == names.InterPodAffinity || pl.Name == affinity.Name {
+			out.Insert(pl.Name)
+		}
+	}
+	return out
 }
 
 // failed is how a pod's cycle has ended.
