@@ -254,6 +254,9 @@ func (p *planner) overdue(now time.Time) {
 	}
 	p.growth.tend(now)
 	p.buffers.watchCordons(now)
+	if which := p.unplaced.Needs(p.objects.current); which != nil {
+		p.again(now, which)
+	}
 	for _, e := range p.unplaced.Tidy(now, p.objects.placed) {
 		p.batch.Add(e, now)
 	}

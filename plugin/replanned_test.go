@@ -6,6 +6,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/slipway-k8s/slipway/launcher/api"
+	"github.com/slipway-k8s/slipway/plugin/plan"
 )
 
 // A pod that runs only beside another, which does not exist, is planned again once that one has a node. Nodes that exist have no room for it, and reject it for that
@@ -24,5 +27,41 @@ func TestAPodIsPlannedAgainWhenTheOneItFollowsComes(t *testing.T) {
 	h.eventually("a launch", func() bool { return h.launcher.podNames()["follows"] == 1 })
 	if zone := h.launcher.claims()[0].GetExpected().GetZone(); zone != "us-east-1a" {
 		t.Errorf("launched in %s, the other pod is in us-east-1a", zone)
+	}
+}
+
+// A pod for which nothing can be launched is planned again when its user edits what it needs. No node that exists has rejected it for that, so nothing else tries it.
+func TestAnEditedPodIsPlannedAgain(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		create, edit func(*corev1.Pod)
+		taints       []*api.Taint
+		says         string
+	}{
+		"a toleration": {
+			taints: []*api.Taint{{Key: "team", Value: "a", Effect: "NoSchedule"}}, says: "tolerate",
+			edit: func(p *corev1.Pod) {
+				p.Spec.Tolerations = []corev1.Toleration{{Key: "team", Operator: corev1.TolerationOpExists}}
+			},
+		},
+		"the gang's size": {create: inGang(2), says: "waits for its pods: 1 of 2", edit: func(p *corev1.Pod) {
+			p.Annotations[plan.KeyGangSize] = "1"
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := start(t, harnessOptions{
+				args: []string{"gangTimeout: 50ms", "batchIdle: 50ms"}, objects: []runtime.Object{newNode("full", "100m", nil)},
+				prepare: func(l *testLauncher) { l.pools[0].Taints = c.taints },
+			})
+			h.pod("web", c.create)
+			h.eventually("the pod's condition", func() bool { return h.says("web", c.says) })
+			pod := h.get("web")
+			c.edit(pod)
+			if _, err := h.client.CoreV1().Pods("default").Update(h.ctx, pod, metav1.UpdateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			h.eventually("a launch", func() bool { return h.launcher.podNames()["web"] == 1 })
+		})
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/slipway-k8s/slipway/plugin/intake"
+	"github.com/slipway-k8s/slipway/plugin/plan"
 )
 
 // Pods are the pods for which no node is being launched. It is for one goroutine.
@@ -126,6 +127,32 @@ func (p *Pods) Due(now time.Time) func(intake.Entry) bool {
 		return nil
 	}
 	return func(e intake.Entry) bool { return due[e.Pod.UID] || e.Gang.Name != "" && gangs[e.Gang.Name] }
+}
+
+// Needs looks up what the held pods need by now, and returns which of them are planned again since that has changed, each with its gang. nil means none. current
+// returns a pod as it is, nil if it is gone. Those of another scheduler are collected again when they change.
+func (p *Pods) Needs(current func(*corev1.Pod) *corev1.Pod) func(intake.Entry) bool {
+	edited, gangs := map[types.UID]bool{}, map[string]bool{}
+	for uid, e := range p.unplaced {
+		pod := current(e.Pod)
+		if pod == nil || e.Adopted {
+			continue
+		}
+		class, gang := e.Class, plan.GangOf(pod)
+		if pod != e.Pod {
+			class = plan.ClassKey(pod)
+		}
+		if class != e.Class || gang != e.Gang {
+			edited[uid], gangs[gang.Name] = true, true
+		}
+		// The conditions of pods are written after each plan that finds nothing for them: that is looked at once.
+		e.Pod, e.Class, e.Gang = pod, class, gang
+		p.unplaced[uid] = e
+	}
+	if len(edited) == 0 {
+		return nil
+	}
+	return func(e intake.Entry) bool { return edited[e.Pod.UID] || e.Gang.Name != "" && gangs[e.Gang.Name] }
 }
 
 // PlanBy lets the held pods be planned again at the time, unless they are planned earlier.

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/slipway-k8s/slipway/plugin/intake"
+	"github.com/slipway-k8s/slipway/plugin/plan"
 )
 
 // A pod that is held waits until it is taken, or planned again.
@@ -113,5 +114,60 @@ func TestPlanAfterRest(t *testing.T) {
 		if p.Due(now.Add(want-1)) != nil || p.Due(now.Add(want)) == nil {
 			t.Errorf("a plan that took %s is not followed by the next after %s", took, want)
 		}
+	}
+}
+
+// A held pod is planned again when it needs something else than before, with its gang. One whose condition is written, that is gone, or that another scheduler
+// tries is not.
+func TestHeldPodsThatNeedSomethingElse(t *testing.T) {
+	for name, c := range map[string]struct {
+		gone, adopted bool
+		edit          func(*corev1.Pod)
+		want          []string
+	}{
+		"nothing":     {edit: func(*corev1.Pod) {}},
+		"a condition": {edit: func(p *corev1.Pod) { p.Status.Conditions = []corev1.PodCondition{{Message: "full"}} }},
+		"a toleration": {want: []string{"mate", "web"}, edit: func(p *corev1.Pod) {
+			p.Spec.Tolerations = []corev1.Toleration{{Key: "team", Operator: corev1.TolerationOpExists}}
+		}},
+		"the size of its gang": {want: []string{"mate", "web"}, edit: func(p *corev1.Pod) { p.Annotations = map[string]string{plan.KeyGangSize: "2"} }},
+		"another gang":         {want: []string{"web"}, edit: func(p *corev1.Pod) { p.Labels[plan.LabelGang] = "other" }},
+		"a pod that is gone":   {gone: true, edit: func(*corev1.Pod) {}},
+		"an adopted pod":       {adopted: true, edit: func(p *corev1.Pod) { p.Labels[plan.LabelGang] = "other" }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := New()
+			for _, name := range []string{"web", "mate", "other"} {
+				e := named("a", name)
+				if name != "other" {
+					e.Pod.Labels = map[string]string{plan.LabelGang: "g"}
+				}
+				e.Class, e.Gang, e.Adopted = plan.ClassKey(e.Pod), plan.GangOf(e.Pod), c.adopted
+				p.Hold(e)
+			}
+			current := func(pod *corev1.Pod) *corev1.Pod {
+				switch {
+				case pod.Name != "web":
+					return pod
+				case c.gone:
+					return nil
+				}
+				edited := pod.DeepCopy()
+				c.edit(edited)
+				return edited
+			}
+			var got []string
+			if which := p.Needs(current); which != nil {
+				for _, e := range p.Again(which) {
+					got = append(got, e.Pod.Name)
+				}
+			}
+			if slices.Sort(got); !slices.Equal(got, c.want) {
+				t.Errorf("%v are planned again, want %v", got, c.want)
+			}
+			if which := p.Needs(current); which != nil {
+				t.Error("pods are planned again for the same edit")
+			}
+		})
 	}
 }
