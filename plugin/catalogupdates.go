@@ -287,8 +287,11 @@ func (c *catalogUpdates) onEnded(ctx context.Context, e link.End, now time.Time)
 			node.NodeName, e.Node = e.Node.NodeName, node
 		}
 	}
-	lacked := e.Outcome == api.Outcome_OUTCOME_FAILED && ec2error.OfferingsFailed(e.Reason)
-	c.view.Ended(e.Node, lacked && !ec2error.HeldByLauncher(e.Reason), now)
+	failure := ""
+	if e.Outcome == api.Outcome_OUTCOME_FAILED {
+		failure = e.Reason
+	}
+	c.view.Ended(e.Node, failure, now)
 	c.metrics.probation.Set(float64(c.view.OnProbation(now)))
 	c.delays.ended(e)
 	c.times.End(name, now, e.Outcome == api.Outcome_OUTCOME_INITIALIZED)
@@ -298,7 +301,7 @@ func (c *catalogUpdates) onEnded(ctx context.Context, e link.End, now time.Time)
 		c.joined(e.Node, now)
 		return
 	case api.Outcome_OUTCOME_FAILED:
-		if !lacked {
+		if !ec2error.OfferingsFailed(failure) {
 			c.view.Failed(name, e.Node.NodePool, e.Reason, failureText(e.Reason, e.Message), now)
 		}
 	case api.Outcome_OUTCOME_DELETED, api.Outcome_OUTCOME_UNSPECIFIED:

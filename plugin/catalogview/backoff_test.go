@@ -54,7 +54,7 @@ func TestClaimsOfARequestCountOnce(t *testing.T) {
 	}
 	for i := range 12 {
 		now = now.Add(50 * time.Millisecond)
-		v.Ended(catalog.InFlightNode{NodeClaim: fmt.Sprintf("n-%d", i), NodePool: "p"}, false, now)
+		v.Ended(catalog.InFlightNode{NodeClaim: fmt.Sprintf("n-%d", i), NodePool: "p"}, "", now)
 		v.Failed(fmt.Sprintf("n-%d", i), "p", "Unauthorized", "Unauthorized", now)
 	}
 	if until := v.BackoffEnds(now); !until.IsZero() {

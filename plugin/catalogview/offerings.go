@@ -30,7 +30,11 @@ const (
 )
 
 // offering is a way to buy an instance type. Capacity reservations are none: EC2 counts their instances.
-type offering struct{ instanceType, zone, capacityType string }
+type offering struct {
+	instanceType, zone, capacityType string
+	// list is the key of the one list of instance types (catalog.NodePool.TypesKey) that a failure says something about; empty for all.
+	list string
+}
 
 // offeringFailures counts the failures of an offering since the last launch of it that worked.
 type offeringFailures struct {
@@ -120,8 +124,8 @@ func (o *failedOfferings) keep(inFlight func(name string) bool) {
 	maps.DeleteFunc(o.claims, func(name string, _ claimOfferings) bool { return !inFlight(name) })
 }
 
-// ended drops the claim of a node. If its launch failed for lack of capacity, that counts against each of its offerings.
-func (o *failedOfferings) ended(n catalog.InFlightNode, failed bool, now time.Time) {
+// ended drops the claim of a node. If its launch failed for lack of capacity, that counts against each of its offerings: in the list alone where one is given.
+func (o *failedOfferings) ended(n catalog.InFlightNode, failed bool, list string, now time.Time) {
 	of, known := o.claims[n.NodeClaim]
 	delete(o.claims, n.NodeClaim)
 	if !failed {
@@ -133,7 +137,7 @@ func (o *failedOfferings) ended(n catalog.InFlightNode, failed bool, now time.Ti
 	for _, instanceType := range of.instanceTypes {
 		for _, zone := range of.zones {
 			for _, capacityType := range of.capacityTypes {
-				o.fail(offering{instanceType, zone, capacityType}, now)
+				o.fail(offering{instanceType, zone, capacityType, list}, now)
 			}
 		}
 	}
@@ -152,15 +156,21 @@ func (o *failedOfferings) fail(k offering, now time.Time) {
 	o.until = time.Time{}
 }
 
-// launched records that EC2 has launched the node: its offering has capacity. If the instance is stopped and not started again for lack of capacity, that
-// counts against this offering alone.
-func (o *failedOfferings) launched(n catalog.InFlightNode) {
+// launched records that EC2 has launched the node, from the list: its offering has capacity. If the instance is stopped and not started again for lack of
+// capacity, that counts against this offering alone.
+func (o *failedOfferings) launched(n catalog.InFlightNode, list string) {
 	delete(o.claims, n.NodeClaim)
-	k := offering{n.InstanceType, n.Zone, n.CapacityType}
-	if _, failed := o.failures[k]; failed {
-		delete(o.failures, k)
-		o.until = time.Time{}
+	for _, k := range keysOf(n.InstanceType, n.Zone, n.CapacityType, list) {
+		if _, failed := o.failures[k]; failed {
+			delete(o.failures, k)
+			o.until = time.Time{}
+		}
 	}
+}
+
+// keysOf returns under which keys failures of an offering in a list are remembered.
+func keysOf(instanceType, zone, capacityType, list string) []offering {
+	return []offering{{instanceType, zone, capacityType, ""}, {instanceType, zone, capacityType, list}}
 }
 
 // forget drops failures that are too old to count.
@@ -199,10 +209,10 @@ func (o *failedOfferings) mark(types map[string][]catalog.InstanceType, now time
 	if now.Before(o.until) && maps.EqualFunc(types, o.from, sameTypes) {
 		return o.marked
 	}
-	failed := map[string]bool{}
+	failed := map[offering]bool{} // By instance type and list.
 	o.until = now.Add(probationMost)
 	for k, f := range o.failures {
-		failed[k.instanceType] = true
+		failed[offering{instanceType: k.instanceType, list: k.list}] = true
 		for _, t := range []time.Time{f.heldUntil(), f.probationUntil()} {
 			if t.After(now) && t.Before(o.until) {
 				o.until = t
@@ -210,48 +220,58 @@ func (o *failedOfferings) mark(types map[string][]catalog.InstanceType, now time
 		}
 	}
 	o.from, o.marked = types, maps.Clone(types)
-	for class, list := range types {
-		if !slices.ContainsFunc(list, func(t catalog.InstanceType) bool { return failed[t.Name] }) {
+	for key, list := range types {
+		concerns := func(t catalog.InstanceType) bool {
+			return failed[offering{instanceType: t.Name}] || failed[offering{instanceType: t.Name, list: key}]
+		}
+		if !slices.ContainsFunc(list, concerns) {
 			continue
 		}
 		list = slices.Clone(list)
 		for i := range list {
-			if failed[list[i].Name] {
-				list[i].Offerings = o.markOfferings(&list[i], now)
+			if concerns(list[i]) {
+				list[i].Offerings = o.markOfferings(&list[i], key, now)
 			}
 		}
-		o.marked[class] = list
+		o.marked[key] = list
 	}
 	return o.marked
 }
 
-func (o *failedOfferings) markOfferings(t *catalog.InstanceType, now time.Time) []catalog.Offering {
+func (o *failedOfferings) markOfferings(t *catalog.InstanceType, list string, now time.Time) []catalog.Offering {
 	out := slices.Clone(t.Offerings)
 	for i := range out {
-		of := &out[i]
-		k := offering{t.Name, of.Zone, of.CapacityType}
-		f, failed := o.failures[k]
-		if !failed {
-			continue
-		}
-		if of.Refusal.Code == "" {
-			of.Refusal = f.refusal
-		} else if of.Refusal != f.refusal {
-			f.refusal = of.Refusal
-			o.failures[k] = f
-		}
-		of.Probation = now.Before(f.probationUntil())
-		if settles := f.settlesAt(); catalog.CapacityTypeOf(of.CapacityType).Interruptible && settles.After(of.SettlesAt) {
-			of.SettlesAt = settles
-		}
-		if until := f.heldUntil(); now.Before(until) {
-			of.Available = false
-			if of.UnavailableUntil.Before(until) {
-				of.UnavailableUntil = until
+		reported := out[i].Refusal
+		for _, k := range keysOf(t.Name, out[i].Zone, out[i].CapacityType, list) {
+			f, failed := o.failures[k]
+			if !failed {
+				continue
 			}
+			if reported.Code != "" && reported != f.refusal {
+				f.refusal = reported
+				o.failures[k] = f
+			}
+			f.mark(&out[i], now)
 		}
 	}
 	return out
+}
+
+// mark marks the offering, of which there may be other failures.
+func (f offeringFailures) mark(of *catalog.Offering, now time.Time) {
+	if of.Refusal.Code == "" {
+		of.Refusal = f.refusal
+	}
+	of.Probation = of.Probation || now.Before(f.probationUntil())
+	if settles := f.settlesAt(); catalog.CapacityTypeOf(of.CapacityType).Interruptible && settles.After(of.SettlesAt) {
+		of.SettlesAt = settles
+	}
+	if until := f.heldUntil(); now.Before(until) {
+		of.Available = false
+		if of.UnavailableUntil.Before(until) {
+			of.UnavailableUntil = until
+		}
+	}
 }
 
 // sameTypes reports whether a and b are the same slice.

@@ -2,6 +2,7 @@ package catalogview
 
 import (
 	"maps"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/launcher/api"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/catalog/ec2error"
 	"github.com/slipway-k8s/slipway/plugin/plan"
 	"github.com/slipway-k8s/slipway/plugin/promise"
 )
@@ -134,13 +136,25 @@ func (v *View) Shown(n catalog.InFlightNode) {
 }
 
 // Launched records that EC2 has launched the node.
-func (v *View) Launched(n catalog.InFlightNode) { v.offerings.launched(n) }
+func (v *View) Launched(n catalog.InFlightNode) {
+	v.offerings.launched(n, v.received.NodePools[n.NodePool].TypesKey())
+}
 
-// Ended records that a node is no longer in flight. lackedCapacity means that its launch failed for lack of capacity.
-func (v *View) Ended(n catalog.InFlightNode, lackedCapacity bool, now time.Time) {
+// Ended records that a node is no longer in flight. failure is the reason for which its launch failed; empty if it did not.
+func (v *View) Ended(n catalog.InFlightNode, failure string, now time.Time) {
 	delete(v.sent, n.NodeClaim)
 	delete(v.ready, n.NodeClaim)
-	v.offerings.ended(n, lackedCapacity, now)
+	v.offerings.ended(n, ec2error.OfferingsFailed(failure) && !ec2error.HeldByLauncher(failure), v.alone(n, failure), now)
+}
+
+// alone returns the key of the list of instance types that a failure is about alone; empty if it is about the offerings of all. Subnets are those of an
+// EC2NodeClass. So is its placement group, which may have no place for instances that EC2 has.
+func (v *View) alone(n catalog.InFlightNode, failure string) string {
+	grouped := slices.ContainsFunc(v.received.TypesOf(n.NodePool), func(t catalog.InstanceType) bool { return t.Labels[catalog.LabelPlacementGroupID] != "" })
+	if failure == ec2error.ReasonInsufficientAddresses || failure == ec2error.ReasonInsufficientCapacity && grouped {
+		return v.received.NodePools[n.NodePool].TypesKey()
+	}
+	return ""
 }
 
 // Initialized records that the node has joined. Settled returns it once the scheduler's cache has it as an initialized node.
