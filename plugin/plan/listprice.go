@@ -119,7 +119,7 @@ func (l *listPrices) why(n node, oi int) string {
 		return fmt.Sprintf("its node costs %s (%s)", catalog.USD(costs), cost)
 	case !o.Available || o.Probation:
 		return fmt.Sprintf("its node would cost %s, but EC2 has refused it", catalog.USD(costs))
-	case unsettled(o.Offering, l.now):
+	case Unsettled(o.Offering, l.now):
 		return fmt.Sprintf("its node would cost %s, but EC2 took nodes of it back or refused them: it is used from %s on, if EC2 does not again",
 			catalog.USD(costs), o.SettlesAt.UTC().Format("15:04:05 UTC"))
 	case t.BareMetal() && !l.market.types[l.market.offers[n.offer].shape].BareMetal():

@@ -32,7 +32,7 @@ func newProbation(mk *market, now time.Time, minValuesBestEffort bool) probation
 	for oi := range mk.offers {
 		o := &mk.offers[oi]
 		in := &mk.pools[o.pool]
-		if !o.Probation && !unsettled(o.Offering, now) || !minValuesBestEffort && slices.ContainsFunc(in.Requirements, several) {
+		if !o.Probation && !Unsettled(o.Offering, now) || !minValuesBestEffort && slices.ContainsFunc(in.Requirements, several) {
 			continue
 		}
 		if p.offers == nil {
@@ -44,8 +44,8 @@ func newProbation(mk *market, now time.Time, minValuesBestEffort bool) probation
 	return p
 }
 
-// unsettled says that EC2 took nodes of the offering back, or refused them, not long ago. A plan without a time does not look at that.
-func unsettled(o catalog.Offering, now time.Time) bool {
+// Unsettled reports whether EC2 took nodes of the offering back, or refused them, not long ago. A plan without a time does not look at that, and has a zero now.
+func Unsettled(o catalog.Offering, now time.Time) bool {
 	return !now.IsZero() && o.SettlesAt.After(now)
 }
 

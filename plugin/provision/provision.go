@@ -116,6 +116,7 @@ func (p *Provisioner) Provision(ctx context.Context, req Request) (Result, error
 	if req.Cluster, err = req.Cluster.LimitsOfMove(); err != nil {
 		return Result{}, err
 	}
+	req.Cluster.Now = req.Now
 	if out, ok, err := p.expecting(ctx, req); ok || err != nil {
 		return out, err
 	}

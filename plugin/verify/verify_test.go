@@ -126,6 +126,15 @@ func TestCheck(t *testing.T) {
 			claims: []verifytest.Claim{{Name: "n1", Zone: "z1", Pods: map[int]int{0: 2}}, {Name: "n2", Zone: "z2", Pods: map[int]int{0: 2}}},
 		},
 		{
+			name: "spread leaves out a zone whose offerings are on probation", classes: []plan.Class{verifytest.Class("a", 4, spread(zone))}, cat: onProbation("z3"),
+			claims: []verifytest.Claim{{Name: "n1", Zone: "z1", Pods: map[int]int{0: 2}}, {Name: "n2", Zone: "z2", Pods: map[int]int{0: 2}}},
+		},
+		{
+			name: "spread leaves out a zone beside one that is on probation", classes: []plan.Class{verifytest.Class("a", 4, spread(zone))}, cat: onProbation("z2"),
+			claims: []verifytest.Claim{{Name: "n1", Zone: "z1", Pods: map[int]int{0: 2}}, {Name: "n2", Zone: "z2", Pods: map[int]int{0: 2}}},
+			want:   []string{"a zone=z1 PodTopologySpread", "a zone=z2 PodTopologySpread"},
+		},
+		{
 			name: "a taint of the pool", classes: []plan.Class{verifytest.Class("a", 1, verifytest.Pod("a").NodeSelector(map[string]string{"karpenter.sh/nodepool": "other"}))},
 			claims: []verifytest.Claim{{Name: "n1", Zone: "z1", Pods: map[int]int{0: 1}}},
 			want:   []string{"a pool=default type=m7g.large zone=z1 ct=spot NodeAffinity"},
@@ -152,6 +161,16 @@ func TestCheck(t *testing.T) {
 			}
 		})
 	}
+}
+
+// onProbation is a catalog of three zones, in one of which all offerings are on probation.
+func onProbation(name string) catalog.State {
+	cat := verifytest.Zones("z1", "z2", "z3")
+	offerings := cat.InstanceTypes["default"][0].Offerings
+	for i := range offerings {
+		offerings[i].Probation = offerings[i].Zone == name
+	}
+	return cat
 }
 
 // A DaemonSet may run where pods choose the value of a label, and on no node as the catalog has it. What conflicts with its pods is rejected all the same.

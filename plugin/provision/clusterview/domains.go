@@ -10,6 +10,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/plugin/plan"
 )
 
 // within reports whether one more node of the type keeps to what the limits leave.
@@ -33,8 +34,8 @@ func affordable(t *catalog.InstanceType, price float64, pool catalog.NodePool, l
 }
 
 // Domains returns empty nodes, one for each place where a node could be launched within the limits. PodTopologySpread knows only
-// the domains of nodes that it is given, but a zone that has no node yet is a domain as well. The nodes have no DaemonSet pods, and their Nodes are the
-// caller's.
+// the domains of nodes that it is given, but a zone that has no node yet is a domain as well. As for the planner, a place whose offerings are on probation or
+// have not settled is none: a node there may never come. The nodes have no DaemonSet pods, and their Nodes are the caller's.
 func (v *View) Domains(cat catalog.State, left map[string]corev1.ResourceList) []*framework.NodeInfo {
 	var out []*framework.NodeInfo
 	for _, name := range slices.Sorted(maps.Keys(cat.NodePools)) {
@@ -51,7 +52,7 @@ func (v *View) Domains(cat catalog.State, left map[string]corev1.ResourceList) [
 			}
 			for _, o := range t.Offerings {
 				key := o.Zone + "/" + o.CapacityType + "/" + t.Labels[corev1.LabelArchStable]
-				if !o.Available || seen[key] || !affordable(&t, o.Price, pool, left[name]) {
+				if !o.Available || o.Probation || plan.Unsettled(o, v.now) || seen[key] || !affordable(&t, o.Price, pool, left[name]) {
 					continue
 				}
 				labels := OfferingLabels(pool, t, o)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -25,6 +26,8 @@ import (
 type Source struct {
 	// Snapshot of the scheduler's cache; it must not change while the View is used. Required.
 	Snapshot fwk.SharedLister
+	// Now is when the plan is made; zero for a plan that takes each spot offering as settled. Provision sets it to that of its request.
+	Now time.Time
 	// Catalog with the nodes in flight.
 	Catalog catalog.State
 	// DaemonSets are those whose pods reserve resources on nodes in flight before the pods arrive.
@@ -65,6 +68,7 @@ type View struct {
 	// compiled are the daemonSets by the DaemonSet of the Source.
 	compiled map[*appsv1.DaemonSet]*daemonSet
 	logger   klog.Logger
+	now      time.Time
 	room     func(string) bool
 	rank     func(string) int
 	volumes  *podclass.Volumes
@@ -87,7 +91,7 @@ func New(logger klog.Logger, src Source) (*View, error) {
 	}
 	v := &View{
 		base: src.Snapshot, all: infos, leave: src.Leave, inFlight: map[string]*framework.NodeInfo{},
-		compiled: map[*appsv1.DaemonSet]*daemonSet{}, logger: logger, room: src.Room, rank: src.Rank, volumes: src.Volumes, csiNodes: src.CSINodes,
+		compiled: map[*appsv1.DaemonSet]*daemonSet{}, logger: logger, now: src.Now, room: src.Room, rank: src.Rank, volumes: src.Volumes, csiNodes: src.CSINodes,
 		starting: src.Catalog.InFlight, types: map[string][]catalog.InstanceType{},
 		labels: map[string]map[string]bool{},
 	}
