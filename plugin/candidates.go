@@ -99,17 +99,28 @@ func (c *candidates) needing(e intake.Entry, of purpose) *corev1.Pod {
 // holdUnsettled holds a pod that seems provided for, and may be back with nothing else that tries it again:
 //
 //   - a pod of a gang that is assumed on a node may be on its way back to the queue;
-//   - the nomination for which a pod's victims terminate may be over already, which the informer shows later.
+//   - the nomination for which a pod's victims terminate may be over already, which the informer shows later;
+//   - a nomination may come from others than the scheduler, or come to nothing. The pod has nominationRest to get there. Adopted pods are looked through anyway.
 func (c *candidates) holdUnsettled(e intake.Entry, of purpose, now time.Time) {
 	pod := c.queue.objects.current(e.Pod)
 	if !of.pending() || pod == nil || pod.DeletionTimestamp != nil || pod.Spec.NodeName != "" {
 		return
 	}
 	_, promised := c.promises.Get(pod.UID)
-	assumed := c.queue.assumed(pod)
-	if assumed && c.queue.profiles.gathering(pod) != "" || !assumed && !promised && c.snapshot.victimsLeave(pod) {
-		c.unplaced.HoldUntil(e, now.Add(tryAfterEnd))
+	node, leave := pod.Status.NominatedNodeName, c.snapshot.victimsLeave(pod)
+	switch {
+	case c.queue.assumed(pod):
+		if c.queue.profiles.gathering(pod) == "" {
+			return
+		}
+	case promised, e.Adopted && !leave:
+		return
+	case e.Renominated != node, leave:
+		e.Renominated, e.RenominatedAt = node, now
+	case now.Sub(e.RenominatedAt) >= nominationRest:
+		e.Nominated = node
 	}
+	c.unplaced.HoldUntil(e, now.Add(tryAfterEnd))
 }
 
 // holdPinned holds a pod that no new node can take.
@@ -159,11 +170,13 @@ func (c *candidates) preempts(e intake.Entry, pod *corev1.Pod) bool {
 	if pod.Status.NominatedNodeName == "" {
 		return false
 	}
-	// A pod that waits for its gang is nominated the node that it waits for.
-	if pod.Status.NominatedNodeName != e.Nominated && c.queue.profiles.gathering(pod) == "" {
-		return true
-	}
-	return c.snapshot.victimsLeave(pod)
+	return c.renominated(e, pod) || c.snapshot.victimsLeave(pod)
+}
+
+// renominated reports whether the pod is nominated another node than when it was collected. One that waits for its gang is nominated the node that it waits for.
+func (c *candidates) renominated(e intake.Entry, pod *corev1.Pod) bool {
+	node := pod.Status.NominatedNodeName
+	return node != "" && node != e.Nominated && c.queue.profiles.gathering(pod) == ""
 }
 
 // awaitsRoom holds a pod that gets the room of one that ends, and reports whether it does. Once that one has ended the scheduler

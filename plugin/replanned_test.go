@@ -2,6 +2,7 @@ package plugin_test
 
 import (
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -63,5 +64,29 @@ func TestAnEditedPodIsPlannedAgain(t *testing.T) {
 			}
 			h.eventually("a launch", func() bool { return h.launcher.podNames()["web"] == 1 })
 		})
+	}
+}
+
+// A pod that is held and has a node nominated from outside has a moment to get there. Then it is planned as if it were not nominated.
+func TestAHeldPodThatIsNominatedFromOutside(t *testing.T) {
+	t.Parallel()
+	h := start(t, harnessOptions{
+		objects: []runtime.Object{newNode("full", "100m", nil)},
+		prepare: func(l *testLauncher) {
+			l.pools[0].Taints = []*api.Taint{{Key: "team", Value: "a", Effect: "NoSchedule"}}
+		},
+	})
+	h.pod("web", nil)
+	h.eventually("the pod's condition", func() bool { return h.says("web", "tolerate") })
+	pod := h.get("web")
+	pod.Spec.Tolerations = []corev1.Toleration{{Key: "team", Operator: corev1.TolerationOpExists}}
+	pod.Status.NominatedNodeName = "full"
+	if _, err := h.client.CoreV1().Pods("default").Update(h.ctx, pod, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	edited := time.Now()
+	h.eventually("a launch", func() bool { return h.launcher.podNames()["web"] == 1 })
+	if took := time.Since(edited); took < 5*time.Second {
+		t.Errorf("a node was launched %s after the nomination", took)
 	}
 }

@@ -16,8 +16,11 @@ type Entry struct {
 	Pod *corev1.Pod
 	// At is when it was collected first.
 	At time.Time
-	// Nominated is the pod's nominatedNodeName when it was collected.
+	// Nominated is the pod's nominatedNodeName when it was collected, or another that has come to nothing since.
 	Nominated string
+	// Renominated is the node that the pod was last seen nominated to instead, RenominatedAt since when no victims were seen terminating there. Empty for none.
+	Renominated   string
+	RenominatedAt time.Time
 	// NoNodes means that the cluster had no node at all.
 	NoNodes bool
 	// Adopted means that another scheduler tries the pod.
