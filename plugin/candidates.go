@@ -123,6 +123,16 @@ func (c *candidates) holdUnsettled(e intake.Entry, of purpose, now time.Time) {
 	c.unplaced.HoldUntil(e, now.Add(tryAfterEnd))
 }
 
+// needless reports whether a pod that was planned needs no room any more: it has gone, or has a node, or preempts since. It holds one that may be back.
+func (c *candidates) needless(e intake.Entry, of purpose, now time.Time) bool {
+	pod := c.queue.objects.current(e.Pod)
+	if pod != nil && pod.DeletionTimestamp == nil && pod.Spec.NodeName == "" && !c.queue.assumed(pod) && !c.renominated(e, pod) {
+		return false
+	}
+	c.holdUnsettled(e, of, now)
+	return true
+}
+
 // holdPinned holds a pod that no new node can take.
 func (c *candidates) holdPinned(e intake.Entry, pod *corev1.Pod, why string) {
 	c.metrics.pods.WithLabelValues(outcomeUnplaced).Inc()

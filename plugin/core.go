@@ -200,12 +200,12 @@ func (p *plannerParts) provisioner(updates *catalogUpdates, adopter *adopter) *p
 		queue: p.queue, link: p.link, promises: p.promises, unplaced: p.unplaced, delays: p.delays, status: p.status, metrics: p.metrics,
 		waiting: func(each func(fwk.WaitingPod)) { p.handle.IterateOverWaitingPods(each) }, beside: beside,
 	}
+	from := &candidates{
+		queue: p.queue, snapshot: p.snapshot, promises: p.promises, unplaced: p.unplaced, delays: p.delays, gangs: of, sleep: p.sleep, status: p.status,
+		metrics: p.metrics, withClaims: !*p.args.IgnoreDRARequests,
+	}
 	return &provisioner{
-		candidates: &candidates{
-			queue: p.queue, snapshot: p.snapshot, promises: p.promises, unplaced: p.unplaced, delays: p.delays, gangs: of, sleep: p.sleep, status: p.status,
-			metrics: p.metrics, withClaims: !*p.args.IgnoreDRARequests,
-		},
-		queue: p.queue, snapshot: p.snapshot, needs: p.needs, view: p.view, promises: p.promises, reserved: p.reserved, buffers: p.buffers,
+		candidates: from, queue: p.queue, snapshot: p.snapshot, needs: p.needs, view: p.view, promises: p.promises, reserved: p.reserved, buffers: p.buffers,
 		coming:   p.coming,
 		unplaced: p.unplaced, planning: p.planning, status: p.status, guard: p.guard, timeout: p.args.PlanTimeout.Duration,
 		times: p.times, waitingCost: float64(*p.args.WaitingCost), growth: p.growth,
@@ -213,7 +213,7 @@ func (p *plannerParts) provisioner(updates *catalogUpdates, adopter *adopter) *p
 			link: p.link, updates: updates, adopter: adopter, view: p.view, promises: p.promises, reserved: p.reserved, buffers: p.buffers,
 			unplaced: p.unplaced, delays: p.delays, status: p.status, queue: p.queue, snapshot: p.snapshot, metrics: p.metrics,
 			promiseTimeout: p.args.PromiseTimeout.Duration, beside: beside, times: p.times,
-			gangs: of,
+			gangs: of, candidates: from,
 		}},
 	}
 }

@@ -59,6 +59,8 @@ type launchSenderConfig struct {
 	promiseTimeout time.Duration
 	// beside makes a call in a goroutine of its own and reads what the launcher reports until it is over.
 	beside func(ctx context.Context, call func())
+	// candidates hold the pods that are dropped and may be back.
+	candidates *candidates
 }
 
 // launchSender sends plans to the launcher. The planner's goroutine alone uses it.
@@ -81,8 +83,7 @@ func (s *launchSender) launch(ctx context.Context, w *work) planned {
 	if w.pending() {
 		// The plan took its time, in which other room may have come, or an owner may have gone.
 		w.drop(func(ref catalog.PodRef) bool {
-			pod := s.queue.objects.pod(ref)
-			return pod == nil || pod.DeletionTimestamp != nil || pod.Spec.NodeName != "" || s.queue.assumed(pod)
+			return s.candidates.needless(w.byUID[types.UID(ref.UID)], w.purpose, now)
 		})
 		s.hold(w, now)
 	} else {

@@ -90,3 +90,25 @@ func TestAHeldPodThatIsNominatedFromOutside(t *testing.T) {
 		t.Errorf("a node was launched %s after the nomination", took)
 	}
 }
+
+// A pod that the scheduler nominates a node while its batch is planned preempts there: no node is launched for it. Where it does not get there, it is planned again.
+func TestAPodThatIsNominatedWhileItIsPlanned(t *testing.T) {
+	t.Parallel()
+	h := startWhilePlanned(t, func(h *harness) {
+		pod := h.get("web-0")
+		pod.Status.NominatedNodeName = "full"
+		if _, err := h.client.CoreV1().Pods("default").UpdateStatus(h.ctx, pod, metav1.UpdateOptions{}); err != nil {
+			t.Error(err)
+		}
+		h.eventually("the informer to have seen it", func() bool {
+			pod, err := h.informer.Core().V1().Pods().Lister().Pods("default").Get("web-0")
+			return err == nil && pod.Status.NominatedNodeName != ""
+		})
+	})
+	h.deployment("web", 2)
+	h.eventually("a launch", func() bool { return len(h.launcher.podNames()) > 0 })
+	if names := h.launcher.podNames(); len(names) != 1 || names["web-1"] == 0 {
+		t.Errorf("launched for %v, want web-1 alone", names)
+	}
+	h.eventually("the pod that did not get there to be launched for", func() bool { return h.launcher.podNames()["web-0"] > 0 })
+}
