@@ -3,9 +3,11 @@ package hooks_test
 import (
 	"context"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/events"
@@ -13,6 +15,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 	"k8s.io/kubernetes/pkg/scheduler/profile"
 	st "k8s.io/kubernetes/pkg/scheduler/testing"
 )
@@ -83,5 +86,39 @@ func TestCyclesSeeWhatChangedBefore(t *testing.T) {
 	assumed, err := sched.Cache.IsAssumedPod(st.MakePod().Namespace("default").Name("third").UID("third").Obj())
 	if err != nil || !assumed {
 		t.Errorf("the third pod was not scheduled: %v", err)
+	}
+}
+
+// A pod with required affinity is rejected in the name of the profile's plugin of affinity too: the queue wakes it when a pod comes that its terms match, whatever
+// the nodes have rejected it for. One that is promised a node is woken by nothing.
+func TestPodsWithAffinityAreWokenByOthers(t *testing.T) {
+	for name, c := range map[string]struct {
+		kind st.PodAffinityKind
+		by   string
+		want sets.Set[string]
+	}{
+		"required":           {st.PodAffinityWithRequiredReq, names.NodeResourcesFit, sets.New(names.NodeResourcesFit, names.InterPodAffinity)},
+		"preferred":          {st.PodAffinityWithPreferredReq, names.NodeResourcesFit, sets.New(names.NodeResourcesFit)},
+		"required, promised": {st.PodAffinityWithRequiredReq, "NodeLaunch", sets.New("NodeLaunch")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pod := st.MakePod().Namespace("default").Name("a").UID("a").SchedulerName("default-scheduler").
+				PodAffinityExists("app", corev1.LabelTopologyZone, c.kind).Obj()
+			sched, factory := upstream(t, fake.NewClientset(pod))
+			install(t, sched, factory, &served{collected: true, promised: c.by == "NodeLaunch"})
+			begin(t, sched, factory)
+			info, err := sched.SchedulingQueue.Pop(klog.Background())
+			if err != nil {
+				t.Fatal(err)
+			}
+			by := sets.New(c.by)
+			fit := fwk.NewStatus(fwk.Unschedulable).WithError(&framework.FitError{Pod: pod, Diagnosis: framework.Diagnosis{
+				NodeToStatus: framework.NewDefaultNodeToStatus(), UnschedulablePlugins: by,
+			}})
+			sched.FailureHandler(t.Context(), sched.Profiles["default-scheduler"], info, fit, nil, time.Now())
+			if !info.UnschedulablePlugins.Equal(c.want) || len(by) != 1 {
+				t.Errorf("rejected by %v, want %v; the verdict itself has %v", sets.List(info.UnschedulablePlugins), sets.List(c.want), sets.List(by))
+			}
+		})
 	}
 }
