@@ -93,7 +93,7 @@ type Observed struct {
 	Known bool
 	// Within is how long at most a node that is ready waits for its images.
 	Within time.Duration
-	// Occupant is a pod on the node that is no DaemonSet's: it tolerates the cordon, was created for the node, or came while somebody had uncordoned it. Nil if
+	// Occupant is a pod on the node that is no DaemonSet's: it tolerates the cordon, was created for the node, or came while it was uncordoned. Nil if
 	// there is none.
 	Occupant *corev1.Pod
 	// StopAfter is when a stop is tried again that EC2 refused; zero if it did not.

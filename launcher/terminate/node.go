@@ -47,7 +47,7 @@ func (t *Terminator) reconcileNode(ctx context.Context, req reconcile.Request) (
 		}
 	}
 	if len(claims) > 0 {
-		return reconcile.Result{RequeueAfter: foreignPeriod}, nil // A claim whose finalizer is removed by hand vanishes without an event of the Node.
+		return reconcile.Result{RequeueAfter: foreignPeriod}, nil // No event of the Node follows where the finalizer of its claim is removed by hand.
 	}
 	if !finalizer.Taken(node) {
 		if node.Labels[catalog.LabelNodeClass] == "" {

@@ -25,7 +25,7 @@ type scope struct {
 	released bool
 }
 
-// claimID tells a claim from an earlier one of the same name. Of a claim that is gone, the name alone is known.
+// claimID identifies a claim among those that have had its name. Of a claim that is gone, the name alone is known.
 type claimID struct {
 	name string
 	uid  types.UID
