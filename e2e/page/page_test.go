@@ -339,18 +339,16 @@ spec:
 		p.sees(append([]string{"Pod " + name}, f.pending...)...)
 	}
 	w.t.Logf("%s", strings.TrimSpace(said))
-	runs := func() {
-		p.open("#/pods/shop/" + name)
-		p.sees("Phase Running")
-	}
 	if len(f.cluster) == 0 {
-		runs() // In spite of the fault.
+		p.open("#/pods/shop/" + name)
+		p.sees("Phase Running") // In spite of the fault.
 	}
 	if len(f.ends) > 0 {
 		w.aws(f.ends...)
 	}
 	if len(f.cluster) > 0 && len(f.pending) == 0 {
-		runs()
+		p.open("#/pods/shop/" + name)
+		p.sees("Phase Running")
 	}
 }
 

@@ -130,10 +130,8 @@ func (s *scene) command(d *datadriven.TestData) string {
 		s.claim(d, name)
 	case "node":
 		s.node(d, name)
-	case "promise", "unshown", "pod":
+	case "promise", "unshown", "pod", "withdraw":
 		s.promise(d.Cmd, name)
-	case "withdraw":
-		s.Must(s.API.Delete(s.t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "pod-" + name}}))
 	case "occupied", "freed":
 		s.occupy(d.Cmd, name)
 	case "unneeded", "needed", "expires":
@@ -186,8 +184,12 @@ func (s *scene) faults(d *datadriven.TestData) {
 
 // promise promises a node to a pod; as unshown without the pod, and as pod creates it alone.
 func (s *scene) promise(as, name string) {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "pod-" + name, UID: types.UID("pod-" + name)}}
+	if as == "withdraw" {
+		s.Must(s.API.Delete(s.t.Context(), pod))
+		return
+	}
 	if as != "unshown" {
-		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "pod-" + name, UID: types.UID("pod-" + name)}}
 		s.Must(client.IgnoreAlreadyExists(s.API.Create(s.t.Context(), pod)))
 	}
 	if as != "pod" {

@@ -66,10 +66,10 @@ type Server struct {
 	source  source
 	// unknown and running bound requests before and after their viewers are known.
 	unknown, running *semaphore.Weighted
-	nodes   memo[document]
-	pods    memo[document]
-	faults  memo[document]
-	prices  memo[document]
+	nodes            memo[document]
+	pods             memo[document]
+	faults           memo[document]
+	prices           memo[document]
 	// stages are those of pods' images and containers, by the pods' UIDs.
 	stages memo[[]view.Moment]
 	now    func() time.Time
