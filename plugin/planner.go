@@ -254,12 +254,10 @@ func (p *planner) overdue(now time.Time) {
 	}
 	p.growth.tend(now)
 	p.buffers.watchCordons(now)
-	if which := p.unplaced.Needs(p.objects.current); which != nil {
-		p.again(now, which)
-	}
 	for _, e := range p.unplaced.Tidy(now, p.objects.placed) {
 		p.batch.Add(e, now)
 	}
+	p.unplaced.Needs(p.objects.current, now)
 }
 
 // triedPod returns a function that reports whether the scheduling queue has given out a pod before, or placed it.

@@ -35,6 +35,8 @@ type Entry struct {
 	Hopeless bool
 	// EndingSeen is when a terminating pod was last seen whose place this pod gets. Zero for never.
 	EndingSeen time.Time
+	// EditRest is how long after the next edit of the pod, or of one of its gang, it is planned again. It grows with each.
+	EditRest time.Duration
 	// Refusal is the scheduler's reason against the node that was launched for the pod. Empty for none.
 	Refusal string
 	// Verdict is the scheduler's message about the existing nodes. Empty if it is not known.

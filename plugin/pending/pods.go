@@ -129,13 +129,13 @@ func (p *Pods) Due(now time.Time) func(intake.Entry) bool {
 	return func(e intake.Entry) bool { return due[e.Pod.UID] || e.Gang.Name != "" && gangs[e.Gang.Name] }
 }
 
-// Needs looks up what the held pods need by now, and returns which of them are planned again since that has changed, each with its gang. nil means none. current
-// returns a pod as it is, nil if it is gone. Those of another scheduler are collected again when they change.
-func (p *Pods) Needs(current func(*corev1.Pod) *corev1.Pod) func(intake.Entry) bool {
+// Needs looks up what the held pods need by now. Those for which that has changed are due, each with its gang: at once, and ever later for one that is edited again
+// and again, up to replanMost. current returns a pod as it is, nil if it is gone. Those of another scheduler are collected again when they change.
+func (p *Pods) Needs(current func(*corev1.Pod) *corev1.Pod, now time.Time) {
 	edited, gangs := map[types.UID]bool{}, map[string]bool{}
 	for uid, e := range p.unplaced {
 		pod := current(e.Pod)
-		if pod == nil || e.Adopted {
+		if pod == nil || pod.Spec.NodeName != "" || e.Adopted {
 			continue
 		}
 		class, gang := e.Class, plan.GangOf(pod)
@@ -150,9 +150,23 @@ func (p *Pods) Needs(current func(*corev1.Pod) *corev1.Pod) func(intake.Entry) b
 		p.unplaced[uid] = e
 	}
 	if len(edited) == 0 {
-		return nil
+		return
 	}
-	return func(e intake.Entry) bool { return edited[e.Pod.UID] || e.Gang.Name != "" && gangs[e.Gang.Name] }
+	for uid, e := range p.unplaced {
+		if edited[uid] || e.Gang.Name != "" && gangs[e.Gang.Name] {
+			p.edited(e, now)
+		}
+	}
+}
+
+// edited has a pod planned again that needs something else, or whose gang does.
+func (p *Pods) edited(e intake.Entry, now time.Time) {
+	at := now.Add(e.EditRest)
+	if until, waits := p.until[e.Pod.UID]; waits && until.Before(at) {
+		at = until
+	}
+	e.EditRest = min(max(2*e.EditRest, replanFirst), replanMost)
+	p.HoldUntil(e, at)
 }
 
 // PlanBy lets the held pods be planned again at the time, unless they are planned earlier.

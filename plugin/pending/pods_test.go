@@ -1,6 +1,7 @@
 package pending
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -132,6 +133,7 @@ func TestHeldPodsThatNeedSomethingElse(t *testing.T) {
 		}},
 		"the size of its gang": {want: []string{"mate", "web"}, edit: func(p *corev1.Pod) { p.Annotations = map[string]string{plan.KeyGangSize: "2"} }},
 		"another gang":         {want: []string{"web"}, edit: func(p *corev1.Pod) { p.Labels[plan.LabelGang] = "other" }},
+		"a node":               {edit: func(p *corev1.Pod) { p.Spec.NodeName = "node" }},
 		"a pod that is gone":   {gone: true, edit: func(*corev1.Pod) {}},
 		"an adopted pod":       {adopted: true, edit: func(p *corev1.Pod) { p.Labels[plan.LabelGang] = "other" }},
 	} {
@@ -156,8 +158,10 @@ func TestHeldPodsThatNeedSomethingElse(t *testing.T) {
 				c.edit(edited)
 				return edited
 			}
+			now := time.Now()
+			p.Needs(current, now)
 			var got []string
-			if which := p.Needs(current); which != nil {
+			if which := p.Due(now); which != nil {
 				for _, e := range p.Again(which) {
 					got = append(got, e.Pod.Name)
 				}
@@ -165,9 +169,45 @@ func TestHeldPodsThatNeedSomethingElse(t *testing.T) {
 			if slices.Sort(got); !slices.Equal(got, c.want) {
 				t.Errorf("%v are planned again, want %v", got, c.want)
 			}
-			if which := p.Needs(current); which != nil {
+			p.Needs(current, now)
+			if p.Due(now) != nil {
 				t.Error("pods are planned again for the same edit")
 			}
 		})
+	}
+}
+
+// Pods that are edited all the time are planned ever later, with the pods of their gang.
+func TestEditsRest(t *testing.T) {
+	p, now := New(), time.Now()
+	for _, name := range []string{"web", "mate"} {
+		e := named("a", name)
+		e.Pod.Labels = map[string]string{plan.LabelGang: "g"}
+		e.Class, e.Gang = plan.ClassKey(e.Pod), plan.GangOf(e.Pod)
+		p.Hold(e)
+	}
+	var rests []time.Duration
+	for i := range 7 {
+		name := []string{"web", "mate"}[i%2]
+		current := func(pod *corev1.Pod) *corev1.Pod {
+			if pod.Name != name {
+				return pod
+			}
+			edited := pod.DeepCopy()
+			edited.Labels["edit"] = fmt.Sprint(i)
+			return edited
+		}
+		p.Needs(current, now)
+		rest := time.Duration(0)
+		for p.Due(now.Add(rest)) == nil && rest < time.Minute {
+			rest += time.Second
+		}
+		for _, e := range p.Again(func(intake.Entry) bool { return true }) {
+			p.Hold(e)
+		}
+		rests, now = append(rests, rest), now.Add(rest)
+	}
+	if want := []time.Duration{0, time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, replanMost, replanMost}; !slices.Equal(rests, want) {
+		t.Errorf("planned again after %v, want %v", rests, want)
 	}
 }
