@@ -2,12 +2,15 @@ package standby
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/internal/disruption"
 	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
@@ -93,7 +96,7 @@ type Observed struct {
 	Known bool
 	// Within is how long at most a node that is ready waits for its images.
 	Within time.Duration
-	// Occupant is a pod on the node that is no DaemonSet's: it tolerates the cordon, was created for the node, or came while it was uncordoned. Nil if
+	// Occupant is a pod on the node that no controller puts on each node: it tolerates the cordon, was created for the node, or came while it was uncordoned. Nil if
 	// there is none.
 	Occupant *corev1.Pod
 	// StopAfter is when a stop is tried again that EC2 refused; zero if it did not.
@@ -212,4 +215,28 @@ func stopping(o Observed, s record.Standby) Decision {
 func isHibernated(claim *karpv1.NodeClaim) bool {
 	c := conditions.Claim(claim, record.ConditionStandby)
 	return c.IsTrue() && c.Reason == hibernated
+}
+
+// occupant returns the first pod that a stop of the instance would end, and that is there once. Pods that a controller puts on each node come back with it.
+func occupant(pods []*corev1.Pod) *corev1.Pod {
+	return disruption.Occupant(slices.DeleteFunc(slices.Clone(pods), perNode))
+}
+
+// perNode reports whether a controller puts a pod on each node, as DaemonSets of others do: it is of such a kind, such as OpenKruise's DaemonSet and Datadog's
+// ExtendedDaemonSetReplicaSet, or selects its node by name as Kubernetes' own does (pkg/controller/daemon/util/daemonset_util.go).
+func perNode(pod *corev1.Pod) bool {
+	owner := metav1.GetControllerOfNoCopy(pod)
+	if owner == nil {
+		return false
+	}
+	if strings.Contains(owner.Kind, "DaemonSet") {
+		return true
+	}
+	a := pod.Spec.Affinity
+	if a == nil || a.NodeAffinity == nil || a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+		return false
+	}
+	return slices.ContainsFunc(a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms, func(t corev1.NodeSelectorTerm) bool {
+		return len(t.MatchFields) > 0
+	})
 }

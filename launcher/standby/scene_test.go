@@ -121,12 +121,25 @@ func (s *scene) node(d *datadriven.TestData, name string) {
 	s.Enqueue(name)
 }
 
-// occupy has a pod that is no DaemonSet's run on the node of a claim, or end there.
+// occupy has a pod that is no DaemonSet's run on the node of a claim, or end there. As daemon it is of a controller like DaemonSets', and as pinned of one that selects the
+// node by name.
 func (s *scene) occupy(as, name string) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-" + name}}
 	pod.Spec.NodeName = "node-" + name
+	if as == "daemon" || as == "pinned" {
+		kind := map[string]string{"daemon": "ExtendedDaemonSetReplicaSet", "pinned": "Agents"}[as]
+		pod.Name, pod.OwnerReferences = as+"-"+name, []metav1.OwnerReference{{APIVersion: "example.com/v1", Kind: kind, Name: as, UID: "1", Controller: new(true)}}
+	}
+	if as == "pinned" {
+		pod.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
+			NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchFields: []corev1.NodeSelectorRequirement{{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{pod.Spec.NodeName}}}}},
+		}}}
+	}
 	s.Must(client.IgnoreAlreadyExists(s.API.Create(s.t.Context(), pod)))
-	pod.Status.Phase = map[string]corev1.PodPhase{"occupied": corev1.PodRunning, "freed": corev1.PodSucceeded}[as]
+	pod.Status.Phase = corev1.PodRunning
+	if as == "freed" {
+		pod.Status.Phase = corev1.PodSucceeded
+	}
 	s.Must(s.API.Status().Update(s.t.Context(), pod))
 }
 

@@ -21,7 +21,6 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/internal/announce"
-	"github.com/slipway-k8s/slipway/internal/disruption"
 	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
@@ -249,7 +248,7 @@ func (c *Controller) observeNode(ctx context.Context, o *Observed) error {
 	if err != nil {
 		return err
 	}
-	o.Occupant = disruption.Occupant(pods)
+	o.Occupant = occupant(pods)
 	for _, pod := range pods {
 		if pod.Status.Phase == corev1.PodPending {
 			o.Starting++

@@ -53,6 +53,7 @@ type scene struct {
 //	node NAME [images=IMAGE] [starting=N] [gone]
 //	                                 its node is ready, and only the stop is left; N pods on it have not started
 //	occupied NAME | freed NAME       a pod that is no DaemonSet's runs on its node; it has ended
+//	daemon NAME | pinned NAME        a pod of a controller like DaemonSets', and of one that selects the node by name, runs there
 //	promise NAME | withdraw NAME     a pod is promised the node; the pod is deleted
 //	unshown NAME | pod NAME          a pod is promised the node that the cache does not show; it shows it
 //	unneeded NAME | needed NAME      whether the buffer has room planned on it
@@ -132,7 +133,7 @@ func (s *scene) command(d *datadriven.TestData) string {
 		s.node(d, name)
 	case "promise", "unshown", "pod", "withdraw":
 		s.promise(d.Cmd, name)
-	case "occupied", "freed":
+	case "occupied", "freed", "daemon", "pinned":
 		s.occupy(d.Cmd, name)
 	case "unneeded", "needed", "expires":
 		s.mark(d.Cmd, name)
