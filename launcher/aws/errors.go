@@ -58,13 +58,19 @@ func isThere(err error) bool { return code(err) == "EntityAlreadyExists" }
 func isTransient(err error) bool {
 	api, ok := errors.AsType[smithy.APIError](err)
 	switch c := code(err); {
-	case !ok || api.ErrorFault() == smithy.FaultServer || c.IsThrottled() || c.IsServersFault() || c.IsStale():
+	case !ok || api.ErrorFault() == smithy.FaultServer || c.IsThrottled() || c.IsServersFault() || c.IsStale() && !isIssuerUnknown(api):
 		return true
 	case c.IsDenied() || c.OfOffering() || isNotImplemented(err):
 		return false
 	}
 	answer, ok := errors.AsType[*awshttp.ResponseError](err)
 	return ok && (answer.HTTPStatusCode() >= http.StatusInternalServerError || answer.HTTPStatusCode() == http.StatusTooManyRequests)
+}
+
+// isIssuerUnknown reports whether the account has no OIDC provider for the issuer of the launcher's token, which does not pass by itself: "No OpenIDConnect provider
+// found in your account for https://...".
+func isIssuerUnknown(err smithy.APIError) bool {
+	return strings.HasPrefix(err.ErrorMessage(), "No OpenIDConnect provider")
 }
 
 // isUnreachable reports whether the service gave no answer at all.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"strings"
 	"testing"
 
 	awssdk "github.com/aws/aws-sdk-go-v2/aws"
@@ -57,17 +58,21 @@ func (token) GetIdentityToken() ([]byte, error) { return []byte("token"), nil }
 
 // STS answers when credentials are refreshed, in the middle of a call of another service. What passes there is no fault of the class; a denial is.
 func TestAnswersOfSTS(t *testing.T) {
-	for code, passes := range map[string]bool{
+	for said, passes := range map[string]bool{
 		"IDPCommunicationError": true, "InvalidIdentityToken": true, "ExpiredTokenException": true, "AccessDenied": false,
+		"InvalidIdentityToken: No OpenIDConnect provider found in your account for https://oidc.example.com": false,
 	} {
+		code, message, _ := strings.Cut(said, ": ")
 		w, c := newWire(t, func(cfg *Config) {
 			provider := stscreds.NewWebIdentityRoleProvider(sts.NewFromConfig(cfg.AWS), "arn:aws:iam::123456789012:role/launcher", token{})
 			cfg.AWS.Credentials = awssdk.NewCredentialsCache(provider)
 		})
-		w.on("AssumeRoleWithWebIdentity", refuseIAM(http.StatusBadRequest, code))
+		refusal := refuseIAM(http.StatusBadRequest, code)
+		refusal.body = strings.Replace(refusal.body, "<Message>no", "<Message>"+message, 1)
+		w.on("AssumeRoleWithWebIdentity", refusal)
 		status, err := c.Resolve(t.Context(), nodeClass())
 		if (err != nil) != passes || !passes && len(status.Conditions) == 0 {
-			t.Errorf("%s: %+v, %v", code, status.Conditions, err)
+			t.Errorf("%s: %+v, %v", said, status.Conditions, err)
 		}
 	}
 }

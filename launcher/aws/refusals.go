@@ -110,8 +110,12 @@ func (r *refusals) works(id classID, options []cloud.Option) bool {
 	clear(class.inARow)
 	before := len(class.marks)
 	for _, o := range options {
-		delete(class.marks, typeKey{o.CapacityType, o.InstanceType, ""})
-		delete(class.marks, typeKey{o.CapacityType, o.InstanceType, o.Zone})
+		for _, key := range []typeKey{{o.CapacityType, o.InstanceType, ""}, {o.CapacityType, o.InstanceType, o.Zone}} {
+			// A call may get some instances, and have no room for the volumes of the others.
+			if m := class.marks[key]; m.over || !m.Code.OfVolumes() {
+				delete(class.marks, key)
+			}
+		}
 	}
 	delete(class.marks, typeKey{})
 	return len(class.marks) < before

@@ -271,3 +271,15 @@ func TestNoRoomForVolumes(t *testing.T) {
 		}
 	}
 }
+
+// A call gets one instance, and has no room for the volumes of the other: that is not forgotten for the one.
+func TestNoRoomForTheVolumesOfSome(t *testing.T) {
+	w, c, options := newWireWith(t, 2)
+	w.on("CreateFleet", fleet([]string{"i-1"}, fleetErrorOf("m1g.large", string(ec2error.VolumeLimitExceeded), "no", "subnet-2")))
+	if _, err := c.Launch(t.Context(), launchInput("launch-1", 2, options[0])); err != nil {
+		t.Fatal(err)
+	}
+	if offers(t, c, nodeClass(), "m1g.large", zoneA) {
+		t.Error("the offering is offered to the class again at once")
+	}
+}
