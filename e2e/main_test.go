@@ -103,7 +103,7 @@ func run(m *testing.M) (code int) {
 		fmt.Fprintln(os.Stderr, "not allowed by manifests/rbac or manifests/admission:", refused)
 		code = 1
 	}
-	for _, crash := range shared.Crashes() {
+	for _, crash := range testbed.Crashes(shared.Sandbox) {
 		fmt.Fprintln(os.Stderr, "no test caused that:", crash)
 		code = 1
 	}
