@@ -9,6 +9,7 @@ import (
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/slipway-k8s/slipway/internal/disruption"
 	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/consolidate"
@@ -21,33 +22,13 @@ func pinned(pod *corev1.Pod, withClaims bool) string {
 	if ownedByDaemonSet(pod) {
 		return "a DaemonSet's pod runs on the node it was made for"
 	}
-	if name, ok := nodeByName(pod); ok {
+	if name, ok := disruption.NodeByName(pod); ok {
 		return "the pod is pinned to node " + name
 	}
 	if len(pod.Spec.ResourceClaims) > 0 && !withClaims {
 		return "pods with resourceClaims run on existing nodes only unless ignoreDRARequests is false"
 	}
 	return ""
-}
-
-// nodeByName returns the node's name that each of the pod's required node selector terms asks for.
-func nodeByName(pod *corev1.Pod) (string, bool) {
-	if pod.Spec.Affinity == nil || pod.Spec.Affinity.NodeAffinity == nil ||
-		pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
-		return "", false
-	}
-	terms := pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
-	name := ""
-	for _, t := range terms {
-		i := slices.IndexFunc(t.MatchFields, func(r corev1.NodeSelectorRequirement) bool {
-			return r.Key == "metadata.name" && r.Operator == corev1.NodeSelectorOpIn && len(r.Values) > 0
-		})
-		if i < 0 {
-			return "", false
-		}
-		name = t.MatchFields[i].Values[0]
-	}
-	return name, name != ""
 }
 
 // ownedByDaemonSet reports whether a DaemonSet controls the pod.

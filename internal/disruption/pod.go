@@ -2,6 +2,7 @@ package disruption
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -19,6 +20,27 @@ func Terminal(pod *corev1.Pod) bool {
 
 // OfDaemonSet reports whether a DaemonSet controls the pod.
 func OfDaemonSet(pod *corev1.Pod) bool { return ownedBy(pod, "apps/v1", "DaemonSet") }
+
+// NodeByName returns the node's name that each of the pod's required node selector terms asks for, as those of a DaemonSet's pods do
+// (pkg/controller/daemon/util/daemonset_util.go); false for none.
+func NodeByName(pod *corev1.Pod) (string, bool) {
+	if pod.Spec.Affinity == nil || pod.Spec.Affinity.NodeAffinity == nil ||
+		pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+		return "", false
+	}
+	terms := pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
+	name := ""
+	for _, t := range terms {
+		i := slices.IndexFunc(t.MatchFields, func(r corev1.NodeSelectorRequirement) bool {
+			return r.Key == metav1.ObjectNameField && r.Operator == corev1.NodeSelectorOpIn && len(r.Values) > 0
+		})
+		if i < 0 {
+			return "", false
+		}
+		name = t.MatchFields[i].Values[0]
+	}
+	return name, name != ""
+}
 
 // Static reports whether the pod is the mirror of a static pod, which the API server cannot end.
 func Static(pod *corev1.Pod) bool {

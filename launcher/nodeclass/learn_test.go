@@ -38,6 +38,19 @@ func aNode(memory string) *corev1.Node {
 	}
 }
 
+// learner returns a controller beside these objects, and their API.
+func learner(t *testing.T, objects ...client.Object) (*Controller, client.Client) {
+	t.Helper()
+	b := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(objects...)
+	index.Each(func(o client.Object, field string, value client.IndexerFunc) { b.WithIndex(o, field, value) })
+	api := b.Build()
+	subject, err := New(Config{Client: api, Cloud: memory.New(memory.Config{}), Guard: leadershiptest.Always{}, Events: record.NewFakeRecorder(1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return subject, api
+}
+
 // What a node reports stands in its class afterwards, where a launcher that starts later finds it, until it has not been reported for
 // a day.
 func TestLearn(t *testing.T) {
@@ -50,13 +63,7 @@ func TestLearn(t *testing.T) {
 		class := &awsv1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{
 			Name: "default", Annotations: map[string]string{awsv1.AnnotationEC2NodeClassHash: "h"},
 		}}
-		b := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(claim, class, aNode("7750Mi"))
-		index.Each(func(o client.Object, field string, value client.IndexerFunc) { b.WithIndex(o, field, value) })
-		api := b.Build()
-		subject, err := New(Config{Client: api, Cloud: memory.New(memory.Config{}), Guard: leadershiptest.Always{}, Events: record.NewFakeRecorder(1)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		subject, api := learner(t, claim, class, aNode("7750Mi"))
 		read := func() (*awsv1.EC2NodeClass, catalog.Learned) {
 			t.Helper()
 			got := &awsv1.EC2NodeClass{}
@@ -105,13 +112,7 @@ func TestLearnNothingFromOtherProviders(t *testing.T) {
 	claim.Spec.NodeClassRef = &karpv1.NodeClassReference{Group: "eks.amazonaws.com", Kind: "NodeClass", Name: "default"}
 	claim.Status.ProviderID, claim.Status.ImageID = "aws:///a/i-1", "ami-1"
 	class := &awsv1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
-	b := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(claim, class, aNode("7750Mi"))
-	index.Each(func(o client.Object, field string, value client.IndexerFunc) { b.WithIndex(o, field, value) })
-	api := b.Build()
-	subject, err := New(Config{Client: api, Cloud: memory.New(memory.Config{}), Guard: leadershiptest.Always{}, Events: record.NewFakeRecorder(1)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	subject, api := learner(t, claim, class, aNode("7750Mi"))
 	if _, err := subject.learn(t.Context(), reconcile.Request{NamespacedName: client.ObjectKey{Name: "n"}}); err != nil {
 		t.Fatal(err)
 	}

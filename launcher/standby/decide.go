@@ -223,20 +223,12 @@ func occupant(pods []*corev1.Pod) *corev1.Pod {
 }
 
 // perNode reports whether a controller puts a pod on each node, as DaemonSets of others do: it is of such a kind, such as OpenKruise's DaemonSet and Datadog's
-// ExtendedDaemonSetReplicaSet, or selects its node by name as Kubernetes' own does (pkg/controller/daemon/util/daemonset_util.go).
+// ExtendedDaemonSetReplicaSet, or selects its node by name as Kubernetes' own does.
 func perNode(pod *corev1.Pod) bool {
 	owner := metav1.GetControllerOfNoCopy(pod)
 	if owner == nil {
 		return false
 	}
-	if strings.Contains(owner.Kind, "DaemonSet") {
-		return true
-	}
-	a := pod.Spec.Affinity
-	if a == nil || a.NodeAffinity == nil || a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
-		return false
-	}
-	return slices.ContainsFunc(a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms, func(t corev1.NodeSelectorTerm) bool {
-		return len(t.MatchFields) > 0
-	})
+	_, byName := disruption.NodeByName(pod)
+	return byName || strings.Contains(owner.Kind, "DaemonSet")
 }
