@@ -140,7 +140,7 @@ func TestInterruptibleReservation(t *testing.T) {
 func TestCapacityBlock(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "block")
-	drains := time.Now().Add(80 * time.Second).Truncate(time.Second)
+	drains := time.Now().Add(2 * time.Minute).Truncate(time.Second)
 	id := w.reserve("block", aws.CapacityReservation{Total: 2, Type: "capacity-block", Ends: drains.Add(catalog.BlockDrains)})
 	w.deployment("web", 1, w.podSpec("1500m", "1Gi", nil))
 	w.awaitRunning(1)

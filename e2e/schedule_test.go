@@ -27,7 +27,7 @@ func TestWindowsOfTheClock(t *testing.T) {
 	// Time enough to see what holds before.
 	opens := time.Now().Add(25 * time.Second).Truncate(time.Minute).Add(time.Minute).In(tokyo)
 	windows := func(what string) map[string]string {
-		return map[string]string{"slipway.dev/windows": fmt.Sprintf(`[{schedule: "%d %d * * *", timeZone: Asia/Tokyo, duration: 90s, %s}]`, opens.Minute(), opens.Hour(), what)}
+		return map[string]string{"slipway.dev/windows": fmt.Sprintf(`[{schedule: "%d %d * * *", timeZone: Asia/Tokyo, duration: 150s, %s}]`, opens.Minute(), opens.Hour(), what)}
 	}
 	w.shrinking(func(p *karpv1.NodePool) {
 		maps.Copy(p.Annotations, windows(`limits: {nodes: "2"}`))
@@ -54,11 +54,11 @@ func TestWindowsOfTheClock(t *testing.T) {
 	if err := w.client.Get(t.Context(), keyOf(w.name), pool); err != nil {
 		t.Fatal(err)
 	}
-	if c := pool.StatusConditions().Get(nodepool.ConditionWindow); time.Now().Before(opens.Add(80*time.Second)) && !c.IsTrue() {
+	if c := pool.StatusConditions().Get(nodepool.ConditionWindow); time.Now().Before(opens.Add(140*time.Second)) && !c.IsTrue() {
 		t.Errorf("the window is open, and the NodePool says %v", c)
 	}
 	w.await(t, "the node of the buffer to terminate", func() bool { return len(w.claimsOf(w.name)) == 1 && w.running() == 1 })
-	if time.Now().Before(opens.Add(90 * time.Second)) {
+	if time.Now().Before(opens.Add(150 * time.Second)) {
 		t.Error("the buffer's node terminated before the window closed")
 	}
 }

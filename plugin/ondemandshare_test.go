@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"google.golang.org/protobuf/proto"
 	corev1 "k8s.io/api/core/v1"
@@ -130,9 +129,6 @@ func TestLowerShareFreesSpotNodes(t *testing.T) {
 	h.pod("web-0", ownedBy("web"))
 	h.eventually("the pod's reason", func() bool { return strings.Contains(h.message("web-0"), "on-demand share") })
 	h.launcher.setShare(0)
-	begun := time.Now()
+	// Without an event of its own the pod would wait for kube-scheduler's next look at unschedulable pods, which is after five minutes.
 	h.eventually("the pod to be bound", func() bool { return h.nodeOf("web-0") == "spot" })
-	if took := time.Since(begun); took > 30*time.Second {
-		t.Errorf("the pod was bound after %s", took)
-	}
 }

@@ -81,6 +81,9 @@ func startOn(tb testing.TB, autoscaler, machines string) *cluster {
 		if err := sb.Stop(); err != nil {
 			tb.Error(err)
 		}
+		for _, fault := range testbed.Faults(sb) {
+			tb.Error(fault)
+		}
 	})
 	if c.client, err = client.New(sb.RESTConfig(), client.Options{Scheme: scheme.Scheme}); err != nil {
 		tb.Fatal(err)

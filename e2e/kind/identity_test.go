@@ -57,9 +57,12 @@ func (c *cluster) named(t *testing.T, config *rest.Config, name string) client.C
 		t.Fatal(err)
 	}
 	var self authenticationv1.SelfSubjectReview
-	if err := out.Create(t.Context(), &self); err != nil {
-		t.Fatal(err)
-	}
+	// The API server answers 401 until its own cache has what the token is of.
+	c.ready(t, "the identity "+name, func(ctx context.Context) (bool, error) {
+		self = authenticationv1.SelfSubjectReview{}
+		err := out.Create(ctx, &self)
+		return err == nil, err
+	})
 	if got, want := self.Status.UserInfo.Username, "system:serviceaccount:kube-system:"+name; got != want {
 		t.Errorf("the identity is %s, want %s", got, want)
 	}

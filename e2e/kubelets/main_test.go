@@ -89,7 +89,12 @@ func run(m *testing.M) (code int) {
 			code = 1
 		}
 	}()
-	return m.Run()
+	code = m.Run()
+	for _, fault := range testbed.Faults(shared.Sandbox) {
+		fmt.Fprintln(os.Stderr, fault)
+		code = 1
+	}
+	return code
 }
 
 // leftovers are what machines leave on the host: nothing.

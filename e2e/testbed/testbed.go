@@ -58,7 +58,8 @@ type Testbed struct {
 	tb TB
 }
 
-// Start starts a sandbox, and stops it when the test has ended. Of a failed test the ends of the logs are kept.
+// Start starts a sandbox, and stops it when the test has ended. Faults fail the test, and of a failed test the ends of the
+// logs are kept.
 func Start(tb TB, cfg sandbox.Config) *Testbed {
 	tb.Helper()
 	sb, err := sandbox.Start(tb.Context(), cfg)
@@ -89,14 +90,23 @@ func (t *Testbed) stop() {
 	if err := t.Stop(); err != nil {
 		t.tb.Error(err)
 	}
-	for _, crash := range Crashes(t.Sandbox) {
-		t.tb.Error("no test caused that:", crash)
+	for _, fault := range Faults(t.Sandbox) {
+		t.tb.Error(fault)
 	}
 }
 
-// Crashes returns how scheduler and launcher ended that neither were asked to nor chose to, such as without their Lease: on a machine that is busy for seconds a
-// scheduler may lose it.
-func Crashes(sb *sandbox.Sandbox) []string { return slices.DeleteFunc(sb.Crashes(), leaves) }
+// Faults returns what no test may cause, whatever it does to a sandbox, a line each: ends of scheduler and launcher that neither were asked for nor chosen, and
+// requests that AWS's own models do not have. A process may choose to end, such as a scheduler that lost its Lease on a machine that is busy for seconds.
+func Faults(sb *sandbox.Sandbox) []string {
+	var out []string
+	for _, crash := range slices.DeleteFunc(sb.Crashes(), leaves) {
+		out = append(out, "no test caused that: "+crash)
+	}
+	for _, violation := range sb.AWS().Violations() {
+		out = append(out, "not as AWS's model says: "+violation)
+	}
+	return out
+}
 
 // Create creates the objects.
 func (t *Testbed) Create(objects ...client.Object) {

@@ -61,13 +61,10 @@ func newLab(t *testing.T, cfg sandbox.Config) *lab {
 	return l
 }
 
-// check holds the requests and the notices of a sandbox that has stopped against what is allowed.
+// check holds the notices of a sandbox that has stopped against what is allowed.
 func (l *lab) check() {
 	if l.Testbed == nil {
 		return // It has not started, and the test says why.
-	}
-	for _, violation := range l.AWS().Violations() {
-		l.t.Errorf("not as AWS's model says: %v", violation)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
