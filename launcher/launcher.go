@@ -172,6 +172,13 @@ func newRecorders(config *rest.Config, registerer prometheus.Registerer) (record
 
 // Run runs everything until ctx ends or a part fails.
 func (l *Launcher) Run(ctx context.Context) error {
+	if !l.config.Settings.IgnoreDRARequests {
+		served, err := index.DevicesServed(l.manager.GetRESTMapper())
+		if err != nil {
+			return err
+		}
+		l.config.Settings.IgnoreDRARequests = !served
+	}
 	if err := index.Register(ctx, l.manager.GetFieldIndexer(), !l.config.Settings.IgnoreDRARequests); err != nil {
 		return err
 	}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"strings"
 	"syscall"
 
@@ -45,14 +44,6 @@ func main() {
 	}
 	cmd, _ := command()
 	os.Exit(cli.Run(cmd))
-}
-
-// within has garbage collected more often from nine tenths of the limit on, as Karpenter does: bytes, or zero for none. A user who sets GOMEMLIMIT
-// overrides it.
-func within(limit int64) {
-	if limit > 0 && os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(limit / 10 * 9)
-	}
 }
 
 // flags holds the command line's overrides of file and environment.
@@ -136,7 +127,7 @@ func (f *flags) run(cmd *cobra.Command) error {
 	if err := f.log(settings.LogOutputPaths); err != nil {
 		return err
 	}
-	within(settings.MemoryLimit)
+	garbage.Within(settings.MemoryLimit)
 	logger := klog.Background()
 	ctrl.SetLogger(logger)
 	ctx, stop := signal.NotifyContext(klog.NewContext(context.Background(), logger), os.Interrupt, syscall.SIGTERM)

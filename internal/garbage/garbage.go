@@ -27,6 +27,14 @@ func Keep(l Limits) {
 	}
 }
 
+// Within has garbage collected more often from nine tenths of the limit on, as Karpenter does: bytes, or zero for none. A user who sets GOMEMLIMIT
+// overrides it.
+func Within(limit int64) {
+	if limit > 0 && os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(limit / 10 * 9)
+	}
+}
+
 // percent returns GOGC for so many bytes that live.
 func (l Limits) percent(live uint64) int {
 	if live <= l.Bytes*100/uint64(l.Most) {

@@ -10,7 +10,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
@@ -86,6 +89,19 @@ func Each(add func(obj client.Object, field string, value client.IndexerFunc)) {
 // Devices calls add for the index of ResourceSlices, which a cluster may not have.
 func Devices(add func(obj client.Object, field string, value client.IndexerFunc)) {
 	add(&resourcev1.ResourceSlice{}, SliceNode, func(o client.Object) []string { return one(NodeOfSlice(o.(*resourcev1.ResourceSlice))) })
+}
+
+// DevicesServed reports whether the API server has the ResourceSlices that Devices is about, which Kubernetes has from 1.34 on. Where it has not, that is logged.
+func DevicesServed(mapper meta.RESTMapper) (bool, error) {
+	_, err := mapper.RESTMapping(schema.GroupKind{Group: resourcev1.GroupName, Kind: "ResourceSlice"}, resourcev1.SchemeGroupVersion.Version)
+	if err == nil {
+		return true, nil
+	}
+	if !meta.IsNoMatchError(err) {
+		return false, fmt.Errorf("finding ResourceSlices: %w", err)
+	}
+	klog.Background().Info("The setting ignoreDRARequests=false has no effect: the API server has no resourceslices of resource.k8s.io/v1")
+	return false, nil
 }
 
 // Register registers every index, that of ResourceSlices with devices alone; it is called once, before the manager starts.

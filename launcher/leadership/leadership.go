@@ -88,10 +88,16 @@ func New(c Config) (*Leadership, error) {
 func (l *Leadership) Run(ctx context.Context) error {
 	defer l.set(time.Time{})
 	defer l.loop.Stop()
+	failing := false // Looks are half a second apart: the first failure of a row is logged, and its end.
 	for {
 		l.loop.Tick()
-		if err := l.Refresh(ctx); err != nil && ctx.Err() == nil {
+		switch err := l.Refresh(ctx); {
+		case err != nil && ctx.Err() == nil && !failing:
 			klog.FromContext(ctx).Error(err, "Could not read the leader election Lease")
+			failing = true
+		case err == nil && failing:
+			klog.FromContext(ctx).Info("Read the leader election Lease again")
+			failing = false
 		}
 		wait := pollWaiting
 		if l.Leading() {

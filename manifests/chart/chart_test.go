@@ -198,21 +198,27 @@ func allReach(t *testing.T, scheduler schedulerv1.KubeSchedulerConfiguration, se
 	}
 }
 
-// The controller reads the memory limit of its container, where it has one.
+// Controller and scheduler read the memory limit of their containers, where they have one.
 func TestMemoryLimit(t *testing.T) {
-	unlimited := minimal()
-	unlimited["controller"] = map[string]any{"resources": map[string]any{"limits": map[string]any{"memory": nil}}}
-	for name, values := range map[string]map[string]any{"limited": minimal(), "unlimited": unlimited} {
-		container := containers(t, values)["controller"]
-		i := slices.IndexFunc(container.Env, func(e corev1.EnvVar) bool { return e.Name == "MEMORY_LIMIT" })
-		if name == "unlimited" {
-			if i >= 0 {
-				t.Errorf("%s: %+v", name, container.Env[i])
+	resources := func(of any) map[string]any {
+		out := minimal()
+		out["controller"], out["scheduler"] = map[string]any{"resources": of}, map[string]any{"resources": of}
+		return out
+	}
+	for name, values := range map[string]map[string]any{
+		"limited": minimal(), "without a limit": resources(map[string]any{"limits": map[string]any{"memory": nil}}), "without resources": resources(nil),
+	} {
+		for _, container := range containers(t, values) {
+			i := slices.IndexFunc(container.Env, func(e corev1.EnvVar) bool { return e.Name == "MEMORY_LIMIT" })
+			if name != "limited" {
+				if i >= 0 {
+					t.Errorf("%s: %s has %+v", name, container.Name, container.Env[i])
+				}
+				continue
 			}
-			continue
-		}
-		if i < 0 || container.Env[i].ValueFrom.ResourceFieldRef.Resource != "limits.memory" || container.Env[i].ValueFrom.ResourceFieldRef.ContainerName != container.Name {
-			t.Errorf("%s: %+v", name, container.Env)
+			if i < 0 || container.Env[i].ValueFrom.ResourceFieldRef.Resource != "limits.memory" || container.Env[i].ValueFrom.ResourceFieldRef.ContainerName != container.Name {
+				t.Errorf("%s: %s has %+v", name, container.Name, container.Env)
+			}
 		}
 	}
 }

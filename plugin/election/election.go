@@ -31,6 +31,8 @@ type Lock struct {
 	connected func(context.Context) bool
 	alone     func() bool
 	seen      sight
+	// resigned is set once the launcher does not act any more.
+	resigned atomic.Bool
 	// leads is how this replica came to lead; nil while the Lease does not name it.
 	leads atomic.Pointer[term]
 }
@@ -83,10 +85,17 @@ func (l *Lock) Update(ctx context.Context, record resourcelock.LeaderElectionRec
 	return l.write(ctx, record, l.Interface.Update)
 }
 
+// Resigned lets the Lease be released: the launcher beside this scheduler does not act any more. client-go's elector also releases a Lease that it could not
+// renew. The launcher reads of that seconds later, and that of the next leader would act beside it. Such a Lease ends by itself.
+func (l *Lock) Resigned() { l.resigned.Store(true) }
+
 // write writes the record when this replica may. An elector writes its own identity only where the Lease is free or its own, and none to release
 // it. What another replica writes during a wait makes the API server refuse the write, as the Lease then has another version.
 func (l *Lock) write(ctx context.Context, record resourcelock.LeaderElectionRecord, to func(context.Context, resourcelock.LeaderElectionRecord) error) error {
 	var free time.Time
+	if record.HolderIdentity == "" && !l.resigned.Load() {
+		return errors.New("not released, as the launcher has not resigned: the Lease ends by itself")
+	}
 	if record.HolderIdentity == l.Identity() {
 		var err error
 		if free, err = l.await(ctx); err != nil {

@@ -76,6 +76,7 @@ func (r replica) run(ctx context.Context, t *testing.T, client *fake.Clientset, 
 		t.Error(err)
 		return
 	}
+	lock.Resigned() // Its launcher acts no more when the elector ends.
 	elector.Run(ctx)
 }
 
@@ -189,4 +190,34 @@ func refuseOld(objects clienttesting.ObjectTracker) clienttesting.ReactionFunc {
 		lease.ResourceVersion = version + "1"
 		return false, nil, nil
 	}
+}
+
+// client-go's elector also releases a Lease that it could not renew, such as where the API server's answers come too late. The launcher still acts then: the Lease
+// stays, and ends by itself.
+func TestLeaseThatWasNotRenewedIsNotReleased(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client, failing := fake.NewClientset(), false
+		client.PrependReactor("update", "leases", func(action clienttesting.Action) (bool, runtime.Object, error) {
+			written := action.(clienttesting.UpdateAction).GetObject().(*coordinationv1.Lease)
+			return failing && *written.Spec.HolderIdentity != "", nil, errors.New("too late")
+		})
+		lock, err := election.New(&resourcelock.LeaseLock{
+			LeaseMeta: metav1.ObjectMeta{Namespace: "n", Name: "l"}, Client: client.CoordinationV1(), LockConfig: resourcelock.ResourceLockConfig{Identity: "me"},
+		}, func(context.Context) bool { return true }, func() bool { return true })
+		if err != nil {
+			t.Fatal(err)
+		}
+		elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
+			Lock: lock, LeaseDuration: lease, RenewDeadline: renewDeadline, RetryPeriod: retry, ReleaseOnCancel: true,
+			Callbacks: leaderelection.LeaderCallbacks{OnStartedLeading: func(context.Context) { failing = true }, OnStoppedLeading: func() {}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		elector.Run(t.Context())
+		got, err := client.CoordinationV1().Leases("n").Get(t.Context(), "l", metav1.GetOptions{})
+		if err != nil || *got.Spec.HolderIdentity != "me" {
+			t.Errorf("the Lease names %q, want me; error %v", *got.Spec.HolderIdentity, err)
+		}
+	})
 }

@@ -89,3 +89,14 @@ func TestCommand(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// The scheduler reads its container's memory as the launcher does.
+func TestMemoryLimitOfTheContainer(t *testing.T) {
+	for text, want := range map[string]int64{"": 0, "1073741824": 1 << 30, "1Gi": -1, "-5": -1} {
+		t.Setenv("MEMORY_LIMIT", text)
+		got, err := memoryLimit()
+		if (err != nil) != (want < 0) || err == nil && got != want {
+			t.Errorf("%q: %d, %v", text, got, err)
+		}
+	}
+}

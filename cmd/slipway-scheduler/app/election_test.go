@@ -40,22 +40,32 @@ func TestPreferLaunchers(t *testing.T) {
 		}
 		cc := cfg.Complete()
 		waited := 0
-		if _, err := preferLaunchers(&cc, func(context.Context) bool { waited++; return true }); err != nil {
+		ours, err := preferLaunchers(&cc, func(context.Context) bool { waited++; return true })
+		if err != nil {
 			t.Fatal(err)
 		}
 		around := cc.LeaderElection.Lock
-		_, _, err := around.Get(t.Context())
+		_, _, err = around.Get(t.Context())
 		for range 2 {
 			err = errors.Join(err, around.Update(t.Context(), resourcelock.LeaderElectionRecord{HolderIdentity: around.Identity()}))
 		}
 		if err != nil || waited != want || around.Identity() != "me" {
 			t.Errorf("Pods %v: %s waited %d times, want me %d times; error %v", names, around.Identity(), waited, want, err)
 		}
+		if err := around.Update(t.Context(), resourcelock.LeaderElectionRecord{}); err == nil {
+			t.Error("the Lease was released while the launcher may act")
+		}
+		ours.resigned()
+		if err := around.Update(t.Context(), resourcelock.LeaderElectionRecord{}); err != nil {
+			t.Error("the launcher has resigned:", err)
+		}
 	}
 	none := (&schedulerconfig.Config{}).Complete()
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if await, err := preferLaunchers(&none, nil); err != nil || none.LeaderElection != nil || await(ended) {
+	without, err := preferLaunchers(&none, nil)
+	without.resigned()
+	if err != nil || none.LeaderElection != nil || without.awaitOther(ended) {
 		t.Errorf("without leader election: %v, error %v", none.LeaderElection, err)
 	}
 }
