@@ -24,6 +24,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/catalog/overlay"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 	"github.com/slipway-k8s/slipway/launcher/commitments"
+	"github.com/slipway-k8s/slipway/launcher/evict"
 	"github.com/slipway-k8s/slipway/launcher/gauges"
 	"github.com/slipway-k8s/slipway/launcher/index"
 	"github.com/slipway-k8s/slipway/launcher/interruptions"
@@ -103,6 +104,7 @@ func assemble(c Config, registerer prometheus.Registerer) (*Launcher, error) {
 	c.Kubernetes.QPS, c.Kubernetes.Burst = float32(c.Settings.KubeClientQPS), c.Settings.KubeClientBurst
 	config := rest.CopyConfig(c.Kubernetes)
 	config.Wrap(readable.Transport)
+	config.Wrap(evict.Transport)
 	config.Wrap(c.Gate.Kubernetes)
 	// Karpenter's API packages register their types with client-go's scheme.
 	mgr, err := manager.New(config, manager.Options{
