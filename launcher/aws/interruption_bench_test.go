@@ -138,6 +138,10 @@ func (e *ending) Begin(context.Context, *karpv1.NodeClaim, string) error {
 	return nil
 }
 
+func (e *ending) BeginNoticed(ctx context.Context, claim *karpv1.NodeClaim, reason string, _ time.Time) error {
+	return e.Begin(ctx, claim, reason)
+}
+
 func (e *ending) BeginNow(ctx context.Context, claim *karpv1.NodeClaim, reason string) error {
 	return e.Begin(ctx, claim, reason)
 }

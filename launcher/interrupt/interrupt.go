@@ -50,6 +50,8 @@ type Ender interface {
 	Cordon(ctx context.Context, node, by string) error
 	// Begin starts the termination of a NodeClaim.
 	Begin(ctx context.Context, claim *karpv1.NodeClaim, reason string) error
+	// BeginNoticed is Begin for a reason of which EC2 gave notice at a time; zero for now.
+	BeginNoticed(ctx context.Context, claim *karpv1.NodeClaim, reason string, at time.Time) error
 	// BeginNow starts a termination without waiting for pods, or has one that has begun wait no longer.
 	BeginNow(ctx context.Context, claim *karpv1.NodeClaim, reason string) error
 }
@@ -262,7 +264,7 @@ func (i *Interruptions) apply(ctx context.Context, m cloud.Message, instanceID s
 	if !effect.Leave {
 		return true, nil
 	}
-	return true, i.leave(ctx, claim, node, m.Kind)
+	return true, i.leave(ctx, claim, node, m)
 }
 
 // cordon has no more pods placed on a node whose instance EC2 takes: this comes before anything else. A node that may stay is cordoned once its NodeClaim is
@@ -281,15 +283,15 @@ func stoppedByUs(claim *karpv1.NodeClaim, at time.Time) bool {
 }
 
 // leave begins the termination of a claim. Package terminate plans room for its pods before the first eviction.
-func (i *Interruptions) leave(ctx context.Context, claim *karpv1.NodeClaim, node *corev1.Node, kind cloud.MessageKind) error {
-	if kind == cloud.InstanceTerminated && !conditions.ClaimIs(claim, karpv1.ConditionTypeRegistered) {
+func (i *Interruptions) leave(ctx context.Context, claim *karpv1.NodeClaim, node *corev1.Node, m cloud.Message) error {
+	if m.Kind == cloud.InstanceTerminated && !conditions.ClaimIs(claim, karpv1.ConditionTypeRegistered) {
 		if ended, err := i.config.Unjoined(ctx, claim); ended || err != nil {
 			return err
 		}
 	}
 	log := klog.FromContext(ctx)
-	log.Info("initiating delete from interruption message", "nodeClaim", klog.KObj(claim), "node", claim.Status.NodeName, "messageKind", kind)
-	if err := i.config.Ender.Begin(ctx, claim, string(kind)); err != nil {
+	log.Info("initiating delete from interruption message", "nodeClaim", klog.KObj(claim), "node", claim.Status.NodeName, "messageKind", m.Kind)
+	if err := i.config.Ender.BeginNoticed(ctx, claim, string(m.Kind), m.Time); err != nil {
 		return err
 	}
 	i.config.Events.Eventf(claim, corev1.EventTypeWarning, "TerminatingOnInterruption", "Interruption triggered termination for the NodeClaim")

@@ -48,6 +48,8 @@ type scene struct {
 
 	mu    sync.Mutex
 	trace []string
+	// noticed are the times of the notices for which it was asked.
+	noticed []time.Time
 
 	registry *prometheus.Registry
 }
@@ -137,6 +139,14 @@ func (s *scene) unjoined(ctx context.Context, claim *karpv1.NodeClaim) (bool, er
 		return false, nil
 	}
 	return true, s.Begin(ctx, claim, "instance_failed")
+}
+
+// BeginNoticed implements interrupt.Ender.
+func (s *scene) BeginNoticed(ctx context.Context, claim *karpv1.NodeClaim, reason string, at time.Time) error {
+	s.mu.Lock()
+	s.noticed = append(s.noticed, at)
+	s.mu.Unlock()
+	return s.Begin(ctx, claim, reason)
 }
 
 // BeginNow implements interrupt.Ender.

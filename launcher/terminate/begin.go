@@ -26,11 +26,17 @@ import (
 // (Overtakes), and does nothing else. It does nothing for a claim that is deleted, or was created again under the same name. Reasons are Karpenter's
 // label values, such as empty or spot_interrupted. ctx is an effect's.
 func (t *Terminator) Begin(ctx context.Context, claim *karpv1.NodeClaim, reason string) error {
-	begun, err := t.record(ctx, claim, reason)
+	return t.BeginNoticed(ctx, claim, reason, time.Time{})
+}
+
+// BeginNoticed is Begin for a reason of which EC2 gave notice at a time: that is the time of the condition DisruptionReason. A time that is zero or in the
+// future counts as now.
+func (t *Terminator) BeginNoticed(ctx context.Context, claim *karpv1.NodeClaim, reason string, at time.Time) error {
+	begun, err := t.record(ctx, claim, reason, at)
 	if err != nil || begun == nil {
 		return err
 	}
-	if err := t.deleteClaim(ctx, begun); err != nil {
+	if err := t.config.deleteClaim(ctx, begun); err != nil {
 		return err
 	}
 	log := klog.FromContext(ctx)
@@ -77,8 +83,8 @@ func (t *Terminator) BeginNow(ctx context.Context, claim *karpv1.NodeClaim, reas
 	return nil
 }
 
-// record writes the reason into the claim's status and returns the updated claim; nil if there is no claim to delete.
-func (t *Terminator) record(ctx context.Context, claim *karpv1.NodeClaim, reason string) (*karpv1.NodeClaim, error) {
+// record writes the reason and its time into the claim's status and returns the updated claim; nil if there is no claim to delete.
+func (t *Terminator) record(ctx context.Context, claim *karpv1.NodeClaim, reason string, at time.Time) (*karpv1.NodeClaim, error) {
 	var out *karpv1.NodeClaim
 	err := leadership.RetryOnConflict(func() error {
 		out = nil
@@ -90,14 +96,12 @@ func (t *Terminator) record(ctx context.Context, claim *karpv1.NodeClaim, reason
 		if current.UID != claim.UID || begun && !Overtakes(current, reason) {
 			return nil
 		}
-		if begun { // So that its time is that of the new reason.
-			if err := current.StatusConditions().Clear(karpv1.ConditionTypeDisruptionReason); err != nil {
-				return err
-			}
-		} else {
+		if !begun {
 			out = current
 		}
-		current.StatusConditions().SetTrueWithReason(karpv1.ConditionTypeDisruptionReason, reason, reason)
+		if err := setReason(current, reason, at); err != nil {
+			return err
+		}
 		if equality.Semantic.DeepEqual(before.Status, current.Status) {
 			return nil
 		}
@@ -109,11 +113,29 @@ func (t *Terminator) record(ctx context.Context, claim *karpv1.NodeClaim, reason
 	return out, nil
 }
 
-func (t *Terminator) deleteClaim(ctx context.Context, claim *karpv1.NodeClaim) error {
+// setReason sets the condition DisruptionReason. Its time is that of this reason, whatever reason the claim had before, and the earliest one that is known.
+func setReason(claim *karpv1.NodeClaim, reason string, at time.Time) error {
+	set := claim.StatusConditions()
+	if was := set.Get(karpv1.ConditionTypeDisruptionReason); was.IsTrue() && was.Reason != reason {
+		if err := set.Clear(karpv1.ConditionTypeDisruptionReason); err != nil {
+			return err
+		}
+	}
+	set.SetTrueWithReason(karpv1.ConditionTypeDisruptionReason, reason, reason)
+	for i := range claim.Status.Conditions {
+		c := &claim.Status.Conditions[i]
+		if c.Type == karpv1.ConditionTypeDisruptionReason && !at.IsZero() && at.Before(c.LastTransitionTime.Time) {
+			c.LastTransitionTime = metav1.NewTime(at)
+		}
+	}
+	return nil
+}
+
+func (c *Config) deleteClaim(ctx context.Context, claim *karpv1.NodeClaim) error {
 	if claim.DeletionTimestamp != nil {
 		return nil
 	}
-	err := t.config.Client.Delete(ctx, claim, client.Preconditions{UID: &claim.UID})
+	err := c.Client.Delete(ctx, claim, client.Preconditions{UID: &claim.UID})
 	if err := client.IgnoreNotFound(err); err != nil {
 		return fmt.Errorf("deleting NodeClaim %s: %w", claim.Name, err)
 	}

@@ -42,7 +42,7 @@ func (t *Terminator) reconcileNode(ctx context.Context, req reconcile.Request) (
 		return reconcile.Result{RequeueAfter: foreignPeriod}, nil
 	}
 	for i := range claims {
-		if err := t.deleteClaim(ctx, &claims[i]); err != nil {
+		if err := t.config.deleteClaim(ctx, &claims[i]); err != nil {
 			return reconcile.Result{}, err
 		}
 	}

@@ -88,7 +88,7 @@ func TestOutdatedBudget(t *testing.T) {
 		for _, name := range []string{"outdated", "web-1", "web-2"} {
 			w.addPod(ctx, &datadriven.TestData{CmdArgs: []datadriven.CmdArg{{Key: name}, {Key: "owned"}}})
 		}
-		w.begin(ctx, "begin", string(cloud.SpotInterrupted))
+		w.begin(ctx, &datadriven.TestData{Cmd: "begin"}, string(cloud.SpotInterrupted))
 		start := time.Now()
 		for len(server.asked) < 5 && time.Since(start) < 2*time.Minute {
 			w.tick(ctx)

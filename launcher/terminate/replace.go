@@ -177,9 +177,9 @@ func (s *scope) ends(reason string) time.Time {
 	return end
 }
 
-// noticed returns when the reason of the claim's termination was known: with its deletion, or later, if EC2 takes the instance of a node that drains.
+// noticed returns when EC2 gave notice that it takes the claim's instance: the time of the reason.
 func noticed(claim *karpv1.NodeClaim) time.Time {
-	if c := claim.StatusConditions().Get(karpv1.ConditionTypeDisruptionReason); c != nil && c.LastTransitionTime.After(claim.DeletionTimestamp.Time) {
+	if c := claim.StatusConditions().Get(karpv1.ConditionTypeDisruptionReason); c != nil {
 		return c.LastTransitionTime.Time
 	}
 	return claim.DeletionTimestamp.Time

@@ -51,7 +51,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 //	instance kill | instance refuse=N                EC2 takes the instance; it refuses to end it N times
 //	shift | shift over                               a zonal shift is away from the instance's zone, which EC2 does not show; it is over
 //	shift unread | shift seen                        whether there is one is not known yet; there is one, and EC2 shows the instance
-//	begin REASON | begin-now REASON                  Begin or BeginNow is called
+//	begin REASON [late=DURATION] | begin-now REASON  Begin or BeginNow is called; late: so long after EC2's notice
 //	crash + lines | crash now                        the process dies once per line, instead of doing what begins so; it dies at once
 //	away DURATION                                    time goes by, and no process runs
 //	run DURATION [writes] [outcomes] [evictions] [ends]    time goes by; writes: how often the status of the NodeClaim was written; outcomes: how
@@ -95,7 +95,7 @@ func (w *world) command(ctx context.Context, d *datadriven.TestData) {
 	case "orphan", "foreground", "strip", "force":
 		w.somebody(ctx, d.Cmd)
 	case "begin", "begin-now":
-		w.begin(ctx, d.Cmd, arg)
+		w.begin(ctx, d, arg)
 	case "crash":
 		w.crashes(d)
 	case "scheduler":
@@ -131,10 +131,16 @@ func (w *world) scheduler(d *datadriven.TestData) {
 	}
 }
 
-func (w *world) begin(ctx context.Context, cmd, reason string) {
+func (w *world) begin(ctx context.Context, d *datadriven.TestData, reason string) {
 	begin := w.subject.Begin
-	if cmd == "begin-now" {
+	if d.Cmd == "begin-now" {
 		begin = w.subject.BeginNow
+	}
+	if d.HasArg("late") {
+		at := time.Now().Add(-w.duration(d.CmdArgs[1].Vals[0]))
+		begin = func(ctx context.Context, claim *karpv1.NodeClaim, reason string) error {
+			return w.subject.BeginNoticed(ctx, claim, reason, at)
+		}
 	}
 	if err := begin(ctx, w.claim(ctx), reason); err != nil {
 		w.log("begin: %v", err)
