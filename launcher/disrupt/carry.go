@@ -17,6 +17,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/api"
 	"github.com/slipway-k8s/slipway/launcher/leadership"
 	nodeobj "github.com/slipway-k8s/slipway/launcher/node"
+	"github.com/slipway-k8s/slipway/launcher/terminate"
 )
 
 const (
@@ -184,15 +185,15 @@ func (m *moving) tried(err error) {
 	m.failure = err
 }
 
-// condition sets the condition DisruptionReason of a claim, or removes it where the reason is empty. It leaves a claim that
-// is being deleted unchanged.
+// condition sets the condition DisruptionReason of a claim, or removes it where the reason is empty. It leaves a claim unchanged that
+// is being deleted, or is about to be as EC2 takes its instance.
 func (e *Executor) condition(ctx context.Context, claim *karpv1.NodeClaim, reason string) error {
 	err := leadership.RetryOnConflict(func() error {
 		current := &karpv1.NodeClaim{}
 		if err := e.config.Reader.Get(ctx, client.ObjectKeyFromObject(claim), current); err != nil {
 			return client.IgnoreNotFound(err)
 		}
-		if current.UID != claim.UID || current.DeletionTimestamp != nil {
+		if current.UID != claim.UID || current.DeletionTimestamp != nil || terminate.Interrupted(current) {
 			return nil
 		}
 		before := current.DeepCopy()

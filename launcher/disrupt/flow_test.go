@@ -102,6 +102,7 @@ type answers struct {
 //	                                       for how long no pod must have come
 //	joins CLAIM                            a claim that was launched is initialized
 //	gone CLAIM                             a claim is deleted by another controller
+//	interrupted NODE                       EC2 takes the instance: the claim has that reason, and is not deleted yet
 //	rests NODE                             prints for how long the node is left alone after a move of it was called off
 //	settling                               prints whether a move has no reservations for its pods yet
 //	crash                                  a new executor takes the place of this one
@@ -303,6 +304,8 @@ func (f *flow) later(ctx context.Context, command, name string) string {
 		if err := f.api.Delete(ctx, &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
 			f.t.Fatal(err)
 		}
+	case "interrupted":
+		f.interrupted(ctx, name)
 	case "rests":
 		left := max(time.Until(f.subject.NotBefore(types.UID("claim-"+name))), 0)
 		if left < 20*time.Second {

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/launcher/cloud"
 	"github.com/slipway-k8s/slipway/launcher/disrupt"
 	"github.com/slipway-k8s/slipway/launcher/terminate"
 )
@@ -62,6 +63,17 @@ func (f *flow) claim(ctx context.Context, node string) *karpv1.NodeClaim {
 		f.t.Fatal(err)
 	}
 	return claim
+}
+
+// interrupted records that EC2 takes the instance of a node, whose claim is deleted next.
+func (f *flow) interrupted(ctx context.Context, node string) {
+	f.t.Helper()
+	claim := f.claim(ctx, node)
+	set, reason := claim.StatusConditions(), string(cloud.SpotInterrupted)
+	set.SetTrueWithReason(karpv1.ConditionTypeDisruptionReason, reason, reason)
+	if err := f.api.Status().Update(ctx, claim); err != nil {
+		f.t.Fatal(err)
+	}
 }
 
 func (f *flow) move(ctx context.Context, d *datadriven.TestData) string {

@@ -55,8 +55,12 @@ func (t *Terminator) BeginNoticed(ctx context.Context, claim *karpv1.NodeClaim, 
 // Overtakes reports whether a reason replaces that of a termination which has begun: EC2 takes the instance of a node that drains for another
 // reason, so that its pods no longer wait for what that one lets them wait for.
 func Overtakes(claim *karpv1.NodeClaim, reason string) bool {
-	return instanceEnds(reason) && !instanceEnds(reasonOf(claim)) && !claim.StatusConditions().IsTrue(karpv1.ConditionTypeInstanceTerminating)
+	return instanceEnds(reason) && !Interrupted(claim) && !claim.StatusConditions().IsTrue(karpv1.ConditionTypeInstanceTerminating)
 }
+
+// Interrupted reports whether the reason of a claim is that EC2 takes its instance. Another reason does not replace it, also before the claim is deleted:
+// its pods would wait for what EC2 does not wait for.
+func Interrupted(claim *karpv1.NodeClaim) bool { return instanceEnds(reasonOf(claim)) }
 
 // BeginNow starts the termination of a NodeClaim without waiting for pods, or has one that has begun wait no longer: its termination grace
 // period ends now, so that its pods get one second, whatever budgets and do-not-disrupt say. It is for instances that do not work. The deletion
@@ -98,6 +102,9 @@ func (t *Terminator) record(ctx context.Context, claim *karpv1.NodeClaim, reason
 		}
 		if !begun {
 			out = current
+		}
+		if Interrupted(current) && !instanceEnds(reason) {
+			return nil
 		}
 		if err := setReason(current, reason, at); err != nil {
 			return err
