@@ -104,12 +104,25 @@ func New(c Config) (*Collector, error) {
 	return &Collector{config: c}, nil
 }
 
-// Run collects until ctx ends, while leading: often at first, then every two minutes, and every five in a cluster of thousands of nodes. A failed
-// round is repeated soon, and each time later: EC2 may refuse to terminate an instance for ever.
+// Run collects until ctx ends, while leading: often at first, each time that leadership was acquired, and then every two minutes, and every five in a
+// cluster of thousands of nodes. A failed round is repeated soon, and each time later: EC2 may refuse to terminate an instance for ever.
 func (c *Collector) Run(ctx context.Context) error {
+	for ctx.Err() == nil {
+		term, cancel, err := c.config.Guard.Wait(ctx)
+		if err != nil {
+			return nil
+		}
+		c.rounds(term)
+		cancel()
+	}
+	return nil
+}
+
+// rounds collects until ctx ends, which is with leadership.
+func (c *Collector) rounds(ctx context.Context) {
 	failed := 0
 	for round := 0; ; round++ {
-		err := c.Collect(ctx)
+		err := c.round(ctx)
 		wait := min(period+time.Duration(c.instances)*perInstance, longest)
 		switch {
 		case err != nil:
@@ -125,7 +138,7 @@ func (c *Collector) Run(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-			return nil
+			return
 		case <-time.After(wait):
 		}
 	}
@@ -138,6 +151,11 @@ func (c *Collector) Collect(ctx context.Context) error {
 		return err
 	}
 	defer cancel()
+	return c.round(ctx)
+}
+
+// round runs one round. ctx is an effect's.
+func (c *Collector) round(ctx context.Context) error {
 	// The cache says whether there may be garbage, the API server what is. Most rounds find none, and read nothing from the API server.
 	state, err := c.observe(ctx, c.config.Client, client.UnsafeDisableDeepCopy)
 	if err != nil {
