@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
@@ -85,6 +86,8 @@ type Collector struct {
 	instances int
 	// refused are the instances, by ID, that EC2 did not terminate in the last round, though the API server shows no owner of them.
 	refused map[string]bool
+	// nodeless is since when claims have no Node, by UID.
+	nodeless map[types.UID]time.Time
 }
 
 // New returns a Collector; Run starts it.
@@ -121,6 +124,7 @@ func (c *Collector) Run(ctx context.Context) error {
 // rounds collects until ctx ends, which is with leadership.
 func (c *Collector) rounds(ctx context.Context) {
 	failed := 0
+	c.nodeless = nil // Another replica may have led meanwhile, and Nodes may have been there.
 	for round := 0; ; round++ {
 		err := c.round(ctx)
 		wait := min(period+time.Duration(c.instances)*perInstance, longest)
@@ -175,7 +179,7 @@ func (c *Collector) round(ctx context.Context) error {
 // round would read the whole cluster for it. An instance that had no owner, and no launch in progress, gets one only from a NodeClaim that is written by
 // hand, and a Node by joining late: the cache has both.
 func (c *Collector) confirmed(g Garbage) bool {
-	return len(g.Claims)+len(g.Outlived) == 0 && !slices.ContainsFunc(g.Instances, func(i cloud.Instance) bool { return !c.refused[i.ID] })
+	return len(g.Claims)+len(g.Nodeless)+len(g.Outlived) == 0 && !slices.ContainsFunc(g.Instances, func(i cloud.Instance) bool { return !c.refused[i.ID] })
 }
 
 func (c *Collector) observe(ctx context.Context, reader client.Reader, options ...client.ListOption) (State, error) {
@@ -208,8 +212,9 @@ func (c *Collector) observe(ctx context.Context, reader client.Reader, options .
 			foreign[claims.Items[i].Name] = true
 		}
 	}
+	now := time.Now()
 	return State{
-		Now: time.Now(), Instances: instances, Claims: claims.Items, Nodes: ready, Foreign: foreign, Shifted: shifted, ShiftsUnknown: !known,
+		Now: now, Nodeless: c.withoutNode(claims.Items, nodes.Items, now), Instances: instances, Claims: claims.Items, Nodes: ready, Foreign: foreign, Shifted: shifted, ShiftsUnknown: !known,
 		Beside: !c.config.Alone(),
 	}, nil
 }
@@ -241,11 +246,19 @@ func (c *Collector) end(ctx context.Context, g Garbage) error {
 		errs = append(errs, c.follow(ctx, o))
 	}
 	for i := range g.Claims {
-		claim := &g.Claims[i]
-		log.Info("Terminating a NodeClaim whose instance no longer exists", "nodeClaim", klog.KObj(claim), "providerID", claim.Status.ProviderID)
-		if err := c.config.Ender.Begin(ctx, claim, Reason); err != nil {
-			errs = append(errs, fmt.Errorf("end NodeClaim %s: %w", claim.Name, err))
-		}
+		log.Info("Terminating a NodeClaim whose instance no longer exists", "nodeClaim", klog.KObj(&g.Claims[i]), "providerID", g.Claims[i].Status.ProviderID)
+		errs = append(errs, c.endClaim(ctx, &g.Claims[i]))
+	}
+	for _, claim := range g.Nodeless {
+		log.Info("Terminating a NodeClaim whose Node was deleted without its finalizer", "nodeClaim", klog.KObj(claim), "node", claim.Status.NodeName, "providerID", claim.Status.ProviderID)
+		errs = append(errs, c.endClaim(ctx, claim))
 	}
 	return errors.Join(errs...)
+}
+
+func (c *Collector) endClaim(ctx context.Context, claim *karpv1.NodeClaim) error {
+	if err := c.config.Ender.Begin(ctx, claim, Reason); err != nil {
+		return fmt.Errorf("end NodeClaim %s: %w", claim.Name, err)
+	}
+	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	"k8s.io/apimachinery/pkg/types"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
@@ -33,6 +34,8 @@ type State struct {
 	Claims []karpv1.NodeClaim
 	// Nodes maps the providerID of each Node to whether it is Ready. A Ready node runs, whatever EC2 returns.
 	Nodes map[string]bool
+	// Nodeless holds since when initialized claims have no Node, by the claim's UID.
+	Nodeless map[types.UID]time.Time
 	// Foreign holds the names of the claims that a running Karpenter manages.
 	Foreign map[string]bool
 	// Shifted holds the IDs of the zones that a zonal shift is away from. EC2 may not show their instances, which are left as they are.
@@ -51,6 +54,8 @@ type Garbage struct {
 	Instances []cloud.Instance
 	// Claims are those to terminate: their instance no longer exists.
 	Claims []karpv1.NodeClaim
+	// Nodeless are claims to terminate: their instance runs, and their Node is gone for good. They are the State's, and must not be changed.
+	Nodeless []*karpv1.NodeClaim
 	// Untagged are instances that lack the tags of their NodeClaim: a launch was cut short, or EC2 was busy.
 	Untagged []Untagged
 	// Outlived are instances that have outlived their capacity type: a capacity reservation has ended, and they run on.
@@ -116,6 +121,10 @@ func (s State) judgeInstances(out *Garbage) {
 // compare finds what an instance and its claim do not agree on.
 func (s State) compare(i cloud.Instance, claim *karpv1.NodeClaim, out *Garbage) {
 	if s.Foreign[claim.Name] {
+		return
+	}
+	if s.nodeless(i, claim) {
+		out.Nodeless = append(out.Nodeless, claim)
 		return
 	}
 	if tags := missing(i, claim); len(tags) > 0 && len(out.Untagged) < retagAtOnce {
