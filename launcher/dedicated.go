@@ -12,8 +12,8 @@ import (
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/catalog/overlay"
+	"github.com/slipway-k8s/slipway/launcher/catalog/template"
 	"github.com/slipway-k8s/slipway/launcher/gauges"
-	"github.com/slipway-k8s/slipway/launcher/nodepool"
 )
 
 // ownLists are the lists of instance types that NodePools have of their own: what NodeOverlays make of those of their classes, and those at the prices of
@@ -47,7 +47,7 @@ func (o *ownLists) apply(ctx context.Context, types map[string][]catalog.Instanc
 }
 
 func poolOf(p *karpv1.NodePool) overlay.Pool {
-	out := overlay.Pool{Name: p.Name, Labels: nodepool.Labels(p)}
+	out := overlay.Pool{Name: p.Name, Labels: template.Labels(p)}
 	if ref := p.Spec.Template.Spec.NodeClassRef; ref != nil {
 		out.NodeClass = ref.Name
 	}

@@ -16,7 +16,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/catalog/overlay"
-	"github.com/slipway-k8s/slipway/launcher/nodepool"
+	"github.com/slipway-k8s/slipway/launcher/catalog/template"
 )
 
 // memory is the last result with what it follows from.
@@ -49,7 +49,7 @@ func (c *Controller) Apply(ctx context.Context, types map[string][]catalog.Insta
 		}
 	}
 	for i := range pools.Items {
-		p := overlay.Pool{Name: pools.Items[i].Name, Labels: nodepool.Labels(&pools.Items[i])}
+		p := overlay.Pool{Name: pools.Items[i].Name, Labels: template.Labels(&pools.Items[i])}
 		if ref := pools.Items[i].Spec.Template.Spec.NodeClassRef; ref != nil {
 			p.NodeClass = ref.Name
 		}

@@ -10,6 +10,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/catalog/template"
 )
 
 // ReasonNoCompatibleInstanceTypes is the reason of ValidationSucceeded, and of Karpenter's Event, for a NodePool from which no node can be launched.
@@ -70,7 +71,7 @@ func anyMatches(types []catalog.InstanceType, ofType, ofOffering catalog.Require
 // decided returns the pool's requirements on labels that the offering of a node decides.
 func decided(pool *karpv1.NodePool) []catalog.Requirement {
 	var out []catalog.Requirement
-	for _, r := range pool.Spec.Template.Spec.Requirements {
+	for _, r := range template.Needs(pool) {
 		key := catalog.NormalKey(r.Key)
 		switch key {
 		case corev1.LabelTopologyRegion, catalog.LabelInstanceTenancy, karpv1.NodePoolLabelKey, corev1.LabelHostname:

@@ -12,6 +12,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/catalog/template"
 )
 
 // ConditionLimitReached is True on a NodePool whose limits leave no room for a node of any of its instance types, and absent otherwise.
@@ -69,9 +70,9 @@ func limitReached(pool *karpv1.NodePool, usage, limits corev1.ResourceList, type
 // capacityTypes returns the pool's requirements on capacity types.
 func capacityTypes(pool *karpv1.NodePool) []catalog.Requirement {
 	var out []catalog.Requirement
-	for _, r := range pool.Spec.Template.Spec.Requirements {
+	for _, r := range template.Needs(pool) {
 		if r.Key == karpv1.CapacityTypeLabelKey {
-			out = append(out, catalog.Requirement{Key: r.Key, Operator: r.Operator, Values: r.Values})
+			out = append(out, r)
 		}
 	}
 	return out

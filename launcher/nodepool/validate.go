@@ -79,7 +79,7 @@ func validateRequirements(template *field.Path, pool *karpv1.NodePool) field.Err
 		return out
 	}
 	for k, v := range pool.Spec.Template.Labels {
-		all = all.Intersect(catalog.FromLabels(map[string]string{k: v}))
+		all = all.Intersect(catalog.FromLabels(map[string]string{catalog.NormalKey(k): v}))
 	}
 	if key, conflict := all.Conflict(); conflict {
 		out = append(out, field.Invalid(path, key, "no value is left that all requirements and labels allow"))

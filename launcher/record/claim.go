@@ -18,6 +18,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/launcher/api"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/catalog/template"
 )
 
 // InvalidError means that a claim of a Launch request cannot be recorded.
@@ -61,12 +62,14 @@ func NewNodeClaim(claim *api.Claim, pool *karpv1.NodePool, class *awsv1.EC2NodeC
 	return out, nil
 }
 
-// ofTemplate returns a NodeClaim of the NodePool's template, with the template's requirements.
+// ofTemplate returns a NodeClaim of the NodePool's template, with the template's requirements. As in Karpenter, a well-known label of the template is both a
+// requirement and a label of the NodeClaim.
 func ofTemplate(name string, pool *karpv1.NodePool, class *awsv1.EC2NodeClass) *karpv1.NodeClaim {
-	template := pool.Spec.Template.DeepCopy()
+	pool = pool.DeepCopy()
+	of := pool.Spec.Template
 	out := &karpv1.NodeClaim{}
-	out.Name, out.Labels = name, merge(template.Labels, ours(pool, class))
-	out.Annotations = merge(template.Annotations, map[string]string{
+	out.Name, out.Labels = name, merge(of.Labels, ours(pool, class))
+	out.Annotations = merge(of.Annotations, map[string]string{
 		karpv1.NodePoolHashAnnotationKey:        pool.Hash(),
 		karpv1.NodePoolHashVersionAnnotationKey: karpv1.NodePoolHashVersion,
 		awsv1.AnnotationEC2NodeClassHash:        class.Annotations[awsv1.AnnotationEC2NodeClassHash],
@@ -77,12 +80,12 @@ func ofTemplate(name string, pool *karpv1.NodePool, class *awsv1.EC2NodeClass) *
 		APIVersion: "karpenter.sh/v1", Kind: "NodePool", Name: pool.Name, UID: pool.UID, BlockOwnerDeletion: new(true),
 	}}
 	out.Spec = karpv1.NodeClaimSpec{
-		Taints:                 template.Spec.Taints,
-		StartupTaints:          template.Spec.StartupTaints,
-		Requirements:           template.Spec.Requirements,
-		NodeClassRef:           template.Spec.NodeClassRef,
-		TerminationGracePeriod: template.Spec.TerminationGracePeriod,
-		ExpireAfter:            template.Spec.ExpireAfter,
+		Taints:                 of.Spec.Taints,
+		StartupTaints:          of.Spec.StartupTaints,
+		Requirements:           template.Requirements(pool),
+		NodeClassRef:           of.Spec.NodeClassRef,
+		TerminationGracePeriod: of.Spec.TerminationGracePeriod,
+		ExpireAfter:            of.Spec.ExpireAfter,
 	}
 	return out
 }

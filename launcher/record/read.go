@@ -88,7 +88,8 @@ func Requirements(claim *karpv1.NodeClaim) (catalog.Requirements, error) {
 	return reqs, nil
 }
 
-// PoolRequirements returns those of a NodePool's template as catalog requirements.
+// PoolRequirements returns the spec.requirements of a NodePool's template as catalog requirements: what drift compares, as in Karpenter. Those of new nodes are
+// template.Requirements.
 func PoolRequirements(pool *karpv1.NodePool) (catalog.Requirements, error) {
 	reqs, err := requirementsOf(pool.Spec.Template.Spec.Requirements)
 	if err != nil {

@@ -148,6 +148,28 @@ func TestStaticNodeClaimMeetsItsRequirements(t *testing.T) {
 	}
 }
 
+// Well-known labels of the template are requirements and labels of the NodeClaim, as in Karpenter: what is launched for it has them.
+func TestStaticNodeClaimKeepsItsTemplatesLabels(t *testing.T) {
+	p := pool()
+	p.Spec.Template.Labels = map[string]string{"team": "a", karpv1.CapacityTypeLabelKey: "on-demand", "beta.kubernetes.io/arch": "arm64"}
+	claim := record.NewStaticNodeClaim("static-1", p, class())
+	reqs, err := record.Requirements(claim)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key, want := range map[string]string{karpv1.CapacityTypeLabelKey: "on-demand", corev1.LabelArchStable: "arm64"} {
+		if got := reqs[key].List(); !slices.Equal(got, []string{want}) || claim.Labels[key] != want {
+			t.Errorf("%s: requirement %v, label %q, want %q", key, got, claim.Labels[key], want)
+		}
+	}
+	if _, ok := reqs["team"]; ok || len(p.Spec.Template.Spec.Requirements) != 1 {
+		t.Errorf("requirements %v of the NodeClaim, %v of the NodePool", claim.Spec.Requirements, p.Spec.Template.Spec.Requirements)
+	}
+	if claim.Annotations[karpv1.NodePoolHashAnnotationKey] != p.Hash() {
+		t.Error("the NodeClaim has another hash than its NodePool")
+	}
+}
+
 // A record is read back unchanged: a restarted launcher has nothing else.
 func TestMinValuesRelaxed(t *testing.T) {
 	claim := planned()

@@ -12,7 +12,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/api"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/catalog/commitment"
-	"github.com/slipway-k8s/slipway/launcher/nodepool"
+	"github.com/slipway-k8s/slipway/launcher/catalog/template"
 )
 
 func instanceType(t catalog.InstanceType) *api.InstanceType {
@@ -52,7 +52,7 @@ func committed(list []commitment.Commitment) *api.Commitments {
 func nodePool(p *karpv1.NodePool, usage corev1.ResourceList, message string, partitions int64) *api.NodePool {
 	spec := p.Spec.Template.Spec
 	out := &api.NodePool{
-		Name: p.Name, Labels: nodepool.Labels(p), Taints: taints(spec.Taints), StartupTaints: taints(spec.StartupTaints),
+		Name: p.Name, Labels: template.Decided(p), Taints: taints(spec.Taints), StartupTaints: taints(spec.StartupTaints),
 		Limits: texts(corev1.ResourceList(p.Spec.Limits)), Usage: texts(usage), Ready: message == "", NotReadyMessage: message,
 		Generation: p.Generation,
 	}
@@ -65,12 +65,8 @@ func nodePool(p *karpv1.NodePool, usage corev1.ResourceList, message string, par
 	declared, _ := catalog.DeclaredCost(p.Annotations) // A condition of the NodePool reports the error.
 	out.NodeCost, out.IdleCpu = declared.NodeCost, declared.IdleCPU
 	out.OnDemandShare, _ = catalog.OnDemandShare(p.Annotations) // A condition as well.
-	for _, r := range spec.Requirements {
-		req := &api.Requirement{Key: r.Key, Operator: string(r.Operator), Values: r.Values}
-		if r.MinValues != nil {
-			req.MinValues = int32(min(*r.MinValues, 100)) // The API allows at most 50.
-		}
-		out.Requirements = append(out.Requirements, req)
+	for _, r := range template.Needs(p) {
+		out.Requirements = append(out.Requirements, &api.Requirement{Key: r.Key, Operator: string(r.Operator), Values: r.Values, MinValues: r.MinValues})
 	}
 	if names := catalog.PartitionNames(partitions); len(names) > 0 {
 		out.Requirements = append(out.Requirements, &api.Requirement{Key: catalog.LabelPlacementGroupPartition, Operator: string(corev1.NodeSelectorOpIn), Values: names})

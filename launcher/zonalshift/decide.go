@@ -10,7 +10,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/catalog/ec2error"
-	"github.com/slipway-k8s/slipway/launcher/record"
+	"github.com/slipway-k8s/slipway/launcher/catalog/template"
 )
 
 // Zone is a zone by name and ID.
@@ -32,7 +32,7 @@ func Shifted(types []catalog.InstanceType) []Zone {
 
 // Of returns those of the zones that the NodePool's requirements allow. Requirements that cannot be read allow none.
 func Of(pool *karpv1.NodePool, zones []Zone) []Zone {
-	requirements, err := record.PoolRequirements(pool)
+	requirements, err := catalog.NewRequirements(template.Needs(pool))
 	if err != nil {
 		return nil
 	}

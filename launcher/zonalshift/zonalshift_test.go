@@ -77,12 +77,13 @@ func pool(name, key string, values ...string) *karpv1.NodePool {
 // NodePools that may launch in the zone are told once when it is shifted and once when it is back; the others are not, nor are those of another provider.
 func TestEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		theirs := pool("theirs", "")
+		theirs, labeled := pool("theirs", ""), pool("labeled", "")
+		labeled.Spec.Template.Labels = map[string]string{corev1.LabelTopologyZone: "b"}
 		theirs.Spec.Template.Spec.NodeClassRef.Group = "eks.amazonaws.com"
 		objects := []client.Object{
 			theirs,
 			&awsv1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Name: "default"}},
-			pool("any", ""), pool("other", "failure-domain.beta.kubernetes.io/zone", "b"), pool("by-id", awsv1.LabelTopologyZoneID, "id-a"),
+			pool("any", ""), pool("other", "failure-domain.beta.kubernetes.io/zone", "b"), pool("by-id", awsv1.LabelTopologyZoneID, "id-a"), labeled,
 		}
 		market, events := &offers{changed: make(chan struct{})}, record.NewFakeRecorder(20)
 		subject, err := zonalshift.New(zonalshift.Config{

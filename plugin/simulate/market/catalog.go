@@ -18,6 +18,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/catalog/builtin"
 	"github.com/slipway-k8s/slipway/launcher/catalog/fromec2"
+	"github.com/slipway-k8s/slipway/launcher/catalog/template"
 	"github.com/slipway-k8s/slipway/plugin/simulate/input"
 )
 
@@ -40,7 +41,7 @@ func (m *Market) Catalog(ctx context.Context, objects *input.Objects) (catalog.S
 		pool := b.pool(p)
 		b.state.NodePools[pool.Name] = pool
 	}
-	b.overlay(ctx, objects.NodeOverlays)
+	b.overlay(ctx, objects)
 	if m.Interruptions != nil {
 		for key, list := range b.state.InstanceTypes {
 			b.state.InstanceTypes[key] = m.Interruptions.Apply(list, m.InterruptionCost)
@@ -86,12 +87,8 @@ func (b *builder) problem(object, field, format string, args ...any) string {
 func (b *builder) pool(p *karpv1.NodePool) catalog.NodePool {
 	spec := p.Spec.Template.Spec
 	out := catalog.NodePool{
-		Name: p.Name, Labels: map[string]string{karpv1.NodePoolLabelKey: p.Name}, Taints: spec.Taints,
-		StartupTaints: spec.StartupTaints, Requirements: requirements(p), Limits: window.Limits(p.Annotations, corev1.ResourceList(p.Spec.Limits), time.Now()).DeepCopy(), Ready: true,
-	}
-	maps.Copy(out.Labels, p.Spec.Template.Labels)
-	if catalog.PoolTenancy(out.Requirements) == catalog.TenancyDedicated {
-		out.Labels[catalog.LabelInstanceTenancy] = catalog.TenancyDedicated
+		Name: p.Name, Labels: template.Decided(p), Taints: spec.Taints,
+		StartupTaints: spec.StartupTaints, Requirements: template.Needs(p), Limits: window.Limits(p.Annotations, corev1.ResourceList(p.Spec.Limits), time.Now()).DeepCopy(), Ready: true,
 	}
 	if p.Spec.Weight != nil {
 		out.Weight = *p.Spec.Weight
@@ -123,19 +120,6 @@ func (b *builder) pool(p *karpv1.NodePool) catalog.NodePool {
 	}
 	if root := p.StatusConditions().Root(); root != nil && root.IsFalse() {
 		no("its condition Ready is False: " + root.Message)
-	}
-	return out
-}
-
-// requirements returns those of the template. The planner reports what is wrong with one.
-func requirements(p *karpv1.NodePool) []catalog.Requirement {
-	var out []catalog.Requirement
-	for _, r := range p.Spec.Template.Spec.Requirements {
-		one := catalog.Requirement{Key: r.Key, Operator: r.Operator, Values: slices.Clone(r.Values)}
-		if r.MinValues != nil {
-			one.MinValues = int32(min(max(*r.MinValues, 0), 100)) // The API allows 50 at most.
-		}
-		out = append(out, one)
 	}
 	return out
 }

@@ -8,24 +8,25 @@ import (
 	"slices"
 
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
-	"sigs.k8s.io/karpenter/pkg/apis/v1alpha1"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog/overlay"
+	"github.com/slipway-k8s/slipway/launcher/catalog/template"
+	"github.com/slipway-k8s/slipway/plugin/simulate/input"
 )
 
 // overlay applies the NodeOverlays, and the prices of dedicated tenancy. One that the API server returned without a condition is left out: no launcher applies it, since the
 // feature gate NodeOverlay is off.
-func (b *builder) overlay(ctx context.Context, overlays []*v1alpha1.NodeOverlay) {
+func (b *builder) overlay(ctx context.Context, objects *input.Objects) {
 	in := overlay.Input{Types: b.state.InstanceTypes}
-	for _, o := range overlays {
+	for _, o := range objects.NodeOverlays {
 		if o.UID != "" && len(o.Status.Conditions) == 0 {
 			b.market.Notes = append(b.market.Notes, fmt.Sprintf("NodeOverlay %s: left out, since the cluster applies none: the launcher's feature gate NodeOverlay is off", o.Name))
 			continue
 		}
 		in.Overlays = append(in.Overlays, o)
 	}
-	for _, p := range b.state.NodePools {
-		in.Pools = append(in.Pools, overlay.Pool{Name: p.Name, NodeClass: p.NodeClass, Labels: p.Labels})
+	for _, p := range objects.NodePools {
+		in.Pools = append(in.Pools, overlay.Pool{Name: p.Name, NodeClass: b.state.NodePools[p.Name].NodeClass, Labels: template.Labels(p)})
 	}
 	result := overlay.Result{}
 	if len(in.Overlays) > 0 {
