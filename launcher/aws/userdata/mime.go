@@ -39,7 +39,7 @@ func customParts(custom string, yamlToo bool) ([]part, error) {
 		return nil, nil
 	}
 	if strings.HasPrefix(trimmed, "MIME-Version:") || strings.HasPrefix(trimmed, "Content-Type:") {
-		parts, err := readArchive(trimmed + "\n")
+		parts, err := readArchive(strings.ReplaceAll(trimmed, "\r\n", "\n") + "\n")
 		if err != nil {
 			return nil, fmt.Errorf("spec.userData: %w", err)
 		}
@@ -101,8 +101,13 @@ func (p part) check() error {
 	return nil
 }
 
-// archive writes the parts with a boundary that does not occur in them.
+// archive writes the parts with a boundary that does not occur in them, and without carriage returns, as Karpenter does: the kernel looks for the interpreter
+// of a script with CRLF under a name that ends in one.
 func archive(parts []part) string {
+	parts = slices.Clone(parts)
+	for i := range parts {
+		parts[i].body = strings.ReplaceAll(parts[i].body, "\r", "")
+	}
 	boundary := "//"
 	for n := 0; slices.ContainsFunc(parts, func(p part) bool { return strings.Contains(p.body, "--"+boundary) }); n++ {
 		boundary = fmt.Sprintf("//%d//", n)

@@ -279,6 +279,29 @@ func TestBottlerocketBindsDirectories(t *testing.T) {
 	}
 }
 
+// User data that was written on Windows starts nodes of Linux: archives have no carriage return, those of a user's own parts included. Other families pass user
+// data on as it is, as in Karpenter.
+func TestCarriageReturns(t *testing.T) {
+	crlf := func(text string) string { return strings.ReplaceAll(text, "\n", "\r\n") }
+	for _, family := range []string{catalog.FamilyAL2023, catalog.FamilyAL2} {
+		for _, text := range []string{"#!/bin/bash\necho hello\n", multi} {
+			want, err := Render(input(family, custom(text)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := Render(input(family, custom(crlf(text))))
+			if diff := cmp.Diff(want, got); diff != "" || err != nil {
+				t.Errorf("%s: %v, -with LF +with CRLF:\n%s", family, err, diff)
+			}
+		}
+	}
+	for _, family := range []string{catalog.FamilyCustom, catalog.FamilyWindows2022} {
+		if got, err := Render(input(family, custom(crlf("one\ntwo\n")))); err != nil || !strings.Contains(got, "one\r\ntwo\r\n") {
+			t.Errorf("%s: %v, %q", family, err, got)
+		}
+	}
+}
+
 func TestRenderRejects(t *testing.T) {
 	for name, in := range map[string]Input{
 		"family":                          input("Ubuntu"),
