@@ -29,6 +29,8 @@ func TestVolumesRefused(t *testing.T) {
 		"io2 without IOPS":         {[]ec2types.LaunchTemplateBlockDeviceMappingRequest{{DeviceName: other, Ebs: &ebs{VolumeSize: awssdk.Int32(500), VolumeType: "io2"}}}, nil, "MissingParameter"},
 		"throughput of gp2":        {[]ec2types.LaunchTemplateBlockDeviceMappingRequest{{DeviceName: other, Ebs: &ebs{VolumeSize: awssdk.Int32(50), VolumeType: "gp2", Throughput: awssdk.Int32(200)}}}, nil, "InvalidParameterCombination"},
 		"initialized slowly":       {[]ec2types.LaunchTemplateBlockDeviceMappingRequest{{DeviceName: root, Ebs: &ebs{VolumeSize: awssdk.Int32(50), VolumeInitializationRate: awssdk.Int32(99)}}}, nil, "InvalidParameterValue"},
+		"no IOPS at all":           {[]ec2types.LaunchTemplateBlockDeviceMappingRequest{{DeviceName: root, Ebs: &ebs{VolumeSize: awssdk.Int32(50), VolumeType: "gp3", Iops: awssdk.Int32(0)}}}, nil, "InvalidParameterValue"},
+		"no throughput at all":     {[]ec2types.LaunchTemplateBlockDeviceMappingRequest{{DeviceName: root, Ebs: &ebs{VolumeSize: awssdk.Int32(50), VolumeType: "gp3", Throughput: awssdk.Int32(0)}}}, nil, "InvalidParameterValue"},
 		"too many hops":            {nil, awssdk.Int32(65), "InvalidParameterValue"},
 	} {
 		t.Run(name, func(t *testing.T) {

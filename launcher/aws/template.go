@@ -242,8 +242,9 @@ func ebsDevice(in *awsv1.BlockDevice) *ec2types.LaunchTemplateEbsBlockDeviceRequ
 	return out
 }
 
+// narrow returns a rate of a volume as EC2 takes it. 0 is EC2's default, as in Karpenter: EC2 refuses a 0 that it is sent.
 func narrow(n *int64) *int32 {
-	if n == nil {
+	if awssdk.ToInt64(n) == 0 {
 		return nil
 	}
 	return awssdk.Int32(int32(*n))

@@ -127,6 +127,11 @@ func TestTemplateHasTheClassesVolumes(t *testing.T) {
 			"1.Ebs.VolumeSize": "101", "1.Ebs.VolumeType": "gp3",
 			"2.DeviceName": "/dev/sdb", "2.Ebs.VolumeSize": "1024", "2.Ebs.VolumeType": "st1",
 		}},
+		"rates of 0": {func(s *awsv1.EC2NodeClassSpec) {
+			s.BlockDeviceMappings = []*awsv1.BlockDeviceMapping{
+				{DeviceName: new("/dev/xvda"), EBS: &awsv1.BlockDevice{IOPS: new(int64(0)), Throughput: new(int64(0)), VolumeSize: size("20Gi"), VolumeType: new("gp3")}},
+			}
+		}, map[string]string{"1.DeviceName": "/dev/xvda", "1.Ebs.VolumeSize": "20", "1.Ebs.VolumeType": "gp3"}},
 		"AL2023": {func(*awsv1.EC2NodeClassSpec) {}, al2023},
 		"Bottlerocket": {func(s *awsv1.EC2NodeClassSpec) {
 			s.AMISelectorTerms = []awsv1.AMISelectorTerm{{Alias: "bottlerocket@latest"}}

@@ -63,7 +63,7 @@ func (v *Volume) read(ebs wire.Params, isRoot bool, rootGiB int) *wire.Error {
 	}
 	for name, into := range map[string]*int{"VolumeSize": &v.GiB, "Iops": &v.IOPS, "Throughput": &v.MiBps, "VolumeInitializationRate": &v.InitMiBps} {
 		n, err := ebs.Int(name, *into)
-		if err != nil || n < 0 {
+		if err != nil || n < 0 || n == 0 && ebs.At(name).Given() {
 			return wire.Errorf("InvalidParameterValue", "Value (%s) for parameter %s is invalid.", ebs.Get(name), name)
 		}
 		*into = n
