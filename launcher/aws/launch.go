@@ -210,7 +210,7 @@ func (c *Cloud) buildRequest(ctx context.Context, in cloud.LaunchInput, options 
 	return request, request.fill(in, order, groups, templateSpec{
 		class: in.Class, region: c.cfg.AWS.Region, cluster: known, capacityType: options[0].CapacityType,
 		labels: in.Labels, taints: in.Taints, tags: c.launchTags(in), tenancy: cmp.Or(in.Tenancy, catalog.TenancyDefault),
-		placementGroup: groupID, partition: in.Partition,
+		placementGroup: groupID, partition: in.Partition, enclaves: asksEnclaves(in),
 		openReservations: c.cfg.OpenReservations,
 	})
 }

@@ -6,6 +6,7 @@ import (
 	awssdk "github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
@@ -50,6 +51,12 @@ func (r *launchRequest) fill(in cloud.LaunchInput, order []group, groups overrid
 		DefaultTargetCapacityType: target, TotalTargetCapacity: awssdk.Int32(int32(r.count)),
 	}
 	return nil
+}
+
+// asksEnclaves reports whether the NodeClaims of the call, which are equal in this, request room for Nitro Enclaves, whose nodes have them enabled as with Karpenter.
+func asksEnclaves(in cloud.LaunchInput) bool {
+	_, asks := in.Claims[0].Spec.Resources.Requests[awsv1.ResourceNIPSlots]
+	return asks
 }
 
 // contextOf returns the class's context for EC2. As with Karpenter, NodeClaims whose minValues were relaxed are launched without it.

@@ -40,8 +40,8 @@ type templateSpec struct {
 	// efas is the number of EFA interfaces of the instance, one per network card; 0 leaves the network to the class.
 	efas    int64
 	tenancy string
-	// hibernates configures the instance for hibernation.
-	hibernates bool
+	// hibernates configures the instance for hibernation, enclaves for Nitro Enclaves.
+	hibernates, enclaves bool
 	// reservation is the one to launch into; zero for none. openReservations means that EC2 may then run the instance in an open one, unless the class
 	// selects reservations.
 	reservation      cloud.Reservation
@@ -76,6 +76,9 @@ func (s templateSpec) template() (*ec2.CreateLaunchTemplateInput, error) {
 	}
 	if s.hibernates {
 		data.HibernationOptions = &ec2types.LaunchTemplateHibernationOptionsRequest{Configured: awssdk.Bool(true)}
+	}
+	if s.enclaves {
+		data.EnclaveOptions = &ec2types.LaunchTemplateEnclaveOptionsRequest{Enabled: awssdk.Bool(true)}
 	}
 	s.setNetwork(data)
 	setReservation(data, s.reservation, s.openReservations && len(s.class.Spec.CapacityReservationSelectorTerms) == 0)

@@ -149,6 +149,22 @@ func TestTemplateHasTheClassesVolumes(t *testing.T) {
 	}
 }
 
+// Nodes of NodeClaims that request room for Nitro Enclaves have them enabled, and no others.
+func TestEnclaves(t *testing.T) {
+	for resourceName, want := range map[corev1.ResourceName]string{"eks.amazonaws.com/nip-slots": "true", corev1.ResourceCPU: ""} {
+		w, c := newWire(t)
+		w.on("CreateFleet", fleet([]string{"i-1"}))
+		in := launchInput("launch-1", 1, option("m7g.large", zoneA, "on-demand"))
+		in.Claims[0].Spec.Resources.Requests = corev1.ResourceList{resourceName: resource.MustParse("1")}
+		if _, err := c.Launch(t.Context(), in); err != nil {
+			t.Fatal(err)
+		}
+		if got := w.made("CreateLaunchTemplate")[0].Get("LaunchTemplateData.EnclaveOptions.Enabled"); got != want {
+			t.Errorf("requesting %s: enclaves %q, want %q", resourceName, got, want)
+		}
+	}
+}
+
 // The class's context goes with each CreateFleet call.
 func TestFleetHasTheClassesContext(t *testing.T) {
 	_, call := launched(t, func(s *awsv1.EC2NodeClassSpec) { s.Context = new("cr-context") })

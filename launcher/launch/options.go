@@ -257,16 +257,17 @@ func sortByName(claims []*karpv1.NodeClaim) {
 func groupKey(c *karpv1.NodeClaim) string {
 	spec := c.Spec.DeepCopy()
 	_, efa := spec.Resources.Requests[awsv1.ResourceEFA]
+	_, enclaves := spec.Resources.Requests[awsv1.ResourceNIPSlots]
 	if len(record.InstanceTypes(c)) > 0 {
 		spec.Resources = karpv1.ResourceRequirements{}
 	}
 	text, err := json.Marshal(struct {
-		Labels                map[string]string
-		Spec                  *karpv1.NodeClaimSpec
-		Types, Launch         string
-		EFA, Standby, Relaxed bool
+		Labels                          map[string]string
+		Spec                            *karpv1.NodeClaimSpec
+		Types, Launch                   string
+		EFA, Enclaves, Standby, Relaxed bool
 	}{
-		c.Labels, spec, c.Annotations[catalog.InstanceTypesAnnotation], c.Annotations[catalog.LaunchAnnotation], efa, record.StandbyOf(c).Waits(),
+		c.Labels, spec, c.Annotations[catalog.InstanceTypesAnnotation], c.Annotations[catalog.LaunchAnnotation], efa, enclaves, record.StandbyOf(c).Waits(),
 		c.Annotations[karpv1.NodeClaimMinValuesRelaxedAnnotationKey] == "true",
 	})
 	if err != nil {

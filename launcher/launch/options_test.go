@@ -121,6 +121,9 @@ func TestGroups(t *testing.T) {
 		claim("efa", func(c *karpv1.NodeClaim) {
 			c.Spec.Resources.Requests = corev1.ResourceList{"vpc.amazonaws.com/efa": resource.MustParse("1")}
 		}),
+		claim("enclaves", func(c *karpv1.NodeClaim) {
+			c.Spec.Resources.Requests = corev1.ResourceList{"eks.amazonaws.com/nip-slots": resource.MustParse("1")}
+		}),
 		claim("relaxed", func(c *karpv1.NodeClaim) { c.Annotations[karpv1.NodeClaimMinValuesRelaxedAnnotationKey] = "true" }),
 		claim("b", func(c *karpv1.NodeClaim) { c.Annotations[karpv1.NodeClaimMinValuesRelaxedAnnotationKey] = "false" }),
 		claim("unplanned-small", unplanned("1")), claim("unplanned-large", unplanned("16")), claim("unplanned-large-too", unplanned("16")),
@@ -134,7 +137,7 @@ func TestGroups(t *testing.T) {
 		got = append(got, strings.Join(names, " "))
 	}
 	if diff := cmp.Diff([]string{
-		"a b c", "attempt", "efa", "label", "relaxed", "taint", "types", "unplanned-large unplanned-large-too", "unplanned-small", "zone",
+		"a b c", "attempt", "efa", "enclaves", "label", "relaxed", "taint", "types", "unplanned-large unplanned-large-too", "unplanned-small", "zone",
 	}, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
