@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"strings"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/catalog/builtin"
@@ -13,7 +14,7 @@ import (
 // onDemandPrices asks the Price List API for prices, and reports whether it returned them. If it did not, the built-in prices are returned;
 // a non-nil error then means that a retry soon may succeed. A missing permission or a missing API is not such an error.
 func (c *Cloud) onDemandPrices(ctx context.Context) (prices onDemandPrices, answered bool, err error) {
-	table, bad := builtinPrices()
+	table, bad := builtinPrices(c.cfg.AWS.Region)
 	if bad != nil {
 		return nil, false, bad
 	}
@@ -42,7 +43,7 @@ func (c *Cloud) onDemandPrices(ctx context.Context) (prices onDemandPrices, answ
 
 // withLastPrices returns AWS's prices, with the last ones of the types that they do not name; at first those are the built-in ones.
 func withLastPrices(c *Cloud, prices onDemandPrices) onDemandPrices {
-	last, _ := builtinPrices() // onDemandPrices has returned the error.
+	last, _ := builtinPrices(c.cfg.AWS.Region) // onDemandPrices has returned the error.
 	if known := c.known.get(); known != nil {
 		last = known.onDemand
 	}
@@ -106,7 +107,16 @@ func (c *Cloud) chargeRates(ctx context.Context) (*catalog.Rates, bool, error) {
 	return answer.Rates, answer.Answered, nil
 }
 
-func builtinPrices() (onDemandPrices, error) {
+// chinaFactor is what AWS charges on demand in China, in CNY, for each USD that it charges in us-east-1: the median over the 316 instance types of cn-north-1 in
+// Karpenter 1.14.1's table of November 2024 (pkg/providers/pricing, zz_generated.pricing_aws_cn.go), eight in ten of which are between 8.6 and 11.8.
+const chinaFactor = 10
+
+// builtinPrices returns the built-in prices for a region, in the currency of its spot prices: CNY in China, USD elsewhere.
+func builtinPrices(region string) (onDemandPrices, error) {
+	factor := 1.0
+	if strings.HasPrefix(region, "cn-") {
+		factor = chinaFactor
+	}
 	types, err := builtin.Types()
 	if err != nil {
 		return nil, err
@@ -114,7 +124,7 @@ func builtinPrices() (onDemandPrices, error) {
 	out := onDemandPrices{}
 	for _, t := range types {
 		if t.Price > 0 {
-			out[t.Name] = t.Price
+			out[t.Name] = t.Price * factor
 		}
 	}
 	if len(out) == 0 {

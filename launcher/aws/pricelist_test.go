@@ -65,7 +65,7 @@ func TestHalfAPriceList(t *testing.T) {
 
 // A type that the price list does not name keeps its last price, the built-in one at first.
 func TestTypesThatThePriceListDoesNotName(t *testing.T) {
-	table, err := builtinPrices()
+	table, err := builtinPrices("us-east-1")
 	if err != nil {
 		t.Fatal(err)
 	}

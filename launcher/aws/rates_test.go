@@ -106,7 +106,7 @@ func TestVolumesCostWhatTheRegionAsks(t *testing.T) {
 
 // An on-demand price that cannot be used is replaced by the built-in one.
 func TestUnusableOnDemandPrice(t *testing.T) {
-	table, err := builtinPrices()
+	table, err := builtinPrices("us-east-1")
 	if err != nil {
 		t.Fatal(err)
 	}
