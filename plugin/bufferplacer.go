@@ -199,7 +199,9 @@ func (b *bufferPlacer) planStandby(ctx context.Context, states []*bufferState) {
 	for _, s := range states {
 		one, err := []*bufferState{s}, errors.New("the other buffers of the namespace took all of the time")
 		if time.Now().Before(end) {
-			err = b.plan(ctx, one, standbyPods(s.standby))
+			of := standbyPods(s.standby)
+			of.noLaunch = s.noLaunch
+			err = b.plan(ctx, one, of)
 		}
 		if err != nil {
 			b.describe(one, nil)

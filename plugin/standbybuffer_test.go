@@ -62,6 +62,22 @@ func TestStandbyBuffer(t *testing.T) {
 	}
 }
 
+// A standby buffer for which nothing is launched for now has what sleeps already.
+func TestStandbyBufferThatWaits(t *testing.T) {
+	h := start(t, harnessOptions{objects: []runtime.Object{newNode("small", "100m", nil)}})
+	waits := standbyBuffer(t, 1)
+	waits.NoLaunch = true
+	if got := h.buffers("1", waits).GetBuffers()[0]; got.GetInFlight() != 0 || got.GetNoRoom() == "" || len(h.launcher.claims()) != 0 {
+		t.Errorf("places %v, %d NodeClaims", got, len(h.launcher.claims()))
+	}
+	if got := h.buffers("2", standbyBuffer(t, 1)).GetBuffers()[0]; got.GetInFlight() != 1 {
+		t.Fatalf("after the wait: %v", got)
+	}
+	if got := h.buffers("3", waits).GetBuffers()[0]; got.GetInFlight() != 1 || got.GetNoRoom() != "" || len(h.launcher.claims()) != 1 {
+		t.Errorf("waiting again: places %v, %d NodeClaims", got, len(h.launcher.claims()))
+	}
+}
+
 // No node that sleeps is woken for a pod that is deleted while it is planned.
 func TestNoNodeWakesForAPodThatGoesWhileItIsPlanned(t *testing.T) {
 	t.Parallel()

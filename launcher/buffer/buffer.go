@@ -162,6 +162,8 @@ type item struct {
 	wanted *api.Buffer
 	// disk is of a standby buffer, and the zero value of all others.
 	disk disk
+	// held is why nothing is launched for a standby buffer for now; empty where it may be.
+	held string
 }
 
 // Pass resolves all buffers, asks about those of namespaces for which anything has changed, and writes their status. ctx ends with leadership.
@@ -177,6 +179,9 @@ func (c *Controller) Pass(ctx context.Context) error {
 		return err
 	}
 	var errs []error
+	if err := c.hold(ctx, items); err != nil {
+		return err
+	}
 	if len(items)+len(c.namespaces) > 0 {
 		cluster, err := c.clusterSum(ctx)
 		if err != nil {
@@ -301,6 +306,11 @@ func (c *Controller) refresh(ctx context.Context, name string, items []*item, na
 	for _, p := range answer.GetBuffers() {
 		is.places[types.UID(p.GetUid())] = p
 		is.missing = is.missing || p.GetNoRoom() != ""
+	}
+	for _, it := range items {
+		if p := is.places[it.stored.UID]; it.held != "" && p.GetNoRoom() != "" {
+			p.NoRoom = it.held
+		}
 	}
 	c.namespaces[name] = is
 	c.announce(items, is)

@@ -69,7 +69,8 @@ type scene struct {
 //	restart                                     another scheduler is connected
 //	pass [DURATION]                             time goes by, one second without a duration; a pass
 //	status                                      the buffers' status
-//	claim STATE [refused]                       NodeClaim c-0, whose instance is in that state of a standby buffer; EC2 does not stop it
+//	claim STATE [refused] [name=NAME] [of=UID] [kept]
+//	                                            NodeClaim c-0, whose instance is in that state of a standby buffer; EC2 does not stop it, or a pod was on its node
 //	drifted BUFFER                              why NodeClaim old is needed, which has drifted, or expires soon, and sleeps for the buffer of that UID
 //	disk UID                                    what instances of a standby buffer have on their disk
 //	off                                         the feature gate is off from now on
@@ -244,7 +245,10 @@ func (s *scene) sleeper(d *datadriven.TestData) {
 		claim.Annotations[catalog.StandbyExpiresAnnotation] = "true"
 		s.Log("expires soon: %s", s.subject.Needed(claim))
 	default:
-		claim := sleeper("c-0", "u", record.StandbyState(strings.TrimPrefix(arg, "preparing")))
+		claim := sleeper(text(d, "name", "c-0"), text(d, "of", "u"), record.StandbyState(strings.TrimPrefix(arg, "preparing")))
+		if d.HasArg("kept") {
+			claim.Annotations[catalog.StandbyKeptAnnotation] = "pod x/y is on its node"
+		}
 		if d.HasArg("refused") {
 			claim.StatusConditions().SetFalse(record.ConditionStandby, "UnauthorizedOperation", "may not be stopped")
 		}

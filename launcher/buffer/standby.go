@@ -25,6 +25,10 @@ const (
 	prepareAtMost = time.Hour
 )
 
+// holdAtLeast and holdAtMost bound how long nothing is launched for a standby buffer after one of its instances was kept. Each kept instance is paid for as long
+// as its node stays: beyond the first hours that is four in a day.
+const holdAtLeast, holdAtMost = time.Minute, 6 * time.Hour
+
 // disk is what the instances of a standby buffer have on their disk.
 type disk struct {
 	// pod has the images.
@@ -116,4 +120,72 @@ func (c *Controller) waitingBuffers(ctx context.Context, items map[string][]*ite
 		}
 	}
 	return out, errors.Join(errs...)
+}
+
+// kept are the instances of a standby buffer that were launched since one was stopped last, and were not stopped themselves: pods that were not promised their nodes
+// are there.
+type kept struct {
+	// first and last are when that was found out of them.
+	first, last time.Time
+	// claim and why are of the last.
+	claim, why string
+}
+
+// keptOf returns what NodeClaims record of that, by the UID of their buffer.
+func keptOf(claims []*karpv1.NodeClaim) map[string]kept {
+	stopped := map[string]time.Time{}
+	for _, claim := range claims {
+		s := record.StandbyOf(claim)
+		was := s.State == record.StandbyAsleep || s.State == record.StandbyStarting || record.Woken(claim)
+		if was && s.Since.After(stopped[s.Buffer]) {
+			stopped[s.Buffer] = s.Since
+		}
+	}
+	out := map[string]kept{}
+	for _, claim := range claims {
+		s := record.StandbyOf(claim)
+		if s.Kept == "" || !s.Since.After(stopped[s.Buffer]) {
+			continue
+		}
+		k := out[s.Buffer]
+		if k.first.IsZero() || s.Since.Before(k.first) {
+			k.first = s.Since
+		}
+		if s.Since.After(k.last) {
+			k.last, k.claim, k.why = s.Since, claim.Name, s.Kept
+		}
+		out[s.Buffer] = k
+	}
+	return out
+}
+
+// until returns when the next instance may be launched. The times between launches double, since each wait is as long as all before it took, and instances that
+// are kept together count as one.
+func (k kept) until() time.Time {
+	return k.last.Add(min(max(k.last.Sub(k.first), holdAtLeast), holdAtMost))
+}
+
+// hold has nothing launched for standby buffers whose instances were not stopped lately: the next one would not be either, and each is paid for.
+func (c *Controller) hold(ctx context.Context, items map[string][]*item) error {
+	var by map[string]kept
+	for _, of := range items {
+		for _, it := range of {
+			if !it.wanted.GetStandby() {
+				continue
+			}
+			if by == nil {
+				claims, err := c.config.Cache.Claims.All(ctx)
+				if err != nil {
+					return err
+				}
+				by = keptOf(claims)
+			}
+			k, has := by[it.wanted.GetUid()]
+			if until := k.until(); has && time.Now().Before(until) {
+				it.wanted.NoLaunch = true
+				it.held = fmt.Sprintf("the instance of NodeClaim %s was not stopped: %s. The next one is launched after %s", k.claim, k.why, until.UTC().Format(time.RFC3339))
+			}
+		}
+	}
+	return nil
 }

@@ -36,6 +36,8 @@ const (
 	StandbyStateAnnotation = "slipway.dev/standby-state"
 	// StandbyExpiresAnnotation on such a NodeClaim, with the value "true", means that it expires soon: its buffer has another one launched first.
 	StandbyExpiresAnnotation = "slipway.dev/standby-expires"
+	// StandbyKeptAnnotation on such a NodeClaim says why its instance was not stopped, where that is a pod on its node that was not promised it.
+	StandbyKeptAnnotation = "slipway.dev/standby-kept"
 	// WokenAnnotation on a Node, with the value "true", means that its instance was stopped or hibernated for a standby CapacityBuffer before: it boots faster
 	// than a new one.
 	WokenAnnotation = "slipway.dev/woken"

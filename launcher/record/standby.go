@@ -41,11 +41,13 @@ type Standby struct {
 	State StandbyState
 	// Since is when it came into the state; zero while the instance is prepared.
 	Since time.Time
+	// Kept is why the instance was never stopped, where that is a pod that was not promised its node; empty otherwise.
+	Kept string
 }
 
 // StandbyOf reads what a NodeClaim records. A state that slipway does not have counts as StandbyAwake: the node joins, or is ended.
 func StandbyOf(claim *karpv1.NodeClaim) Standby {
-	out := Standby{Buffer: claim.Annotations[catalog.StandbyAnnotation]}
+	out := Standby{Buffer: claim.Annotations[catalog.StandbyAnnotation], Kept: claim.Annotations[catalog.StandbyKeptAnnotation]}
 	text, has := claim.Annotations[catalog.StandbyStateAnnotation]
 	if out.Buffer == "" || !has {
 		return out

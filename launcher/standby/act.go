@@ -49,7 +49,11 @@ func (c *Controller) act(ctx context.Context, o Observed, d Decision) (time.Dura
 
 // enter writes the state of the claim's instance. A pod that is promised the node meanwhile makes the write fail.
 func (c *Controller) enter(ctx context.Context, claim *karpv1.NodeClaim, state record.StandbyState) error {
-	before := claim.DeepCopy()
+	return c.write(ctx, claim.DeepCopy(), claim, state)
+}
+
+// write writes the state together with what else differs from before.
+func (c *Controller) write(ctx context.Context, before, claim *karpv1.NodeClaim, state record.StandbyState) error {
 	if state == record.StandbyPreparing {
 		delete(claim.Annotations, catalog.StandbyStateAnnotation)
 	} else {
@@ -75,7 +79,11 @@ func (c *Controller) replace(ctx context.Context, claim *karpv1.NodeClaim) error
 
 // keep has the node join without a stop: it is promised to a pod, or a pod is there, as why says.
 func (c *Controller) keep(ctx context.Context, claim *karpv1.NodeClaim, why string) error {
-	if err := c.enter(ctx, claim, record.StandbyAwake); err != nil {
+	before := claim.DeepCopy()
+	if why != "" {
+		metav1.SetMetaDataAnnotation(&claim.ObjectMeta, catalog.StandbyKeptAnnotation, why)
+	}
+	if err := c.write(ctx, before, claim, record.StandbyAwake); err != nil {
 		return err
 	}
 	if why == "" {

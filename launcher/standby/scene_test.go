@@ -167,6 +167,9 @@ func (s *scene) show() {
 		if record.Outdated(claim) {
 			said += ", to be replaced"
 		}
+		if why := record.StandbyOf(claim).Kept; why != "" {
+			said += ", kept since " + why
+		}
 		s.Log("%s is %s, its instance %s%s", claim.Name, state, how, said)
 	}
 	nodes := &corev1.NodeList{}
