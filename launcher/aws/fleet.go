@@ -3,14 +3,17 @@ package aws
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	awssdk "github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	"github.com/aws/smithy-go/middleware"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog/ec2error"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
@@ -35,22 +38,41 @@ func plain(failures []fleetFailure) []cloud.OfferingFailure {
 	return out
 }
 
-// createFleet makes the call. If EC2 reports that a launch template does not exist, it makes the templates again and repeats the call once.
-func (c *Cloud) createFleet(ctx context.Context, request *launchRequest) (*ec2.CreateFleetOutput, error) {
-	out, err := c.ec2.CreateFleet(ctx, request.fleet)
+// createFleet makes the call. If EC2 reports that a launch template does not exist, it makes the templates again and repeats the call once. lost means that an
+// attempt of the call may have launched although the call failed.
+func (c *Cloud) createFleet(ctx context.Context, request *launchRequest) (out *ec2.CreateFleetOutput, lost bool, err error) {
+	note := func(o *ec2.Options) { o.APIOptions = append(slices.Clip(o.APIOptions), noteLost(&lost)) }
+	out, err = c.ec2.CreateFleet(ctx, request.fleet, note)
 	if err == nil || !code(err).IsTemplateGone() {
-		return out, err
+		return out, lost, err
 	}
 	c.templates.forgetAll(request.templates)
 	if err := c.ensureTemplates(ctx, request.templates); err != nil {
-		return nil, err
+		return nil, lost, err
 	}
-	return c.ec2.CreateFleet(ctx, request.fleet)
+	out, err = c.ec2.CreateFleet(ctx, request.fleet, note)
+	return out, lost, err
+}
+
+// noteLost has a client note whether an attempt of a call ended without an answer, or with an error of the server's own: it may have had its effect.
+func noteLost(lost *bool) func(*middleware.Stack) error {
+	return func(stack *middleware.Stack) error {
+		return stack.Finalize.Add(middleware.FinalizeMiddlewareFunc("LostAttempts", func(
+			ctx context.Context, in middleware.FinalizeInput, next middleware.FinalizeHandler,
+		) (middleware.FinalizeOutput, middleware.Metadata, error) {
+			out, metadata, err := next.HandleFinalize(ctx, in)
+			made, _ := retry.GetAttemptResults(metadata)
+			*lost = *lost || slices.ContainsFunc(made.Results, func(r retry.AttemptResult) bool {
+				return r.Err != nil && isTransient(r.Err) && !code(r.Err).IsThrottled()
+			})
+			return out, metadata, err
+		}), middleware.Before)
+	}
 }
 
 // launchError classifies an error of the call itself: a fault of the class, a shortage of capacity that concerns all options, or a transient
 // error.
-func (c *Cloud) launchError(request *launchRequest, err error) (cloud.LaunchOutput, error) {
+func (c *Cloud) launchError(request *launchRequest, lost bool, err error) (cloud.LaunchOutput, error) {
 	v := judge(err)
 	if code(err) == ec2error.UnsupportedHibernation {
 		// Another launch, without it, follows.
@@ -65,7 +87,9 @@ func (c *Cloud) launchError(request *launchRequest, err error) (cloud.LaunchOutp
 	case cloud.CauseUnauthorized, cloud.CauseInvalid:
 		return cloud.LaunchOutput{}, v.classError(request.id.name)
 	default:
-		return cloud.LaunchOutput{}, v.launchError(request.id.name, err)
+		return cloud.LaunchOutput{}, &cloud.LaunchError{
+			Class: request.id.name, Cause: v.cause, Code: v.code, Reason: v.reason, Message: v.message, Lost: lost, Err: fmt.Errorf("creating fleet: %w", err),
+		}
 	}
 }
 

@@ -62,9 +62,9 @@ func (c *Cloud) Launch(ctx context.Context, in cloud.LaunchInput) (_ cloud.Launc
 		return cloud.LaunchOutput{Failures: plain(request.skipped)}, nil
 	}
 	// 4. Make the call.
-	out, err := c.createFleet(ctx, request)
+	out, lost, err := c.createFleet(ctx, request)
 	if err != nil {
-		return c.launchError(request, err)
+		return c.launchError(request, lost, err)
 	}
 	// 5. Read EC2's answer.
 	return c.launchOutput(request, out)

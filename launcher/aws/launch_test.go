@@ -142,6 +142,29 @@ func TestLaunchOutlivesThrottling(t *testing.T) {
 	}
 }
 
+// A throttled call says whether an earlier attempt of it may have launched.
+func TestThrottledLaunchSaysWhatWasLost(t *testing.T) {
+	slow := refuse(http.StatusServiceUnavailable, "RequestLimitExceeded", "Request limit exceeded.")
+	for name, tc := range map[string]struct {
+		first answer
+		lost  bool
+	}{
+		"throttled alone":        {slow, false},
+		"no answer of EC2":       {answer{http.StatusBadGateway, ""}, true},
+		"an error of the server": {refuse(http.StatusInternalServerError, "InternalError", "later"), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, c := newWire(t)
+			w.on("CreateFleet", tc.first, slow)
+			_, err := c.Launch(t.Context(), launchInput("launch-1", 2, option("m7g.large", zoneA, "spot")))
+			e, ok := cloud.AsLaunch(err)
+			if !ok || e.Cause != cloud.CauseThrottled || e.Lost != tc.lost || len(w.made("CreateFleet")) < 2 {
+				t.Errorf("%+v after %d attempts, want Lost %t", err, len(w.made("CreateFleet")), tc.lost)
+			}
+		})
+	}
+}
+
 // TestRepeatedLaunchIsTheSame: EC2 refuses a client token with other parameters, so neither a spot price nor a lack of
 // capacity learned meanwhile may change the request of a launch id.
 func TestRepeatedLaunchIsTheSame(t *testing.T) {

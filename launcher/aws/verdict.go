@@ -2,7 +2,6 @@ package aws
 
 import (
 	"errors"
-	"fmt"
 	"regexp"
 	"strings"
 
@@ -219,9 +218,4 @@ func fieldOf(c ec2error.Code, text string) string {
 // classError returns a launch's error for a verdict that only a change by a user or administrator can lift.
 func (v verdict) classError(class string) error {
 	return &cloud.NodeClassError{Class: class, Code: v.code, Reason: v.reason, Message: v.message, Cause: v.cause}
-}
-
-// launchError returns a launch's error for a transient verdict.
-func (v verdict) launchError(class string, err error) error {
-	return &cloud.LaunchError{Class: class, Cause: v.cause, Code: v.code, Reason: v.reason, Message: v.message, Err: fmt.Errorf("creating fleet: %w", err)}
 }

@@ -72,6 +72,8 @@ type LaunchError struct {
 	Code ec2error.Code
 	// Reason is one CamelCase word for the NodeClaim's condition, Message a sentence.
 	Reason, Message string
+	// Lost means that an attempt of the call may have launched, whatever the last one came to: it ended without an answer.
+	Lost bool
 	// Err is AWS's error.
 	Err error
 }

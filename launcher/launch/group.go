@@ -33,10 +33,11 @@ type group struct {
 	portion portion
 	// id is that of the current attempt; empty if the next attempt starts from scratch. fresh means that this process recorded the claims with
 	// it and has not made its call. asked means that this process makes the call: the client token makes repeating it harmless, as long as the
-	// call, input, is the same.
+	// call, input, is the same. lost means that a try of the call may have launched although its answer did not say so.
 	id    string
 	fresh bool
 	asked bool
+	lost  bool
 	// shown are the IDs of the instances that the current attempt's call launched, once EC2 has shown them or has had its time to: there are no
 	// others to look for. nil before that.
 	shown []string
@@ -179,8 +180,15 @@ func (g *group) attempt(ctx context.Context) error {
 		g.input, g.asked = input, true
 	}
 	err := g.call(ctx)
+	g.lost = g.lost || mayHaveLaunched(err)
 	g.resize(ctx, err)
 	return err
+}
+
+// mayHaveLaunched reports whether a call that ended in err may have launched instances. One that EC2 throttled has not, nor one whose template was gone.
+func mayHaveLaunched(err error) bool {
+	e, ok := cloud.AsLaunch(err)
+	return err != nil && (!ok || e.Lost || e.Cause != cloud.CauseThrottled && e.Cause != cloud.CauseTemplateGone)
 }
 
 // next takes the claims of the next call, unless the last one goes on for claims that there are.
@@ -206,11 +214,11 @@ func (g *group) resize(ctx context.Context, err error) {
 		if err != nil {
 			return
 		}
-		if len(found) > 0 {
-			g.asked = false // Its answer was lost: the next round assigns them.
-			return
+		if len(found) > 0 || g.lost {
+			g.asked = false // An answer was lost: the next rounds look for its instances, which EC2 shows late, and assign them.
+		} else {
+			g.done()
 		}
-		g.done()
 	}
 	g.portion.answered(asked, throttled)
 }
@@ -218,7 +226,7 @@ func (g *group) resize(ctx context.Context, err error) {
 // done ends the attempt: its call is not repeated, and the next attempt starts from scratch.
 func (g *group) done() {
 	g.config.Cloud.Settled(g.id)
-	g.id, g.fresh, g.asked, g.shown, g.since = "", false, false, nil, time.Time{}
+	g.id, g.fresh, g.asked, g.lost, g.shown, g.since = "", false, false, false, nil, time.Time{}
 }
 
 // recorded reports whether claims were just created and nothing was done for them yet. Asking the API server for them would only cost time:

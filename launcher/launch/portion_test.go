@@ -77,6 +77,37 @@ func TestThrottledRepetitionOfALostCall(t *testing.T) {
 	})
 }
 
+// The same, where EC2 shows the instances of the lost call some seconds later, and whether the try without an answer was a call of its own or an attempt of the
+// one that was throttled in the end.
+func TestThrottledRepetitionOfALostCallThatShowsLate(t *testing.T) {
+	within := throttled()
+	within.(*cloud.LaunchError).Lost = true
+	for name, first := range map[string]error{"own call": errors.New("connection reset"), "attempt": within} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, memory.Config{VisibleAfter: 10 * time.Second}, func(t *testing.T, w *world) {
+				t.Helper()
+				var tries atomic.Int32
+				w.at("after", func(what string) error {
+					switch {
+					case what != "launch" || tries.Add(1) > 2:
+						return nil
+					case tries.Load() == 1:
+						return first
+					}
+					return throttled()
+				})
+				w.record("default-a", "default-b", "default-c")
+				w.settle(2 * time.Minute)
+				w.owners()
+				w.want(map[string]string{"default-a": "m7g.large us-east-1a", "default-b": "m7g.large us-east-1a", "default-c": "m7g.large us-east-1a"})
+				if n := w.attempts(); n != 1 {
+					t.Errorf("%d calls with ids of their own, want one", n)
+				}
+			})
+		})
+	}
+}
+
 // Claims that wait for a later call than the next one end in time as well.
 func TestThrottledGroupEndsInTime(t *testing.T) {
 	inWorld(t, memory.Config{}, func(t *testing.T, w *world) {
