@@ -21,7 +21,7 @@ func (s *supplies) compileCommitments(in *Input) {
 		s.left = map[string]int64{}
 	}
 	s.rests = map[string]int64{}
-	left := commitment.Apply(list, in.Catalog.Uses(in.billed())).Left
+	left := commitment.Apply(list, in.Catalog.Uses(in.billed(nil))).Left
 	pools := commitment.Pools(list)
 	for i := range pools {
 		id, amount := commitmentSupply(&pools[i]), int64(math.Round(pools[i].LeftOf(left)*commitmentUnit))
@@ -29,12 +29,15 @@ func (s *supplies) compileCommitments(in *Input) {
 	}
 }
 
-// billed counts the nodes that commitments may pay for.
-func (in *Input) billed() map[catalog.Billed]int {
+// billed counts the nodes that commitments may pay for. EC2 bills no instance that is stopped: those that sleep count if they are woken.
+func (in *Input) billed(woken map[string]bool) map[catalog.Billed]int {
 	out := map[catalog.Billed]int{}
 	for i := range in.Nodes {
 		labels := in.Nodes[i].Labels
 		if f, ok := in.Catalog.InFlight[in.Nodes[i].Name]; ok {
+			if f.Sleeps() && !woken[in.Nodes[i].Name] {
+				continue
+			}
 			labels = f.ExpectedLabels(labels)
 		}
 		if b, ok := catalog.BilledOnDemand(labels); ok {
@@ -126,7 +129,11 @@ func (s *supplies) replaces(oi int, expected *offer) bool {
 
 // CommitmentUses returns how much of each commitment of the input is used once the plan's nodes run.
 func CommitmentUses(in Input, p *Plan) []catalog.CommitmentUse {
-	counts := in.billed()
+	woken := map[string]bool{}
+	for i := range p.Placements {
+		woken[p.Placements[i].Node] = true
+	}
+	counts := in.billed(woken)
 	for i := range p.Claims {
 		if b, ok := catalog.BilledOnDemand(p.Claims[i].Labels); ok {
 			counts[b]++

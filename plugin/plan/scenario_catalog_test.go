@@ -54,7 +54,7 @@ func (c catalogYAML) input(tb testing.TB) plan.Input {
 			node.Free = list(n.Free)
 		}
 		if n.InFlight {
-			flying := catalog.InFlightNode{NodeClaim: n.Name, NodePool: "default", Phase: catalog.PhaseLaunched}
+			flying := catalog.InFlightNode{NodeClaim: n.Name, NodePool: "default", Phase: catalog.PhaseLaunched, Standby: n.Standby}
 			if f := strings.Fields(n.Expected); len(f) == 3 {
 				flying.Phase, flying.InstanceType, flying.CapacityType, flying.Zone = catalog.PhaseRecorded, f[0], f[1], f[2]
 			}

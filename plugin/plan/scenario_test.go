@@ -91,6 +91,8 @@ type nodeYAML struct {
 	InFlight bool              `json:"inFlight"`
 	// Expected is TYPE CAPACITY-TYPE ZONE of a node in flight that EC2 has not launched yet.
 	Expected string `json:"expected"`
+	// Standby is the buffer for which it sleeps.
+	Standby string `json:"standby"`
 	// Attachable volumes by CSI driver.
 	Attachable map[string]int64 `json:"attachable"`
 	Pods       []podYAML        `json:"pods"`
