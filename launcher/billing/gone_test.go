@@ -3,6 +3,7 @@ package billing
 import (
 	"context"
 	"errors"
+	"maps"
 	"math"
 	"sync/atomic"
 	"testing"
@@ -16,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 )
 
@@ -151,6 +153,44 @@ func TestNodesThatGo(t *testing.T) {
 					t.Errorf("%.7f USD are recorded, want %.7f for %v s", got, want, c.seconds)
 				}
 			})
+		})
+	}
+}
+
+// A node in a capacity reservation costs what it would cost on demand, whatever its tenancy and operating system are. One in a Capacity Block is paid for.
+func TestReservedCapacityOfTheBill(t *testing.T) {
+	now := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
+	offered := func(onDemand float64) []catalog.InstanceType {
+		return []catalog.InstanceType{{
+			Name: "m6i.large", Charges: catalog.Charges{Volumes: volumes}, Offerings: []catalog.Offering{
+				{Zone: "a", CapacityType: "on-demand", Price: onDemand + volumes}, {Zone: "a", CapacityType: "reserved", Price: 1e-8 + volumes},
+			},
+		}}
+	}
+	dedicated := map[string]string{catalog.LabelInstanceTenancy: catalog.TenancyDedicated}
+	windows := map[string]string{corev1.LabelOSStable: string(corev1.Windows)}
+	for name, tc := range map[string]struct {
+		labels map[string]string
+		class  string
+		own    map[string]string
+		want   float64
+	}{
+		"shared":           {nil, "default", nil, 0.096},
+		"dedicated":        {dedicated, "default", map[string]string{"default": "default//dedicated"}, 0.102},
+		"Windows":          {windows, "windows", nil, 0.188},
+		"a Capacity Block": {map[string]string{catalog.LabelReservationType: catalog.ReservationTypeBlock}, "default", nil, 1e-8},
+	} {
+		t.Run(name, func(t *testing.T) {
+			claim, n := node("n", "reserved", now.Add(-time.Hour))
+			claim.Spec.NodeClassRef.Name = tc.class
+			maps.Copy(claim.Labels, tc.labels)
+			o := Look(Objects{
+				Now: now, Claims: []*karpv1.NodeClaim{claim}, Nodes: []*corev1.Node{n}, Overlaid: tc.own,
+				Types: map[string][]catalog.InstanceType{"default": offered(0.096), "default//dedicated": offered(0.102), "windows": offered(0.188)},
+			})
+			if got := o.Nodes[0].PerHour; math.Abs(got.Instance-tc.want) > 1e-9 {
+				t.Errorf("%+v per hour, want %v for the instance", got, tc.want)
+			}
 		})
 	}
 }

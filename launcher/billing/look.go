@@ -40,7 +40,7 @@ type Objects struct {
 	Commitments []commitment.Commitment
 }
 
-// place is the key of a price. Without a capacity type it is the price of what commitments may pay for.
+// place is the key of a price. Without a capacity type it is the price on demand, unless a NodeOverlay decides that.
 type place struct{ list, instanceType, zone, capacityType string }
 
 // priced is an offering's price with its instance type.
@@ -112,8 +112,8 @@ func (in *Objects) priceOf(claim *karpv1.NodeClaim, prices map[place]priced) pri
 		at.list = key
 	}
 	p := prices[at]
-	if _, billed := catalog.BilledOnDemand(claim.Labels); billed && catalog.CapacityTypeOf(at.capacityType).Counted {
-		at.capacityType = "" // What the account pays for instances in a capacity reservation.
+	if catalog.CapacityTypeOf(at.capacityType).Counted && claim.Labels[catalog.LabelReservationType] != catalog.ReservationTypeBlock {
+		at.capacityType = "" // What the account pays for instances in a capacity reservation. Those of a Capacity Block are paid for upfront.
 		if onDemand, there := prices[at]; there {
 			p = onDemand
 		}
