@@ -16,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	clientscheme "k8s.io/client-go/kubernetes/scheme"
-	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/features"
 	"k8s.io/kubernetes/pkg/scheduler"
@@ -135,7 +134,7 @@ func (s *side) begin(tCtx ktesting.TContext, sched *scheduler.Scheduler, _ *perf
 func (s *side) install(tCtx ktesting.TContext, sched *scheduler.Scheduler) (stop func(), err error) {
 	ctx, cancel := context.WithCancel(tCtx)
 	announcer, err := announce.New(announce.Config{
-		Sink: &typedcorev1.EventSinkImpl{Interface: tCtx.Client().CoreV1().Events("")}, Scheme: clientscheme.Scheme, Registerer: s.metrics,
+		Sink: tCtx.Client().CoreV1().Events(""), Scheme: clientscheme.Scheme, Registerer: s.metrics,
 	})
 	if err != nil {
 		cancel()

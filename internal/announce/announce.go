@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
-	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/client-go/tools/reference"
@@ -31,14 +30,14 @@ const (
 	// retryAfter and attempts bound how long one Event is tried while the API server does not answer.
 	retryAfter = 5 * time.Second
 	attempts   = 12
-	// flushTimeout is how long Run keeps writing queued Events after its context ends.
+	// flushTimeout is how long Run keeps writing queued Events after its context ends. It ends a write that has no answer yet.
 	flushTimeout = 3 * time.Second
 )
 
 // Config holds the dependencies of an Announcer. Every field is required unless its comment says otherwise.
 type Config struct {
 	// Sink takes the Events.
-	Sink record.EventSink
+	Sink Sink
 	// Scheme has the kinds of the objects that Events are about.
 	Scheme *runtime.Scheme
 	// Registerer registers the metrics.
@@ -46,6 +45,14 @@ type Config struct {
 	// Remembered is how many Events each of the eight writers knows of, to count those that come again together; zero for client-go's 4,096. Not
 	// required.
 	Remembered int
+}
+
+// Sink takes Events, each in its own namespace, until the context ends. client-go's client of Events is one.
+type Sink interface {
+	// CreateWithEventNamespaceWithContext creates an Event.
+	CreateWithEventNamespaceWithContext(ctx context.Context, event *corev1.Event) (*corev1.Event, error)
+	// PatchWithEventNamespaceWithContext changes one.
+	PatchWithEventNamespaceWithContext(ctx context.Context, event *corev1.Event, data []byte) (*corev1.Event, error)
 }
 
 // Announcer writes Events in the background.
@@ -88,7 +95,7 @@ func NewFor(config *rest.Config, registerer prometheus.Registerer, remembered in
 		return nil, fmt.Errorf("announce: a client for Events: %w", err)
 	}
 	return New(Config{
-		Sink: &typedcorev1.EventSinkImpl{Interface: client.CoreV1().Events("")}, Scheme: scheme.Scheme, Registerer: registerer, Remembered: remembered,
+		Sink: client.CoreV1().Events(""), Scheme: scheme.Scheme, Registerer: registerer, Remembered: remembered,
 	})
 }
 
@@ -202,7 +209,7 @@ func (a *Announcer) write(ctx context.Context, s *shard, event *corev1.Event) {
 		return
 	}
 	for range attempts {
-		written, err := a.send(result)
+		written, err := a.send(ctx, result)
 		var refused apierrors.APIStatus
 		switch {
 		case err == nil:
@@ -225,13 +232,13 @@ func (a *Announcer) write(ctx context.Context, s *shard, event *corev1.Event) {
 }
 
 // send creates an Event, or increases the count of an existing one.
-func (a *Announcer) send(result *record.EventCorrelateResult) (*corev1.Event, error) {
+func (a *Announcer) send(ctx context.Context, result *record.EventCorrelateResult) (*corev1.Event, error) {
 	if result.Event.Count > 1 {
-		written, err := a.config.Sink.Patch(result.Event, result.Patch)
+		written, err := a.config.Sink.PatchWithEventNamespaceWithContext(ctx, result.Event, result.Patch)
 		if !apierrors.IsNotFound(err) {
 			return written, err
 		}
 		result.Event.ResourceVersion = "" // The Event has expired: it is created again.
 	}
-	return a.config.Sink.Create(result.Event)
+	return a.config.Sink.CreateWithEventNamespaceWithContext(ctx, result.Event)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"sync"
 	"testing"
@@ -18,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 
 	"github.com/slipway-k8s/slipway/internal/announce"
 )
@@ -45,9 +47,13 @@ func (s *apiServer) take(e *corev1.Event) (*corev1.Event, error) {
 	return e, nil
 }
 
-func (s *apiServer) Create(e *corev1.Event) (*corev1.Event, error)          { return s.take(e) }
-func (s *apiServer) Update(e *corev1.Event) (*corev1.Event, error)          { return s.take(e) }
-func (s *apiServer) Patch(e *corev1.Event, _ []byte) (*corev1.Event, error) { return s.take(e) }
+func (s *apiServer) CreateWithEventNamespaceWithContext(_ context.Context, e *corev1.Event) (*corev1.Event, error) {
+	return s.take(e)
+}
+
+func (s *apiServer) PatchWithEventNamespaceWithContext(_ context.Context, e *corev1.Event, _ []byte) (*corev1.Event, error) {
+	return s.take(e)
+}
 
 func pod(n int) *corev1.Pod {
 	name := fmt.Sprintf("pod-%d", n)
@@ -171,6 +177,40 @@ func TestLastWords(t *testing.T) {
 		w.stop()
 		if len(w.counts) != 100 {
 			t.Errorf("%d of 100 Events were written", len(w.counts))
+		}
+	})
+}
+
+// silence is an API server that does not answer: the connection fails 45 seconds later.
+type silence struct{}
+
+func (silence) RoundTrip(r *http.Request) (*http.Response, error) {
+	select {
+	case <-r.Context().Done():
+		return nil, r.Context().Err()
+	case <-time.After(45 * time.Second):
+		return nil, errors.New("connection lost")
+	}
+}
+
+// A process ends in time beside an API server that does not answer, also in the middle of a write.
+func TestLastWordsWithoutAnAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, err := announce.NewFor(&rest.Config{Host: "http://api", Transport: silence{}}, prometheus.NewRegistry(), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- a.Run(ctx) }()
+		for n := range 100 {
+			a.Recorder("slipway").Eventf(pod(n), corev1.EventTypeNormal, "PreBound", "Bound to node n")
+		}
+		time.Sleep(time.Second)
+		cancel()
+		ended := time.Now()
+		if err := <-done; err != nil || time.Since(ended) > 3*time.Second {
+			t.Errorf("it ended %s after its context: %v", time.Since(ended), err)
 		}
 	})
 }
