@@ -11,7 +11,7 @@ import (
 // implied are actions without a call of their own: AWS asks for them where another call says so.
 func implied() map[string]need {
 	return map[string]need{
-		"ec2:RunInstances":       {file: "fleet.go", code: "CreateFleet(ctx, request.fleet)"},
+		"ec2:RunInstances":       {file: "fleet.go", code: "CreateFleet(ctx, request.fleet, "},
 		"iam:PassRole":           {file: "profile.go", code: "AddRoleToInstanceProfile(ctx"},
 		"iam:TagInstanceProfile": {file: "profile.go", code: "Tags: "},
 	}
