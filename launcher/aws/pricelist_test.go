@@ -3,6 +3,7 @@ package aws
 import (
 	"bytes"
 	"io"
+	"maps"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -144,4 +145,15 @@ func TestDedicatedPricesComeLater(t *testing.T) {
 		time.Sleep(10 * time.Minute)
 		check("once it works", 0.09, 0.09)
 	})
+}
+
+// In China, AWS's spot prices are in CNY: the built-in prices of us-east-1, in USD, are too low beside them as they are. Spot capacity stays the cheaper one.
+func TestBuiltinPricesInChina(t *testing.T) {
+	s, c := newShop(t)
+	c.cfg.AWS.Region, c.cfg.IsolatedVPC = "cn-north-1", true
+	s.set("DescribeSpotPriceHistory", ok(`<DescribeSpotPriceHistoryResponse><spotPriceHistorySet><item><instanceType>m7g.large</instanceType>
+<availabilityZone>us-east-1a</availabilityZone><spotPrice>0.25</spotPrice><timestamp>2026-01-01T00:00:00Z</timestamp></item></spotPriceHistorySet></DescribeSpotPriceHistoryResponse>`))
+	if got, want := offered(t, c), map[string]float64{"on-demand": 0.816, "spot": 0.25}; !maps.Equal(got, want) {
+		t.Errorf("offered %v, want %v", got, want)
+	}
 }

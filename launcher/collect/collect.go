@@ -112,11 +112,10 @@ func New(c Config) (*Collector, error) {
 func (c *Collector) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		term, cancel, err := c.config.Guard.Wait(ctx)
-		if err != nil {
-			return nil
+		if err == nil {
+			c.rounds(term)
+			cancel()
 		}
-		c.rounds(term)
-		cancel()
 	}
 	return nil
 }

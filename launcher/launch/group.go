@@ -180,7 +180,6 @@ func (g *group) attempt(ctx context.Context) error {
 		g.input, g.asked = input, true
 	}
 	err := g.call(ctx)
-	g.lost = g.lost || mayHaveLaunched(err)
 	g.resize(ctx, err)
 	return err
 }
@@ -204,6 +203,7 @@ func (g *group) next() {
 // resize adapts the next call to how the last one ended. One that was throttled is not repeated if it can be smaller, and if no earlier try of
 // it launched anything.
 func (g *group) resize(ctx context.Context, err error) {
+	g.lost = g.lost || mayHaveLaunched(err)
 	e, ok := cloud.AsLaunch(err)
 	throttled, asked := ok && e.Cause == cloud.CauseThrottled, len(g.input.Claims)
 	if err != nil && (!throttled || asked < 2) {

@@ -80,8 +80,11 @@ func TestThrottledRepetitionOfALostCall(t *testing.T) {
 // The same, where EC2 shows the instances of the lost call some seconds later, and whether the try without an answer was a call of its own or an attempt of the
 // one that was throttled in the end.
 func TestThrottledRepetitionOfALostCallThatShowsLate(t *testing.T) {
-	within := throttled()
-	within.(*cloud.LaunchError).Lost = true
+	within, ok := cloud.AsLaunch(throttled())
+	if !ok {
+		t.Fatal("no error of a launch")
+	}
+	within.Lost = true
 	for name, first := range map[string]error{"own call": errors.New("connection reset"), "attempt": within} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, memory.Config{VisibleAfter: 10 * time.Second}, func(t *testing.T, w *world) {

@@ -34,7 +34,8 @@ func TestWellKnownLabelsAreRequirements(t *testing.T) {
 		return catalog.Requirement{Key: key, Operator: corev1.NodeSelectorOpIn, Values: []string{value}}
 	}
 	want := []catalog.Requirement{
-		{Key: "rack", Operator: corev1.NodeSelectorOpExists}, {Key: corev1.LabelInstanceTypeStable, Operator: corev1.NodeSelectorOpExists, MinValues: 2},
+		{Key: "rack", Operator: corev1.NodeSelectorOpExists},
+		{Key: corev1.LabelInstanceTypeStable, Operator: corev1.NodeSelectorOpExists, MinValues: 2},
 		in(corev1.LabelArchStable, "arm64"), in(awsv1.LabelInstanceCategory, "m"), in(awsv1.LabelInstanceTenancy, "dedicated"),
 		in(karpv1.CapacityTypeLabelKey, "on-demand"), in(corev1.LabelTopologyZone, "us-east-1a"),
 	}
