@@ -173,10 +173,11 @@ func (s *sleepers) woken(now time.Time) (out []string) {
 func (s *sleepers) take() map[types.UID]heldPod {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	out := s.held
-	if len(out) > 0 {
-		s.held = map[types.UID]heldPod{}
+	if len(s.held) == 0 {
+		return nil // Callers read the result without the lock.
 	}
+	out := s.held
+	s.held = map[types.UID]heldPod{}
 	return out
 }
 

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 
@@ -85,6 +86,40 @@ func TestLearnsWhilePodsAreHeld(t *testing.T) {
 	s.learned(45 * time.Second)
 	if _, held := s.holds(pod, end.Add(-boot)); held {
 		t.Error("what has woken sleeps again")
+	}
+}
+
+// What is taken is the caller's: a pod that is held afterwards is not written to it, while the caller may range over it.
+func TestTakenPodsAreTheCallers(t *testing.T) {
+	store := cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil)
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop", Annotations: map[string]string{
+		window.SleepAnnotation: `- {schedule: "0 20 * * *", duration: 10h}`,
+	}}}
+	if err := store.Add(namespace); err != nil {
+		t.Fatal(err)
+	}
+	s := newSleepers(corelisters.NewNamespaceLister(store))
+	night := time.Date(2026, 11, 27, 1, 0, 0, 0, time.UTC)
+	for i, name := range []types.UID{"web", "api"} {
+		before := s.take()
+		if len(before) > 0 {
+			t.Errorf("%d pods are taken before %s is held", len(before), name)
+		}
+		held := make(chan struct{})
+		go func() {
+			defer close(held)
+			s.holds(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: string(name), UID: name}}, night)
+		}()
+		for uid := range before {
+			t.Errorf("%s was held later", uid)
+		}
+		<-held
+		if len(before) > 0 {
+			t.Errorf("%s was added to what had been taken", name)
+		}
+		if taken := s.take(); len(taken) != 1 || taken[name].ref.Name != string(name) {
+			t.Errorf("after %d pods %v are taken, want %s", i+1, taken, name)
+		}
 	}
 }
 
