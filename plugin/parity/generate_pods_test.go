@@ -240,7 +240,7 @@ func (d dice) labelSelector(app string) *metav1.LabelSelector {
 	case 2:
 		return &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "version", Operator: pick(d, metav1.LabelSelectorOpExists, metav1.LabelSelectorOpDoesNotExist)}}}
 	case 3:
-		return &metav1.LabelSelector{}
+		return pick(d, &metav1.LabelSelector{}, nil)
 	}
 	return &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}}
 }

@@ -93,6 +93,28 @@ func TestPermits(t *testing.T) {
 	}
 }
 
+// A selector that is left out matches no pod, an empty one matches all: in one batch neither answers for the other, whichever comes first.
+func TestSelectorsOfNoneAndOfAll(t *testing.T) {
+	beside := func(s *metav1.LabelSelector) *corev1.Pod {
+		return pod("web", near(zone, "any"), func(p *corev1.Pod) {
+			p.Spec.Affinity.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution[0].LabelSelector = s
+		})
+	}
+	for _, c := range []struct {
+		name      string
+		all, none int
+	}{{"all first", 0, 1}, {"none first", 1, 0}} {
+		planned := make([]*corev1.Pod, 2)
+		planned[c.all], planned[c.none] = beside(&metav1.LabelSelector{}), beside(nil)
+		re := related([]*corev1.Pod{pod("db")}, nil, planned...)
+		for class, want := range map[int]bool{c.all: true, c.none: false} {
+			if got := re.Permits(relations.Part{Class: class, N: 1}, in("a"), true); got != want {
+				t.Errorf("%s: class %d is permitted in a %t, want %t", c.name, class, got, want)
+			}
+		}
+	}
+}
+
 // Anti-affinity works both ways: of pods that exist, and of those that were placed.
 func TestAntiAffinityOfOthers(t *testing.T) {
 	re := related([]*corev1.Pod{pod("loner", apart(zone, "web"))}, nil, pod("web"), pod("other", apart(zone, "web")))

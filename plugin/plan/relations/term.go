@@ -48,6 +48,10 @@ func (t *Term) members() string {
 	put := func(t *Term) {
 		b.WriteString(strconv.Quote(t.inNS.key))
 		b.WriteString(strconv.Quote(t.selector.String()))
+		// One that matches no pod is written as one that matches all is.
+		if _, selectable := t.selector.Requirements(); !selectable {
+			b.WriteByte('0')
+		}
 	}
 	put(t)
 	for i := range t.also {
