@@ -92,7 +92,7 @@ func newCore(ctx context.Context, c coreConfig) (*core, error) {
 	}
 	w := &watcher{
 		inbox: c.inbox, collected: c.collected, promises: c.promises, reserved: c.reserved, daemonSets: c.objects.daemonSets,
-		adopter: planner.adopter, updates: planner.updates, metrics: c.metrics,
+		adopter: planner.adopter, updates: planner.updates, spread: planner.spread, metrics: c.metrics,
 	}
 	if err := w.watch(s.Informers); err != nil {
 		return nil, err
@@ -172,6 +172,7 @@ func (p *plannerParts) planner() (*planner, error) {
 		inbox: p.inbox, connection: p.connection, collected: p.collected, batch: open, unplaced: p.unplaced, view: p.view,
 		promises: p.promises, reserved: p.reserved, delays: p.delays, objects: p.objects, metrics: p.metrics,
 		growth:  p.growth,
+		spread:  newSpreadChanges(),
 		updates: updates, adopter: adopter, provisioner: provisioner, consolidator: p.consolidator, keptOff: keptOff,
 		reports:     &batchReports{batch: open, status: p.status, socket: p.args.Socket, reported: map[types.UID]time.Time{}},
 		gate:        &questionGate{inbox: p.inbox, view: p.view},

@@ -45,6 +45,7 @@ type plannerConfig struct {
 	buffers      *bufferPlacer
 	nominations  *nominations
 	waker        *waker
+	spread       *spreadChanges
 	growth       *growth
 }
 
@@ -258,6 +259,8 @@ func (p *planner) overdue(now time.Time) {
 		p.batch.Add(e, now)
 	}
 	p.unplaced.Needs(p.objects.current, now)
+	nodeGone, bound := p.spread.take()
+	p.unplaced.Spread(nodeGone, bound, now)
 }
 
 // triedPod returns a function that reports whether the scheduling queue has given out a pod before, or placed it.

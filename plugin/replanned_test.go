@@ -31,6 +31,47 @@ func TestAPodIsPlannedAgainWhenTheOneItFollowsComes(t *testing.T) {
 	}
 }
 
+// A pod whose topology spread leaves it a zone alone in which nothing can be launched is planned again once that zone has no node any more, or has a pod that the
+// spread counts. Nodes that exist have no room for it, and reject it for that alone.
+func TestAPodIsPlannedAgainWhenItsSpreadAllowsMore(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*harness){
+		"the last node of a zone goes": func(h *harness) {
+			if err := h.client.CoreV1().Nodes().Delete(h.ctx, "in-b", metav1.DeleteOptions{}); err != nil {
+				h.t.Fatal(err)
+			}
+		},
+		"a pod of another workload is bound": func(h *harness) {
+			h.asks("other", 50, func(p *corev1.Pod) { p.Labels = map[string]string{"app": "web"} })
+			h.eventually("the other pod to be bound", func() bool { return h.nodeOf("other") == "in-b" })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			there := newPod("there", "100m", "64Mi")
+			there.Labels, there.Spec.NodeName = map[string]string{"app": "web"}, "in-a"
+			h := start(t, harnessOptions{
+				objects: []runtime.Object{
+					newNode("in-a", "100m", nil), newNode("in-b", "100m", map[string]string{corev1.LabelTopologyZone: "us-east-1b"}), there,
+				},
+				prepare: func(l *testLauncher) {
+					l.pools[0].Requirements = append(l.pools[0].GetRequirements(), &api.Requirement{Key: corev1.LabelTopologyZone, Operator: "In", Values: []string{"us-east-1a"}})
+				},
+			})
+			h.pod("web", func(p *corev1.Pod) {
+				p.Labels = map[string]string{"app": "web"}
+				p.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
+					TopologyKey: corev1.LabelTopologyZone, MaxSkew: 1, WhenUnsatisfiable: corev1.DoNotSchedule,
+					LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}},
+				}}
+			})
+			h.eventually("the pod's condition", func() bool { return h.says("web", "Insufficient cpu", "No node can be launched") })
+			change(h)
+			h.eventually("a launch", func() bool { return h.launcher.podNames()["web"] == 1 })
+		})
+	}
+}
+
 // A pod for which nothing can be launched is planned again when its user edits what it needs. No node that exists has rejected it for that, so nothing else tries it.
 func TestAnEditedPodIsPlannedAgain(t *testing.T) {
 	t.Parallel()

@@ -24,6 +24,7 @@ type watcher struct {
 	daemonSets *daemonSets
 	adopter    *adopter
 	updates    *catalogUpdates
+	spread     *spreadChanges
 	metrics    *metrics
 }
 
@@ -51,6 +52,7 @@ func (w *watcher) watch(f informers.SharedInformerFactory) error {
 	if _, err := f.Core().V1().Nodes().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(any) { w.nodeChanged() },
 		UpdateFunc: func(any, any) { w.nodeChanged() },
+		DeleteFunc: func(any) { w.spread.nodeLeft() },
 	}); err != nil {
 		return fmt.Errorf("watching nodes: %w", err)
 	}
@@ -81,7 +83,7 @@ func (w *watcher) daemonPodAdded(obj any) {
 	}
 }
 
-// podArrived hands a pod that was placed to the planner, where room is reserved for its owner.
+// podArrived hands a pod that was placed to the planner: what other pods' topology spread counts has changed, and room may be reserved for its owner.
 func (w *watcher) podArrived(old, obj any) {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok || pod.Spec.NodeName == "" {
@@ -90,6 +92,7 @@ func (w *watcher) podArrived(old, obj any) {
 	if before, ok := old.(*corev1.Pod); ok && before.Spec.NodeName != "" {
 		return
 	}
+	w.spread.podCame(pod)
 	if w.reserved.Board().For(pod) {
 		w.inbox.arrive(pod)
 	}

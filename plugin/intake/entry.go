@@ -35,7 +35,8 @@ type Entry struct {
 	Hopeless bool
 	// EndingSeen is when a terminating pod was last seen whose place this pod gets. Zero for never.
 	EndingSeen time.Time
-	// EditRest is how long after the next edit of the pod, or of one of its gang, it is planned again. It grows with each.
+	// EditRest is how long after the next edit of the pod, or of one of its gang, it is planned again, or after what its topology spread counts has changed. It
+	// grows with each.
 	EditRest time.Duration
 	// Refusal is the scheduler's reason against the node that was launched for the pod. Empty for none.
 	Refusal string

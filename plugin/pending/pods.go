@@ -160,8 +160,11 @@ func (p *Pods) Needs(current func(*corev1.Pod) *corev1.Pod, now time.Time) {
 }
 
 // edited has a pod planned again that needs something else, or whose gang does.
-func (p *Pods) edited(e intake.Entry, now time.Time) {
-	at := now.Add(e.EditRest)
+func (p *Pods) edited(e intake.Entry, now time.Time) { p.rested(e, 0, now) }
+
+// rested has a pod planned again after its rest, which is at least so long and longer the next time.
+func (p *Pods) rested(e intake.Entry, least time.Duration, now time.Time) {
+	at := now.Add(max(e.EditRest, least))
 	if until, waits := p.until[e.Pod.UID]; waits && until.Before(at) {
 		at = until
 	}
