@@ -2,7 +2,6 @@ package plugin
 
 import (
 	"context"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -15,7 +14,6 @@ import (
 	"k8s.io/kubernetes/pkg/controller/daemon"
 
 	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
-	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/intake"
 	"github.com/slipway-k8s/slipway/plugin/plan"
 	"github.com/slipway-k8s/slipway/plugin/promise"
@@ -47,12 +45,7 @@ type nodeReserve struct {
 	// rejected are the pods that were kept off, with the moment until which the first of the reservations that did it may last.
 	rejected map[types.UID]keptOff
 	// waiting are the pods that were kept off room for replacements, or of capacity buffers.
-	waiting map[types.UID]*corev1.Pod
-}
-
-type keptOff struct {
-	pod    *corev1.Pod
-	lapses time.Time
+	waiting map[types.UID]waitingPod
 }
 
 // daemonNeeds are the daemon pods that one node should run.
@@ -74,7 +67,7 @@ var (
 func newNodeReserve(g *guard, o observed, promises *promise.Table) *nodeReserve {
 	return &nodeReserve{
 		guard: g, objects: o.objects, promises: promises, reserved: o.reserved, shares: o.shares,
-		needs: map[types.UID]daemonNeeds{}, rejected: map[types.UID]keptOff{}, waiting: map[types.UID]*corev1.Pod{},
+		needs: map[types.UID]daemonNeeds{}, rejected: map[types.UID]keptOff{}, waiting: map[types.UID]waitingPod{},
 	}
 }
 
@@ -152,7 +145,12 @@ func (n *nodeReserve) Filter(ctx context.Context, state fwk.CycleState, pod *cor
 	if why := n.shares.refusal(state, pod, node); why != "" {
 		return fwk.NewStatus(fwk.Unschedulable, why)
 	}
-	kept := n.keptOn(ctx, pod, info)
+	return n.refuse(ctx, pod, info, n.keptOn(ctx, pod, info))
+}
+
+// refuse rejects the node if the pod takes some of the room that is kept on it, and notes when the pod is to be tried again.
+func (n *nodeReserve) refuse(ctx context.Context, pod *corev1.Pod, info fwk.NodeInfo, kept keptRoom) *fwk.Status {
+	node := info.Node()
 	waiting := kept.against(pod)
 	if len(waiting) == 0 {
 		return nil
@@ -171,18 +169,9 @@ func (n *nodeReserve) Filter(ctx context.Context, state fwk.CycleState, pod *cor
 		n.reject(pod, kept.lapses)
 	}
 	if len(kept.replacements)+len(kept.standing) > 0 {
-		n.waiting[pod.UID] = pod
+		n.wait(pod, kept.freed)
 	}
 	return fwk.NewStatus(fwk.Unschedulable, "room is reserved for "+kept.whose()+what)
-}
-
-// reject notes that the pod was kept off a node until the moment. Of several nodes the first to be free counts: they are filtered in no order, and a pod that
-// is tried once too often costs little. The caller holds the lock.
-func (n *nodeReserve) reject(pod *corev1.Pod, lapses time.Time) {
-	if old, ok := n.rejected[pod.UID]; ok && old.lapses.Before(lapses) {
-		lapses = old.lapses
-	}
-	n.rejected[pod.UID] = keptOff{pod: pod, lapses: lapses}
 }
 
 // PreScore skips all pods for whose owner nothing is reserved.
@@ -213,6 +202,8 @@ type keptRoom struct {
 	daemons, promised, replacements, standing []reservations.Need
 	// lapses is when the room for daemons and promised pods is free at last.
 	lapses time.Time
+	// freed is that of the board that replacements and standing are from.
+	freed int
 }
 
 // keptOn returns what is reserved on the node against the pod.
@@ -229,6 +220,7 @@ func (n *nodeReserve) keptOn(ctx context.Context, pod *corev1.Pod, info fwk.Node
 		}
 	}
 	board := n.reserved.Board()
+	kept.freed = board.Freed()
 	if !board.Empty() {
 		kept.replacements = board.Needs(pod, info, n.reserved.Left)
 	}
@@ -256,15 +248,6 @@ func (k *keptRoom) whose() string {
 	return "DaemonSet pods that have not arrived: "
 }
 
-// waits reports whether the pod was kept off reserved room.
-func (n *nodeReserve) waits(uid types.UID) bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	_, waiting := n.waiting[uid]
-	_, rejected := n.rejected[uid]
-	return waiting || rejected
-}
-
 // promised returns the pods that are promised the node and do not show on it. Pods and Nodes are watched apart: that the node
 // takes pods may show before its own are seen to be bound, and before the launcher reports that it has joined. A node takes none
 // before its NodeClaim owns it.
@@ -285,15 +268,6 @@ func (n *nodeReserve) promised(pod *corev1.Pod, info fwk.NodeInfo, now time.Time
 		}
 		out = append(out, reservations.NeedOf(other))
 	}
-	return out
-}
-
-// freed returns the pods that were kept off room for replacement pods. They are to be activated when some of it is free.
-func (n *nodeReserve) freed() []*corev1.Pod {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	out := slices.Collect(maps.Values(n.waiting))
-	clear(n.waiting)
 	return out
 }
 
@@ -369,29 +343,4 @@ func steadyState(node *corev1.Node) *corev1.Node {
 		}
 	}
 	return &out
-}
-
-// lapsed returns the rejected pods whose reservation is over. They are to be activated.
-func (n *nodeReserve) lapsed(now time.Time) []*corev1.Pod {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	var out []*corev1.Pod
-	for uid, k := range n.rejected {
-		if !now.Before(k.lapses) {
-			out = append(out, k.pod)
-			delete(n.rejected, uid)
-		}
-	}
-	for uid, pod := range n.waiting {
-		// Standing room may stay for long, and the pod have a place for long.
-		if current := n.objects.pod(catalog.PodRefOf(pod)); current == nil || current.Spec.NodeName != "" {
-			delete(n.waiting, uid)
-		}
-	}
-	for uid, d := range n.needs {
-		if now.After(d.until.Add(needsKeptFor)) {
-			delete(n.needs, uid)
-		}
-	}
-	return out
 }

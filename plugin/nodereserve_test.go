@@ -80,6 +80,48 @@ func TestNothingReservedIsSkipped(t *testing.T) {
 	})
 }
 
+// A pod is tried again when the room becomes free that it was kept off, and also where that came between a filter's look at the room and its note of the pod: the
+// planner had no pod to wake then. Without a change it is left alone.
+func TestRoomThatIsFreeBeforeThePodIsNoted(t *testing.T) {
+	for _, late := range []bool{false, true} {
+		c := newCrowd(t, 1)
+		c.fill(1)
+		node := c.nodes[0]
+		wakes := func() int { return len(c.reserve.freed(c.reserve.reserved.Board().Freed())) }
+		free := func() {
+			for _, p := range c.table.On("", node.Node().Name) {
+				c.table.Drop(p.UID)
+			}
+			c.publish()
+			if n := wakes(); late && n > 0 {
+				t.Errorf("%d pods are awake before any was kept off", n)
+			} else if !late && n != 1 {
+				t.Errorf("%d pods are awake once the room is free, want the one", n)
+			}
+		}
+		pod := c.pod("other", "batch", int(node.Node().Status.Allocatable.Cpu().MilliValue()), 0)
+		kept := c.reserve.keptOn(t.Context(), pod, node)
+		if late {
+			free()
+		}
+		if status := c.reserve.refuse(t.Context(), pod, node, kept); status.IsSuccess() {
+			t.Fatal("the pod is not kept off")
+		}
+		if !late {
+			c.publish()
+			if n := wakes(); n > 0 {
+				t.Errorf("%d pods are awake while nothing is free", n)
+			}
+			free()
+		} else if n := wakes(); n != 1 {
+			t.Errorf("%d pods are awake after one was noted late, want it", n)
+		}
+		if n := wakes(); n > 0 {
+			t.Errorf("late %t: %d pods are awake twice", late, n)
+		}
+	}
+}
+
 func promised() promise.Promise {
 	return promise.Promise{Pod: catalog.PodRef{Namespace: "default", Name: "web", UID: "uid"}, NodeClaim: "claim"}
 }

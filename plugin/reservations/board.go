@@ -20,6 +20,8 @@ type Board struct {
 	// standing is room for whichever pods may take it, takers one of it for each owner.
 	standing standing
 	takers   []Standing
+	// freed is how many times room had become free.
+	freed int
 }
 
 // board returns the reservations as others see them.
@@ -46,6 +48,9 @@ func (b *Board) Empty() bool { return len(b.rooms) == 0 }
 
 // Stands reports whether there is standing room on any node.
 func (b *Board) Stands() bool { return len(b.standing) > 0 }
+
+// Freed returns how many times room had become free that was reserved: what an earlier board kept off may fit where a later one has another number.
+func (b *Board) Freed() int { return b.freed }
 
 // On reports whether room is reserved on the node for displaced pods, by its NodeClaim or its name.
 func (b *Board) On(claim, node string) bool { return b.claims[claim] || len(b.rooms[node]) > 0 }

@@ -119,9 +119,8 @@ func New(c Config) *Table {
 func (t *Table) Board() *Board { return t.board.Load() }
 
 // Publish makes the reservations visible to others, with the Nodes of the claims in flight that have one by now: they take pods
-// before the launcher reports that they have joined. free is the standing room by node. Publish reports whether room is free now that was reserved
-// before.
-func (t *Table) Publish(inFlight map[string]catalog.InFlightNode, free map[string][]Standing) (freed bool) {
+// before the launcher reports that they have joined. free is the standing room by node.
+func (t *Table) Publish(inFlight map[string]catalog.InFlightNode, free map[string][]Standing) {
 	if len(t.reserved) == 0 {
 		clear(t.replaced)
 	}
@@ -131,8 +130,11 @@ func (t *Table) Publish(inFlight map[string]catalog.InFlightNode, free map[strin
 			t.reserved[uid] = r
 		}
 	}
-	next := t.reserved.board(free)
-	return t.board.Swap(next).lost(next)
+	last, next := t.Board(), t.reserved.board(free)
+	if next.freed = last.freed; last.lost(next) {
+		next.freed++
+	}
+	t.board.Store(next)
 }
 
 // Snapshot returns a copy of the reservations.
