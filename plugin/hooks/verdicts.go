@@ -52,11 +52,12 @@ type verdicts struct {
 	in    world
 	until time.Time
 	known map[string]verdict
-	// uid, class and last describe the failure in the current cycle. It counts once it is known that the pod does not
+	// uid, class and last describe the last failure, in the state of the cluster of. It counts once it is known that the pod does not
 	// preempt.
 	uid   types.UID
 	class string
 	last  verdict
+	of    world
 }
 
 // verdict is the failure that counts for every pod of a class.
@@ -81,15 +82,20 @@ func (v *verdicts) look(class string, in world, now time.Time) (verdict, bool) {
 func (v *verdicts) tried(uid types.UID, class string, fit *framework.FitError) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.uid, v.class = uid, class
+	v.uid, v.class, v.of = uid, class, v.in
 	v.last = verdict{nodes: fit.NumAllNodes, why: why(fit), unschedulable: fit.Diagnosis.UnschedulablePlugins.Clone()}
 }
 
-// confirm lets the pod's failure count for its class: the pod was collected for launching, and preempts no other.
+// confirm lets the pod's failure count for its class: the pod was collected for launching, and preempts no other. The failure of another pod, which was tried
+// meanwhile, waits for that pod's.
 func (v *verdicts) confirm(uid types.UID) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.uid != "" && v.uid == uid && v.known != nil {
+	if v.uid == "" || v.uid != uid {
+		return
+	}
+	// It may be the pod's failure in an earlier cycle, of which this was never called.
+	if v.known != nil && v.of == v.in {
 		v.known[v.class] = v.last
 	}
 	v.uid = ""

@@ -164,6 +164,52 @@ func TestFailureAfterSuccessCountsOnce(t *testing.T) {
 	})
 }
 
+// The end of one pod's cycle takes nothing from the failure of another: a pod that waited at Permit may be handled while the next is tried.
+func TestEndOfAnotherCycleLeavesTheFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newClassWorld(t)
+		other, info := popped(t, w.Scheduler, pod("other")), popped(t, w.Scheduler, pod("p1"))
+		err := w.schedule(info)
+		denied := &framework.FitError{Pod: other.Pod, NumAllNodes: 1, Diagnosis: framework.Diagnosis{
+			NodeToStatus: framework.NewDefaultNodeToStatus(), UnschedulablePlugins: sets.New("NodeLaunch"),
+		}}
+		w.FailureHandler(t.Context(), w.fw, other, fwk.NewStatus(fwk.Unschedulable).WithError(denied), nil, time.Now())
+		w.FailureHandler(t.Context(), w.fw, info, fwk.NewStatus(fwk.Unschedulable).WithError(err), nil, time.Now())
+		if w.fails(pod("p2"), nil) {
+			t.Error("the second pod of the class was tried")
+		}
+	})
+}
+
+// A failure that did not count does not count later, in another state of the cluster.
+func TestFailureOfAnEarlierCycle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newClassWorld(t)
+		info := popped(t, w.Scheduler, pod("p1"))
+		if err := w.schedule(info); err == nil {
+			t.Fatal("the pod fits")
+		}
+		w.cache.AddNode(klog.Background(), st.MakeNode().Name("n2").Obj())
+		w.rejector = "Custom"
+		err := w.schedule(info)
+		w.FailureHandler(t.Context(), w.fw, info, fwk.NewStatus(fwk.Unschedulable).WithError(err), nil, time.Now())
+		w.rejector = "NodeResourcesFit"
+		if !w.fails(pod("p2"), nil) {
+			t.Error("the second pod was not tried")
+		}
+	})
+}
+
+// schedule tries the pod on the cluster as it is, and returns why it fits nowhere.
+func (w *classWorld) schedule(info *framework.QueuedPodInfo) error {
+	w.t.Helper()
+	if err := w.cache.UpdateSnapshot(klog.Background(), w.snapshot); err != nil {
+		w.t.Fatal(err)
+	}
+	_, err := w.SchedulePod(w.t.Context(), w.fw, framework.NewCycleState(), info)
+	return err
+}
+
 func (w *classWorld) nominate(name string) {
 	info, err := framework.NewPodInfo(pod(name))
 	if err != nil {
