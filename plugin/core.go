@@ -50,7 +50,7 @@ type core struct {
 func newCore(ctx context.Context, c coreConfig) (*core, error) {
 	s := c.scheduler
 	served := &profiles{served: c.served, adopted: c.args.Adopt, frameworks: s.Scheduler.Profiles, extenders: s.Scheduler.Extenders, configured: s.Extenders}
-	q := &queue{sched: s.Scheduler, objects: c.objects, profiles: served}
+	q := &queue{sched: s.Scheduler, objects: c.objects, profiles: served, devices: c.handle.SharedDRAManager()}
 	to, err := link.New(link.Config{
 		Socket: c.args.Socket, Identity: s.Identity, LeaseNamespace: s.LeaseNamespace, LeaseName: s.LeaseName,
 		OnCatalog: c.inbox.update, OnQuestion: c.inbox.question, OnConnection: c.connection.set,

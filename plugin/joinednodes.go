@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	resourcehelper "k8s.io/component-helpers/resource"
 	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
 )
 
 const (
@@ -70,7 +71,7 @@ func (c *catalogUpdates) releaseReady(ctx context.Context, now time.Time) {
 			pod := c.queue.objects.pod(held.Pod)
 			switch {
 			case held.Open || held.PreBound || pod == nil || c.queue.profiles.adopts(pod.Spec.SchedulerName):
-			case takes(info.Node(), pod):
+			case takes(info.Node(), pod, c.snapshot.devices):
 				taken = append(taken, pod.UID)
 			default:
 				left++
@@ -85,8 +86,8 @@ func (c *catalogUpdates) releaseReady(ctx context.Context, now time.Time) {
 }
 
 // takes reports whether nothing on the node itself keeps the pod off: it tolerates the taints for long enough, and whatever it asks
-// for is there, devices too.
-func takes(node *corev1.Node, pod *corev1.Pod) bool {
+// for is there, devices too. Those that a DeviceClass stands for never show there: NodeResourcesFit leaves them to DynamicResources where none is allocatable.
+func takes(node *corev1.Node, pod *corev1.Pod, devices fwk.SharedDRAManager) bool {
 	for _, taint := range node.Spec.Taints {
 		tolerated := taint.Effect == corev1.TaintEffectPreferNoSchedule || slices.ContainsFunc(pod.Spec.Tolerations, func(t corev1.Toleration) bool {
 			return t.ToleratesTaint(klog.Background(), &taint, false) &&
@@ -97,9 +98,14 @@ func takes(node *corev1.Node, pod *corev1.Pod) bool {
 		}
 	}
 	for name, wanted := range resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}) {
-		if have := node.Status.Allocatable[name]; have.Cmp(wanted) < 0 {
+		if have := node.Status.Allocatable[name]; have.Cmp(wanted) < 0 && (!have.IsZero() || !classed(name, devices)) {
 			return false
 		}
 	}
 	return true
+}
+
+// classed reports whether a DeviceClass stands for the resource (KEP-5004).
+func classed(name corev1.ResourceName, devices fwk.SharedDRAManager) bool {
+	return devices != nil && devices.DeviceClassResolver().GetDeviceClass(name) != nil
 }

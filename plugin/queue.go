@@ -21,6 +21,8 @@ type queue struct {
 	sched    *scheduler.Scheduler
 	objects  *objects
 	profiles *profiles
+	// devices are those of the scheduler's cache; nil without them.
+	devices fwk.SharedDRAManager
 }
 
 // activate puts pods back into the scheduling queue, past any backoff. Pods that are bound or gone are left out.
@@ -140,12 +142,13 @@ func (q *queue) cycling() bool {
 // changed. The scheduler's own may be read nowhere but in a scheduling cycle.
 type snapshot struct {
 	*internalcache.Snapshot
-	cache internalcache.Cache
+	cache   internalcache.Cache
+	devices fwk.SharedDRAManager
 }
 
 // newSnapshot returns an empty snapshot.
 func (q *queue) newSnapshot() *snapshot {
-	return &snapshot{Snapshot: internalcache.NewEmptySnapshot(), cache: q.sched.Cache}
+	return &snapshot{Snapshot: internalcache.NewEmptySnapshot(), cache: q.sched.Cache, devices: q.devices}
 }
 
 // update has the snapshot show what the scheduler's cache does.
@@ -179,5 +182,5 @@ func (s *snapshot) started(nodeName string) bool {
 // one that is about to terminate, is not waited for.
 func (s *snapshot) victimsLeave(pod *corev1.Pod) bool {
 	info, err := s.Get(pod.Status.NominatedNodeName)
-	return err == nil && takes(info.Node(), pod) && victimsTerminating(info, pod)
+	return err == nil && takes(info.Node(), pod, s.devices) && victimsTerminating(info, pod)
 }
