@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/slipway-k8s/slipway/plugin/hooks"
 	"github.com/slipway-k8s/slipway/plugin/intake"
@@ -24,6 +25,8 @@ type hookSide struct {
 	sleep     *sleepers
 	reserved  *reservations.Table
 	classes   classes
+	// devices are those of the scheduler's cache; nil without them.
+	devices fwk.SharedDRAManager
 	*trips
 }
 
@@ -59,12 +62,12 @@ func (h *hookSide) NoNodes(pod *corev1.Pod) {
 // Class returns the planner's class, together with the state of the pod's namespace, whose labels other pods' affinity may look at.
 //
 // It leaves out pods whose failure depends on more than the nodes and the pods on them: those with volumes that are attached,
-// with resource claims, in a scheduling group, with a namespace selector, and those with a nominated node, which is tried
-// first.
+// with resource claims or resources that a DeviceClass stands for, which may be new, in a scheduling group, with a namespace selector, and those with a nominated
+// node, which is tried first.
 func (h *hookSide) Class(pod *corev1.Pod) (string, bool) {
 	s := &pod.Spec
 	if pod.Status.NominatedNodeName != "" || len(s.ResourceClaims) > 0 || s.SchedulingGroup != nil ||
-		slices.ContainsFunc(s.Volumes, attached) || selectsNamespaces(pod) {
+		slices.ContainsFunc(s.Volumes, attached) || selectsNamespaces(pod) || h.classedIn(s.Containers) || h.classedIn(s.InitContainers) {
 		return "", false
 	}
 	namespace := ""
@@ -72,6 +75,18 @@ func (h *hookSide) Class(pod *corev1.Pod) (string, bool) {
 		namespace = ns.ResourceVersion
 	}
 	return h.classes.of(pod) + "/" + namespace, true
+}
+
+// classedIn reports whether one of the containers asks for a resource that a DeviceClass stands for.
+func (h *hookSide) classedIn(containers []corev1.Container) bool {
+	for i := range containers {
+		for name := range containers[i].Resources.Requests {
+			if name != corev1.ResourceCPU && name != corev1.ResourceMemory && classed(name, h.devices) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // Repeats collects a pod that no PostFilter will see, unless PostFilter would not have.

@@ -206,7 +206,7 @@ func (p *Plugin) Install(ctx context.Context, s Scheduler) error {
 		Hints: hintedProfiles(s),
 		Plugin: &hookSide{
 			guard: p.guard, begins: p.begins, collected: p.collected, promises: p.promises, objects: c.queue.objects, sleep: p.observed.sleep,
-			reserved: p.observed.reserved, profiles: c.queue.profiles, trips: p.trips,
+			reserved: p.observed.reserved, profiles: c.queue.profiles, devices: c.queue.devices, trips: p.trips,
 		},
 	})
 }

@@ -3,10 +3,13 @@ package plugin
 import (
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/dynamic-resource-allocation/deviceclass/extendedresourcecache"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -56,6 +59,35 @@ func TestNodesTakePodsWhoseResourceADeviceClassServes(t *testing.T) {
 	}
 	if takes(&corev1.Node{}, newTestPod(corev1.ResourceCPU, "1"), serving(gpu)) {
 		t.Error("a node without CPU takes a pod that asks for some")
+	}
+}
+
+// A failure counts for equal pods with devices, but not where a DeviceClass stands for these: it may be newer than the failure, and have the pod fit.
+func TestFailuresOfPodsWhoseResourceADeviceClassServes(t *testing.T) {
+	const gpu = "nvidia.com/gpu"
+	m, err := newMetrics(prometheus.NewRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	o, err := newObjects(informers.NewSharedInformerFactory(fake.NewClientset(), 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	side := &hookSide{guard: &guard{metrics: m}, objects: o}
+	pod := newTestPod(gpu, "1")
+	init := newTestPod(corev1.ResourceCPU, "1")
+	init.Spec.InitContainers = pod.Spec.Containers
+	for _, c := range []struct {
+		name    string
+		devices fwk.SharedDRAManager
+		want    bool
+	}{{"no devices", nil, true}, {"no class for it", serving("example.com/other"), true}, {"a class for it", serving(gpu), false}} {
+		side.devices = c.devices
+		for _, p := range []*corev1.Pod{pod, init} {
+			if _, got := side.Class(p); got != c.want {
+				t.Errorf("%s: has a class %t, want %t", c.name, got, c.want)
+			}
+		}
 	}
 }
 
