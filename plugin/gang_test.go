@@ -180,3 +180,21 @@ func (h *harness) waiting() int {
 	h.sched.Profiles["slipway"].IterateOverWaitingPods(func(fwk.WaitingPod) { n++ })
 	return n
 }
+
+// Pods of a scheduling group are the scheduler's to bind: it holds them until enough have a node.
+func TestPodsOfASchedulingGroupAreNotBoundAhead(t *testing.T) {
+	t.Parallel()
+	h := start(t, harnessOptions{objects: []runtime.Object{newNode("full", "100m", nil)}})
+	h.pod("grouped", func(p *corev1.Pod) {
+		p.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: new("training")}
+	})
+	h.pod("plain", nil)
+	h.eventually("a launch", func() bool { return len(h.launcher.podNames()) == 2 })
+	for _, claim := range h.launcher.claims() {
+		for _, pod := range claim.GetPods() {
+			if only := pod.GetSchedulerOnly(); (only != "") != (pod.GetName() == "grouped") {
+				t.Errorf("pod %s: only the scheduler binds it: %q", pod.GetName(), only)
+			}
+		}
+	}
+}

@@ -119,7 +119,7 @@ func (n *needs) classes(entries []intake.Entry, selected *plan.Selected) []plan.
 			only[profile] = n.profiles.schedulerOnly(profile)
 		}
 		ref := catalog.PodRefOf(e.Pod)
-		ref.SchedulerOnly, ref.Adopted = cmp.Or(only[profile], n.profiles.gathering(e.Pod), n.profiles.extended(e.Pod)), n.adopted(ref)
+		ref.SchedulerOnly, ref.Adopted = cmp.Or(only[profile], n.profiles.gathering(e.Pod), grouped(e.Pod), n.profiles.extended(e.Pod)), n.adopted(ref)
 		classes.Add(classes.Of(e.Pod, e.Class), ref)
 	}
 	return classes.List()

@@ -85,6 +85,15 @@ func (p *profiles) gathers(name string) bool {
 	return has(plugins.Permit) && has(plugins.Reserve)
 }
 
+// grouped returns why only the scheduler may bind the pod: kube-scheduler holds the pods of a PodGroup at Permit until as many as it wants have a node (KEP-4671).
+// Empty for other pods.
+func grouped(pod *corev1.Pod) string {
+	if pod.Spec.SchedulingGroup == nil {
+		return ""
+	}
+	return "kube-scheduler binds the pods of its scheduling group"
+}
+
 // gathering returns why only the scheduler may bind the pod: its gang is bound together. Empty for other pods.
 func (p *profiles) gathering(pod *corev1.Pod) string {
 	if g := plan.GangOf(pod); g.Size > 1 && p.gathers(pod.Spec.SchedulerName) {
