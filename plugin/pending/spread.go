@@ -1,12 +1,12 @@
 package pending
 
 import (
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/slipway-k8s/slipway/internal/workload"
-	"github.com/slipway-k8s/slipway/plugin/intake"
 	"github.com/slipway-k8s/slipway/plugin/plan/relations"
 )
 
@@ -17,40 +17,48 @@ func (p *Pods) Spread(nodeGone bool, bound []*corev1.Pod, now time.Time) {
 	if !nodeGone && len(bound) == 0 {
 		return
 	}
-	counted := map[string][]*corev1.Pod{}
+	classes := map[string]spreadClass{}
 	for uid, e := range p.unplaced {
-		terms := spreads(e.Pod)
-		if until, waits := p.until[uid]; len(terms) == 0 || waits && until.Before(now.Add(replanMost)) {
+		if until, waits := p.until[uid]; waits && until.Before(now.Add(replanMost)) {
 			continue
 		}
-		if !nodeGone && !p.countsAny(e, terms, bound, counted) {
-			continue
+		class, known := classes[e.Class]
+		if !known {
+			class = spreadClassOf(e.Pod, bound)
+			classes[e.Class] = class
 		}
-		p.rested(e, replanFirst, now)
+		if class.spreads && (nodeGone || class.countsOther(e.Pod)) {
+			p.rested(e, replanFirst, now)
+		}
 	}
 }
 
-// countsAny reports whether the terms of a held pod count one of the pods, of another workload. counted keeps those that the terms of a class count.
-func (p *Pods) countsAny(e intake.Entry, terms []relations.Term, bound []*corev1.Pod, counted map[string][]*corev1.Pod) bool {
-	some, known := counted[e.Class]
-	if !known {
-		for _, pod := range bound {
-			for i := range terms {
-				if terms[i].Matches(pod) {
-					some = append(some, pod)
-					break
-				}
-			}
-		}
-		counted[e.Class] = some
-	}
-	kind, name := workload.Of(e.Pod)
-	for _, pod := range some {
-		if k, n := workload.Of(pod); kind == "" || k != kind || n != name {
-			return true
+// spreadClass is what the pods of a class have in common.
+type spreadClass struct {
+	// spreads says that they have a hard topology spread, counted are the pods that it counts.
+	spreads bool
+	counted []*corev1.Pod
+}
+
+// spreadClassOf returns the class of a pod, and which of the others it counts.
+func spreadClassOf(pod *corev1.Pod, others []*corev1.Pod) spreadClass {
+	terms := spreads(pod)
+	out := spreadClass{spreads: len(terms) > 0}
+	for _, other := range others {
+		if slices.ContainsFunc(terms, func(t relations.Term) bool { return t.Matches(other) }) {
+			out.counted = append(out.counted, other)
 		}
 	}
-	return false
+	return out
+}
+
+// countsOther reports whether one of the pods that are counted is of another workload than the pod.
+func (c *spreadClass) countsOther(pod *corev1.Pod) bool {
+	kind, name := workload.Of(pod)
+	return slices.ContainsFunc(c.counted, func(other *corev1.Pod) bool {
+		k, n := workload.Of(other)
+		return kind == "" || k != kind || n != name
+	})
 }
 
 // spreads returns the terms of the pod's hard topology spread, but for that over single nodes: a node that is launched is always one more.
