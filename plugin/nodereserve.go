@@ -320,7 +320,7 @@ func (n *nodeReserve) needsOf(logger klog.Logger, node *corev1.Node) []reservati
 		if run, _ := daemon.NodeShouldRunDaemonPod(logger, steady, ds); !run {
 			continue
 		}
-		need := reservations.NeedOf(daemon.NewPod(ds, node.Name))
+		need := reservations.NeedOfDaemon(daemon.NewPod(ds, node.Name))
 		if plan.Oversized(need.Requests, node.Status.Allocatable) {
 			continue
 		}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/plan/bitset"
@@ -102,11 +103,20 @@ func (ft *fitter) onAny(daemons []int, oi int) bool {
 	return false
 }
 
+// hostile returns the DaemonSets whose pods the class may not run beside. The anti-affinity of a DaemonSet's pods counts within its own namespace alone, and that
+// of kube-system's everywhere: another tenant's could keep all nodes from being launched, and is never seen on a pod where its pods are refused.
 func (ft *fitter) hostile(c *class) []hostility {
 	var out []hostility
 	for i := range ft.daemons {
 		d := &ft.daemons[i]
-		if keys := append(ft.relations.Repelled(c.pod, d.pod), ft.relations.Repelled(d.pod, c.pod)...); len(keys) > 0 {
+		if c.broken != nil || d.broken != nil {
+			continue
+		}
+		keys := ft.relations.Repelled(c.pod, d.pod)
+		if d.pod.Namespace == c.pod.Namespace || d.pod.Namespace == metav1.NamespaceSystem {
+			keys = append(keys, ft.relations.Repelled(d.pod, c.pod)...)
+		}
+		if len(keys) > 0 {
 			out = append(out, hostility{i, keys})
 		}
 	}
@@ -224,8 +234,8 @@ type fitter struct {
 	// daemons are the pods of DaemonSets, of those of the input with these indices.
 	daemons    []class
 	daemonSets []int
-	// oversized are the DaemonSets whose pods are larger than each node that they match.
-	oversized []int
+	// uncounted says of the DaemonSets that are not counted why, after what their pods ask for.
+	uncounted map[int]string
 }
 
 // tooLarge reports whether a daemon pod asks for more than each node has that it matches.
@@ -235,27 +245,43 @@ func (ft *fitter) tooLarge(d *class) bool {
 	return !runs
 }
 
-// takeDaemons takes the daemon pods that run on a node off its free resources. It leaves out those that are larger than each node that they match: they
-// never run, and counted they would fill every node.
-func (ft *fitter) takeDaemons() {
-	for i := range ft.daemons {
-		d := &ft.daemons[i]
-		d.fits = bitset.New(len(ft.market.offers))
-		for pi := range ft.market.pools {
-			p := &ft.market.pools[pi]
-			if _, ok := nodematch.Tolerates(d.pod.Spec.Tolerations, p.Taints); !ok || p.broken != nil {
-				continue
-			}
-			for _, term := range d.terms {
-				d.fits.Union(ft.market.matching(p, term))
-			}
+// runs returns the offers whose nodes a daemon pod runs on, whatever there is room for.
+func (mk *market) runs(d *class) bitset.Set {
+	out := bitset.New(len(mk.offers))
+	for pi := range mk.pools {
+		p := &mk.pools[pi]
+		if _, ok := nodematch.Tolerates(d.pod.Spec.Tolerations, p.Taints); !ok || p.broken != nil {
+			continue
 		}
-		if ft.tooLarge(d) {
-			d.fits, ft.oversized = bitset.New(len(ft.market.offers)), append(ft.oversized, ft.daemonSets[i])
+		for _, term := range d.terms {
+			out.Union(mk.matching(p, term))
 		}
 	}
+	return out
+}
+
+// leaveOut does not count the daemon.
+func (ft *fitter) leaveOut(i int, why string) {
+	if ft.uncounted == nil {
+		ft.uncounted = map[int]string{}
+	}
+	ft.daemons[i].fits, ft.uncounted[ft.daemonSets[i]] = bitset.New(len(ft.market.offers)), why
+}
+
+// takeDaemons takes the daemon pods that run on a node off its free resources. It leaves out those that are larger than each node that they match: they
+// never run, and counted they would fill every node. It leaves out those that crowd other pods out, too.
+func (ft *fitter) takeDaemons() {
 	if len(ft.daemons) == 0 {
 		return
+	}
+	for i := range ft.daemons {
+		ft.daemons[i].fits = ft.market.runs(&ft.daemons[i])
+		if ft.tooLarge(&ft.daemons[i]) {
+			ft.leaveOut(i, "more than any node that they match has")
+		}
+	}
+	for _, i := range crowding(ft.market.offers, ft.daemons) {
+		ft.leaveOut(i, "which beside those of older DaemonSets leaves less than a tenth of each node that they match to other pods")
 	}
 	ft.market.offers = slices.Clone(ft.market.offers) // Others may have them, too.
 	// Offers of a type share what they have.

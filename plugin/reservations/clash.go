@@ -15,6 +15,7 @@ import (
 // Clash returns what keeps the pod from running on the node beside those that have room there: a host port, or the required
 // anti-affinity of either. Empty for nothing.
 func Clash(pod *corev1.Pod, node *corev1.Node, waiting []Need, namespaces corelisters.NamespaceLister) string {
+	own := antiAffinity(pod)
 	for i := range waiting {
 		need := &waiting[i]
 		if need.Pod == nil {
@@ -23,7 +24,7 @@ func Clash(pod *corev1.Pod, node *corev1.Node, waiting []Need, namespaces coreli
 		if port := samePort(pod, need.Pod); port != 0 {
 			return fmt.Sprintf("host port %d", port)
 		}
-		if apart(pod, need.Pod, node, namespaces) || apart(need.Pod, pod, node, namespaces) {
+		if apart(own, need.Pod, node, namespaces) || (need.tenant == "" || need.tenant == pod.Namespace) && apart(need.apart, pod, node, namespaces) {
 			return "its anti-affinity"
 		}
 	}
@@ -48,21 +49,40 @@ func samePort(a, b *corev1.Pod) int32 {
 	return 0
 }
 
-// apart reports whether the pod's required anti-affinity keeps the other off its node.
-func apart(pod, other *corev1.Pod, node *corev1.Node, namespaces corelisters.NamespaceLister) bool {
-	if a := pod.Spec.Affinity; a == nil || a.PodAntiAffinity == nil {
-		return false
+// mostTerms is how many terms of required anti-affinity are looked at, as of a pod that a node is launched for. A megabyte of them would be compared with each pod
+// on each node.
+const mostTerms = 128
+
+// antiAffinity returns the terms of the pod's required anti-affinity; none where there are more than mostTerms.
+func antiAffinity(pod *corev1.Pod) []fwk.AffinityTerm {
+	a := pod.Spec.Affinity
+	if a == nil || a.PodAntiAffinity == nil {
+		return nil
 	}
-	info, err := framework.NewPodInfo(pod)
+	required := a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+	if len(required) == 0 || len(required) > mostTerms {
+		return nil
+	}
+	info, err := framework.NewPodInfo(&corev1.Pod{ObjectMeta: pod.ObjectMeta, Spec: corev1.PodSpec{
+		Affinity: &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: required}},
+	}})
 	if err != nil {
-		return false // InterPodAffinity reports that on the pod itself.
+		return nil // InterPodAffinity reports that on the pod itself.
+	}
+	return info.GetRequiredAntiAffinityTerms()
+}
+
+// apart reports whether one of the terms keeps the other pod off the node.
+func apart(terms []fwk.AffinityTerm, other *corev1.Pod, node *corev1.Node, namespaces corelisters.NamespaceLister) bool {
+	if len(terms) == 0 {
+		return false
 	}
 	var of labels.Set
 	if ns, err := namespaces.Get(other.Namespace); err == nil {
 		of = ns.Labels
 	}
-	for _, term := range info.GetRequiredAntiAffinityTerms() {
-		if _, ok := node.Labels[term.TopologyKey]; ok && term.Matches(other, of) {
+	for i := range terms {
+		if _, ok := node.Labels[terms[i].TopologyKey]; ok && terms[i].Matches(other, of) {
 			return true
 		}
 	}

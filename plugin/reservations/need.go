@@ -5,6 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	resourcehelper "k8s.io/component-helpers/resource"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -25,14 +26,29 @@ type Need struct {
 	Requests corev1.ResourceList
 	// Pod whose room it is: it may have host ports, and anti-affinity. Nil for none.
 	Pod *corev1.Pod
+	// apart are the terms of its required anti-affinity.
+	apart []fwk.AffinityTerm
+	// tenant is the namespace of the pods that apart is about; empty for all.
+	tenant string
 }
 
 // NeedOf returns the room of the pod, under its name.
 func NeedOf(pod *corev1.Pod) Need {
 	return Need{
-		Name: pod.Namespace + "/" + pod.Name, Priority: corev1helpers.PodPriority(pod), Pod: pod,
+		apart: antiAffinity(pod),
+		Name:  pod.Namespace + "/" + pod.Name, Priority: corev1helpers.PodPriority(pod), Pod: pod,
 		Requests: resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}),
 	}
+}
+
+// NeedOfDaemon returns the room of a pod of a DaemonSet. Its anti-affinity counts within its own namespace alone, and that of kube-system's everywhere: its
+// pods may never come, and another tenant's may not wait for them.
+func NeedOfDaemon(pod *corev1.Pod) Need {
+	out := NeedOf(pod)
+	if pod.Namespace != metav1.NamespaceSystem {
+		out.tenant = pod.Namespace
+	}
+	return out
 }
 
 // Against returns the needs of the pod's priority or a higher one. The others give way to it.
