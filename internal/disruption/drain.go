@@ -112,11 +112,19 @@ func deletion(pod *corev1.Pod, in DrainFacts) (int64, bool) {
 		soonest := in.Now.Add(time.Second)
 		return left, pod.DeletionTimestamp.After(in.Deadline) && pod.DeletionTimestamp.After(soonest)
 	}
-	grace := int64(corev1.DefaultTerminationGracePeriodSeconds)
+	return left, !in.Now.Before(in.Deadline.Add(-GracePeriod(pod)))
+}
+
+// mostGrace bounds grace periods, which the API server does not: longer ones would not fit into a time.Duration, and sums of two do.
+const mostGrace = 100 * 365 * 24 * time.Hour
+
+// GracePeriod returns how long the pod may take to end, at most 100 years.
+func GracePeriod(pod *corev1.Pod) time.Duration {
+	seconds := int64(corev1.DefaultTerminationGracePeriodSeconds)
 	if pod.Spec.TerminationGracePeriodSeconds != nil {
-		grace = *pod.Spec.TerminationGracePeriodSeconds
+		seconds = *pod.Spec.TerminationGracePeriodSeconds
 	}
-	return left, !in.Now.Before(in.Deadline.Add(-time.Duration(grace) * time.Second))
+	return time.Duration(min(max(seconds, 0), int64(mostGrace/time.Second))) * time.Second
 }
 
 // DisplacedPods returns the pods that need room on other nodes: those that the drain evicts and whose controllers create

@@ -38,7 +38,7 @@ type Replacement struct {
 }
 
 // Spare returns how much later evictions can begin without cutting short the graceful end of a pod. ends is when the node ends, zero for
-// never; grace is the longest grace period of its pods.
+// never; grace is the longest grace period of its pods that decides.
 func Spare(now, ends time.Time, grace time.Duration) time.Duration {
 	if ends.IsZero() {
 		return nodePatience

@@ -145,7 +145,7 @@ func (e *evictor) carryOut(ctx context.Context, s *scope, plan disruption.DrainP
 func (e *evictor) may(ctx context.Context, s *scope, pod *corev1.Pod) (unserved, waits string, err error) {
 	reason := reasonOf(s.claim)
 	// Where EC2 takes the instance away, the pod's own graceful end comes first.
-	if drain.Spare(s.now, s.ends(reason), longestGrace([]*corev1.Pod{pod})) <= 0 {
+	if drain.Spare(s.now, s.ends(reason), disruption.GracePeriod(pod)) <= 0 {
 		return "", "", nil
 	}
 	surges, unserved, err := e.surger.Ahead(ctx, pod, instanceEnds(reason), s.now)

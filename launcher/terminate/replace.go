@@ -113,7 +113,7 @@ func (t *Terminator) replace(ctx context.Context, s *scope) (time.Duration, erro
 	}
 	reason := reasonOf(s.claim)
 	var moving []*corev1.Pod
-	pods, err := t.config.podsOn(ctx, s.nodes, func(pods []*corev1.Pod) (enough bool) {
+	_, err := t.config.podsOn(ctx, s.nodes, func(pods []*corev1.Pod) (enough bool) {
 		moving = disruption.DisplacedPods(disruption.DrainFacts{Pods: pods, Now: s.now, Deadline: s.deadline}, instanceEnds(reason))
 		return len(moving) > 0
 	})
@@ -124,9 +124,12 @@ func (t *Terminator) replace(ctx context.Context, s *scope) (time.Duration, erro
 		t.evictFrom(ctx, s, have, aheadUnneeded)
 		return 0, nil
 	}
+	// What fits is judged once, by the beginning of the wait: otherwise a grace period would no longer count as soon as it is time for its pod to go.
+	ends := s.ends(reason)
+	grace := longestGrace(moving, ends.Sub(have.since))
 	facts := drain.Replacement{
 		Waited: s.now.Sub(have.since), Answered: have.answered, Late: !s.deadline.IsZero() && !s.now.Before(s.deadline),
-		InstanceEnds: instanceEnds(reason), Serving: slices.ContainsFunc(moving, disruption.Serves), Spare: drain.Spare(s.now, s.ends(reason), longestGrace(pods)),
+		InstanceEnds: instanceEnds(reason), Serving: slices.ContainsFunc(moving, disruption.Serves), Spare: drain.Spare(s.now, ends, grace),
 	}
 	if err := t.launches(ctx, have.claims, &facts); err != nil {
 		return 0, err
@@ -185,17 +188,16 @@ func noticed(claim *karpv1.NodeClaim) time.Time {
 	return claim.DeletionTimestamp.Time
 }
 
-// longestGrace returns the longest of the pods' grace periods.
-func longestGrace(pods []*corev1.Pod) time.Duration {
-	longest := int64(0)
-	for _, pod := range pods {
-		grace := int64(corev1.DefaultTerminationGracePeriodSeconds)
-		if pod.Spec.TerminationGracePeriodSeconds != nil {
-			grace = *pod.Spec.TerminationGracePeriodSeconds
-		}
-		longest = max(longest, grace)
+// longestGrace returns the longest of the pods' grace periods that is not longer than the time that was left for them, otherwise the shortest: a pod that cannot
+// have all of its own does not decide for others, which may be those of other tenants. There is one pod at least.
+func longestGrace(pods []*corev1.Pod, left time.Duration) time.Duration {
+	graces := make([]time.Duration, len(pods))
+	for i, pod := range pods {
+		graces[i] = disruption.GracePeriod(pod)
 	}
-	return time.Duration(longest) * time.Second
+	slices.Sort(graces)
+	fit, _ := slices.BinarySearch(graces, left+1)
+	return graces[max(fit-1, 0)]
 }
 
 // evictFrom ends the wait.
