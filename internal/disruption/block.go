@@ -10,6 +10,10 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 )
 
+// longestDrain is how long a pod of a node that is disrupted by choice may take to end. A node that drains counts in its NodePool's budgets, so a pod with years
+// that ignores SIGTERM would keep the other nodes from being disrupted. Karpenter has no such limit.
+const longestDrain = 24 * time.Hour
+
 // Block is what prevents the disruption of a node.
 type Block struct {
 	// Why is the reason for a human; empty where nothing blocks the node. It is the text of Karpenter's Event
@@ -22,7 +26,8 @@ type Block struct {
 }
 
 // BlockOf returns what prevents the graceful disruption of the node: karpenter.sh/do-not-disrupt on the Node, its NodeClaim
-// or one of its pods, a PodDisruptionBudget or, without DisruptBare, a pod that has no controller. Of several pods it names the first by namespace and name:
+// or one of its pods, a PodDisruptionBudget, a pod that may take more than a day to end where the NodeClaim has no termination grace period, or, without
+// DisruptBare, a pod that has no controller. Of several pods it names the first by namespace and name:
 // a cache lists them in no order, and a reason that changes each time would be recorded each time.
 func BlockOf(c Candidate, budgets PodBudgets) Block {
 	for _, object := range []metav1.Object{c.Node, c.Claim} {
@@ -43,6 +48,12 @@ func BlockOf(c Candidate, budgets PodBudgets) Block {
 	}
 	if pod := first(c.Pods, func(pod *corev1.Pod) bool { return held(pod, budgets, c.Now) != "" }); pod != nil {
 		return Block{Why: held(pod, budgets, c.Now), ByPods: true}
+	}
+	if pod := first(c.Pods, func(pod *corev1.Pod) bool { return c.Claim.Spec.TerminationGracePeriod == nil && endless(pod, c.Now) }); pod != nil {
+		return Block{
+			Why:    fmt.Sprintf("Pod %s/%s may take more than 24 hours to end, and the NodeClaim has no terminationGracePeriod", pod.Namespace, pod.Name),
+			ByPods: true,
+		}
 	}
 	if pod := first(c.Pods, func(pod *corev1.Pod) bool { return !c.DisruptBare && bare(pod, c.Now) }); pod != nil {
 		return Block{Why: fmt.Sprintf("Pod %s/%s has no controller: nothing would create it again", pod.Namespace, pod.Name), ByPods: true}
@@ -65,6 +76,15 @@ func first(pods []*corev1.Pod, blocks func(pod *corev1.Pod) bool) *corev1.Pod {
 // bare reports whether no controller would create the pod again after its eviction. Karpenter evicts such pods.
 func bare(pod *corev1.Pod, now time.Time) bool {
 	return Holds(pod, now) && pod.DeletionTimestamp == nil && metav1.GetControllerOfNoCopy(pod) == nil
+}
+
+// endless reports whether a drain may wait for the end of the pod for longer than longestDrain.
+func endless(pod *corev1.Pod, now time.Time) bool {
+	within := GracePeriod(pod)
+	if pod.DeletionTimestamp != nil {
+		within = pod.DeletionTimestamp.Sub(now)
+	}
+	return Holds(pod, now) && within > longestDrain
 }
 
 func until(at time.Time) string {

@@ -49,14 +49,17 @@ func protected() map[string]func(*fleet) {
 		"do-not-disrupt that cannot be read: subject and third": func(f *fleet) {
 			annotated(f.web(), doNotDisrupt, "soon")
 		},
-		"do-not-evict on a pod: third":            func(f *fleet) { annotated(f.web(), doNotEvict, "true") },
-		"do-not-evict false: subject and third":   func(f *fleet) { annotated(f.web(), doNotEvict, "false") },
-		"do-not-disrupt on the Node: third":       func(f *fleet) { annotated(f.subject.node, doNotDisrupt, "true") },
-		"do-not-evict on the Node: third":         func(f *fleet) { annotated(f.subject.node, doNotEvict, "true") },
-		"do-not-disrupt on the NodeClaim: third":  func(f *fleet) { annotated(f.subject.claim, doNotDisrupt, "true") },
-		"do-not-disrupt on a daemon's pod: third": func(f *fleet) { annotated(daemon(f.add("agent")), doNotDisrupt, "true") },
-		"do-not-evict on a daemon's pod: third":   func(f *fleet) { annotated(daemon(f.add("agent")), doNotEvict, "true") },
-		"do-not-disrupt on a mirror pod: third":   func(f *fleet) { annotated(mirror(f.add("static")), doNotDisrupt, "true") },
+		"do-not-evict on a pod: third":               func(f *fleet) { annotated(f.web(), doNotEvict, "true") },
+		"do-not-evict false: subject and third":      func(f *fleet) { annotated(f.web(), doNotEvict, "false") },
+		"do-not-disrupt on the Node: third":          func(f *fleet) { annotated(f.subject.node, doNotDisrupt, "true") },
+		"do-not-evict on the Node: third":            func(f *fleet) { annotated(f.subject.node, doNotEvict, "true") },
+		"do-not-disrupt on the NodeClaim: third":     func(f *fleet) { annotated(f.subject.claim, doNotDisrupt, "true") },
+		"do-not-disrupt on a daemon's pod: third":    func(f *fleet) { annotated(daemon(f.add("agent")), doNotDisrupt, "true") },
+		"do-not-evict on a daemon's pod: third":      func(f *fleet) { annotated(daemon(f.add("agent")), doNotEvict, "true") },
+		"a pod with a day to end: subject and third": func(f *fleet) { f.web().Spec.TerminationGracePeriodSeconds = new(int64(24 * 3600)) },
+		"a pod with years to end: third":             func(f *fleet) { f.web().Spec.TerminationGracePeriodSeconds = new(int64(1e9)) },
+		"a daemon's pod with years to end: third":    func(f *fleet) { daemon(f.add("agent")).Spec.TerminationGracePeriodSeconds = new(int64(1e9)) },
+		"do-not-disrupt on a mirror pod: third":      func(f *fleet) { annotated(mirror(f.add("static")), doNotDisrupt, "true") },
 		"do-not-disrupt on a terminal pod: subject and third": func(f *fleet) {
 			annotated(f.add("done"), doNotDisrupt, "true").Status.Phase = corev1.PodSucceeded
 		},
