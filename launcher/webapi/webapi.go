@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"time"
 
+	"golang.org/x/net/netutil"
 	"golang.org/x/sync/semaphore"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -29,6 +30,9 @@ const (
 	// mostRequests bounds the requests of known viewers that are answered at a time, and mostUnknown those whose viewers the API server is asked about; others
 	// get 429. A viewer who is not known takes no place of one who is.
 	mostRequests, mostUnknown = 32, 128
+	// mostConnections bounds the connections of all clients: each takes up to about 100 KiB before its viewer is known, so that all of them take 5% of the
+	// 1 GiB that the chart gives the launcher. Others wait until one ends: without a request it does after requestTimeout, or idleTimeout since its last one.
+	mostConnections = 512
 	// requestTimeout bounds a request, and idleTimeout a connection without one.
 	requestTimeout, idleTimeout = 30 * time.Second, 2 * time.Minute
 	// mostHeader bounds a request's header, in bytes: a client certificate's chain is not in it, a token is.
@@ -136,7 +140,7 @@ func (s *Server) serve(ctx context.Context, listener net.Listener, handler http.
 	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
 	defer stop()
 	klog.FromContext(ctx).Info("Serving the API", "address", listener.Addr().String())
-	if err := server.ServeTLS(listener, "", ""); !errors.Is(err, http.ErrServerClosed) {
+	if err := server.ServeTLS(netutil.LimitListener(listener, mostConnections), "", ""); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serving the API on %s: %w", s.config.Address, err)
 	}
 	return nil
