@@ -19,6 +19,7 @@ import (
 	"github.com/slipway-k8s/slipway/plugin/expect"
 	"github.com/slipway-k8s/slipway/plugin/intake"
 	"github.com/slipway-k8s/slipway/plugin/plan"
+	"github.com/slipway-k8s/slipway/plugin/provision"
 )
 
 // growth counts the pods of Deployments, and says how many more of them are expected. The planner's goroutine alone uses it.
@@ -73,6 +74,9 @@ func (c *consolidator) keepExpected(ctx context.Context, d decision) error {
 	var entries []intake.Entry
 	byUID := map[string]*corev1.Pod{}
 	for _, e := range d.expected {
+		if !alike(e.Like) {
+			continue
+		}
 		b := buffers.Buffer{
 			Namespace: e.Workload.Namespace, Name: "expected." + e.Workload.Name, UID: "expected/" + e.Workload.String(), Count: e.Pods,
 			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: e.Like.Labels}, Spec: e.Like.Spec},
@@ -89,6 +93,11 @@ func (c *consolidator) keepExpected(ctx context.Context, d decision) error {
 	req, err := c.needs.request(entries, d.catalog, c.snapshot)
 	if err != nil {
 		return err
+	}
+	// The same rule as for launches.
+	req.Classes = slices.DeleteFunc(req.Classes, func(class plan.Class) bool { return !provision.Plain(&class) })
+	if len(req.Classes) == 0 {
+		return nil
 	}
 	req.Now = time.Now()
 	req.Cluster.Kept = c.coming.kept(req.Now, d.reserved.Each, d.buffers.Each)
@@ -113,6 +122,14 @@ func (c *consolidator) keepExpected(ctx context.Context, d decision) error {
 		}
 	}
 	return nil
+}
+
+// alike reports whether the next pod of the Deployment is like this one: it is of no gang, and has no claims and no minimum on-demand share, which pods
+// that do not exist lose.
+func alike(pod *corev1.Pod) bool {
+	share, _ := catalog.OnDemandShare(pod.Annotations)
+	return share == 0 && plan.GangOf(pod).Name == "" && len(pod.Spec.ResourceClaims) == 0 &&
+		!slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.PersistentVolumeClaim != nil || v.Ephemeral != nil })
 }
 
 // evictions returns how many pods of a move exist: the names of others have a colon.

@@ -76,13 +76,25 @@ func TestConsolidationKeepsRoomForPodsThatAreExpected(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		args []string
+		pod  func(*corev1.Pod)
 		most float64
 	}{
-		"kept": {nil, 0.12}, "off": {[]string{"expectGrowth: false"}, 0.03},
+		"kept": {nil, func(*corev1.Pod) {}, 0.12}, "off": {[]string{"expectGrowth: false"}, func(*corev1.Pod) {}, 0.03},
+		"not for pods that are away from others": {nil, func(p *corev1.Pod) {
+			p.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{}}
+		}, 0.03},
+		"not for gangs": {nil, func(p *corev1.Pod) { p.Labels = map[string]string{"slipway.dev/gang": "g"} }, 0.03},
+		"not for volumes": {nil, func(p *corev1.Pod) {
+			p.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "c"}}}}
+		}, 0.03},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := start(t, harnessOptions{args: append([]string{"batchIdle: 1m", "batchMax: 2m"}, c.args...), objects: append(grown("grows", "full", 30),
+			grows := grown("grows", "full", 30)
+			for _, pod := range grows[1:] {
+				c.pod(pod.(*corev1.Pod))
+			}
+			h := start(t, harnessOptions{args: append([]string{"batchIdle: 1m", "batchMax: 2m"}, c.args...), objects: append(grows,
 				newNode("full", "100m", nil), newNode("one", "3920m", bought("m7g.xlarge", "on-demand")), newNode("two", "3920m", bought("m7g.xlarge", "on-demand")),
 				replicaSet("web", 2))})
 			h.on("one", "a")

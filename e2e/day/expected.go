@@ -21,7 +21,9 @@ func count(c *cluster) {
 	}
 	var pods []*corev1.Pod
 	for _, name := range slices.Sorted(maps.Keys(c.pods)) {
-		pods = append(pods, c.pods[name].object)
+		one := *c.pods[name].object
+		one.Spec.NodeName = c.pods[name].node
+		pods = append(pods, &one)
 	}
 	c.growth.Observe(c.clock(), pods)
 }

@@ -3,6 +3,7 @@ package expect
 import (
 	"cmp"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -53,24 +54,27 @@ type history [counts]int32
 type Growth struct {
 	at    time.Time
 	known map[Workload]*history
-	// growing has a pod of each Deployment that is expected to add some.
+	// bound are how many pods have a node.
+	bound map[Workload]int
+	// growing has a pod of each Deployment that is expected to add some, the newest one that has a node.
 	growing map[Workload]*corev1.Pod
 }
 
 // Due reports whether pods are to be counted now.
 func (g *Growth) Due(now time.Time) bool { return g.at.IsZero() || !now.Before(g.at.Add(Step)) }
 
-// Observe counts the pods that there are. A Deployment that was not counted before, as after a restart, had earlier those of them that are old enough.
+// Observe counts the pods that there are, but those with scheduling gates, which may never run. A Deployment that was not counted before, as after a restart,
+// had earlier those of them that are old enough.
 func (g *Growth) Observe(now time.Time, pods []*corev1.Pod) {
 	shift := counts
 	if !g.at.IsZero() {
 		shift = min(max(int((now.Sub(g.at)+Step/2)/Step), 1), counts)
 	}
 	g.at = now
-	next, one := map[Workload]*history{}, map[Workload]*corev1.Pod{}
+	next, one, bound := map[Workload]*history{}, map[Workload]*corev1.Pod{}, map[Workload]int{}
 	for _, pod := range pods {
 		w := WorkloadOf(pod)
-		if w == (Workload{}) || ends(pod) {
+		if w == (Workload{}) || ends(pod) || len(pod.Spec.SchedulingGates) > 0 {
 			continue
 		}
 		h := next[w]
@@ -78,8 +82,11 @@ func (g *Growth) Observe(now time.Time, pods []*corev1.Pod) {
 			h = &history{}
 			next[w] = h
 		}
-		if last := one[w]; last == nil || last.CreationTimestamp.Before(&pod.CreationTimestamp) {
-			one[w] = pod
+		if pod.Spec.NodeName != "" {
+			bound[w]++
+			if last := one[w]; last == nil || last.CreationTimestamp.Before(&pod.CreationTimestamp) {
+				one[w] = pod
+			}
 		}
 		age := now.Sub(pod.CreationTimestamp.Time)
 		for i := 0; i < counts && (i == 0 || age >= time.Duration(i)*Step); i++ {
@@ -91,7 +98,7 @@ func (g *Growth) Observe(now time.Time, pods []*corev1.Pod) {
 			copy(h[shift:], old[:])
 		}
 	}
-	g.known, g.growing = largest(next), one
+	g.known, g.growing, g.bound = largest(next), one, bound
 	maps.DeleteFunc(g.growing, func(w Workload, _ *corev1.Pod) bool { return g.Of(w) == 0 })
 }
 
@@ -101,11 +108,12 @@ type Expected struct {
 	Workload Workload
 	// Pods is their number.
 	Pods int
-	// Like is the newest pod that the Deployment has.
+	// Like is the newest pod of the Deployment that has a node.
 	Like *corev1.Pod
 }
 
-// All returns what all Deployments are expected to add, the largest numbers first, but no more pods in all than that.
+// All returns what all Deployments are expected to add, the largest numbers first, but no more pods in all than that. Where that is less, namespaces have it in
+// equal parts, as far as they need theirs.
 func (g *Growth) All(most int) []Expected {
 	var out []Expected
 	for w, pod := range g.growing {
@@ -114,11 +122,33 @@ func (g *Growth) All(most int) []Expected {
 	slices.SortFunc(out, func(a, b Expected) int {
 		return cmp.Or(cmp.Compare(b.Pods, a.Pods), cmp.Compare(a.Workload.Namespace, b.Workload.Namespace), cmp.Compare(a.Workload.Name, b.Workload.Name))
 	})
+	parts := partsOf(out, most)
 	for i := range out {
-		out[i].Pods = min(out[i].Pods, most)
-		most -= out[i].Pods
+		of := &out[i]
+		of.Pods = min(of.Pods, parts[of.Workload.Namespace])
+		parts[of.Workload.Namespace] -= of.Pods
 	}
 	return slices.DeleteFunc(out, func(e Expected) bool { return e.Pods == 0 })
+}
+
+// partsOf returns how many of the pods each namespace has, if no more than most are wanted in all: they take one after the other in turns.
+func partsOf(all []Expected, most int) map[string]int {
+	wanted, parts := map[string]int{}, map[string]int{}
+	var turns []string
+	for _, e := range all {
+		if wanted[e.Workload.Namespace] == 0 {
+			turns = append(turns, e.Workload.Namespace)
+		}
+		wanted[e.Workload.Namespace] += e.Pods
+	}
+	for most > 0 && len(turns) > 0 {
+		for _, namespace := range turns[:min(most, len(turns))] {
+			parts[namespace]++
+			most--
+		}
+		turns = slices.DeleteFunc(turns, func(namespace string) bool { return parts[namespace] == wanted[namespace] })
+	}
+	return parts
 }
 
 // ends reports whether the pod has ended or is about to.
@@ -145,11 +175,11 @@ func largest(all map[Workload]*history) map[Workload]*history {
 }
 
 // Of returns how many pods the Deployment is expected to add: the smaller one of its growth in the last Window and in the one before. Pods that come at
-// once are no growth that goes on.
+// once are no growth that goes on. It is no more than it has on nodes.
 func (g *Growth) Of(w Workload) int {
 	h := g.known[w]
 	if h == nil {
 		return 0
 	}
-	return int(max(min(h[0]-h[steps], h[steps]-h[2*steps], h[0]), 0))
+	return int(max(min(h[0]-h[steps], h[steps]-h[2*steps], int32(min(g.bound[w], math.MaxInt32))), 0))
 }

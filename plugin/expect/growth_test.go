@@ -2,6 +2,7 @@ package expect_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -20,7 +21,7 @@ func pods(kind, name string, n int, created time.Time) []*corev1.Pod {
 		out[i] = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 			Namespace: "default", Name: fmt.Sprintf("%s-%d-%d", name, created.Unix(), i), CreationTimestamp: metav1.NewTime(created),
 			OwnerReferences: []metav1.OwnerReference{{Kind: kind, Name: name, Controller: new(true)}},
-		}}
+		}, Spec: corev1.PodSpec{NodeName: "node"}}
 	}
 	return out
 }
@@ -122,5 +123,68 @@ func TestManyWorkloads(t *testing.T) {
 	}
 	if n := g.Of(web()); n != 28 {
 		t.Errorf("%d pods are expected of the largest one, want 28", n)
+	}
+}
+
+// Pods that have no node, or never get one as those with a scheduling gate, are no reason to keep room for more than there are on nodes.
+func TestOnlyAsManyAsHaveANode(t *testing.T) {
+	for name, c := range map[string]struct {
+		bound int
+		gated bool
+		want  int
+	}{"all have one": {1000, false, 28}, "few have": {3, false, 3}, "none has": {0, false, 0}, "the others are gated": {3, true, 0}} {
+		var g expect.Growth
+		for m := 0; m < 64; m += 4 {
+			now := start().Add(time.Duration(m) * time.Minute)
+			all := pods("ReplicaSet", "web", 100+m, now)
+			for i, pod := range all {
+				if i >= c.bound {
+					pod.Spec.NodeName, pod.CreationTimestamp = "", metav1.NewTime(now.Add(time.Second))
+				}
+				if i >= c.bound && c.gated {
+					pod.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/never"}}
+				}
+			}
+			g.Observe(now, all)
+		}
+		if n := g.Of(web()); n != c.want {
+			t.Errorf("%s: %d pods are expected, want %d", name, n, c.want)
+		}
+		for _, e := range g.All(200) {
+			if e.Like.Spec.NodeName == "" {
+				t.Errorf("%s: the pods that are expected are like one without a node", name)
+			}
+		}
+	}
+}
+
+// Of the room that is kept, no namespace takes what others need.
+func TestNamespacesHaveEqualParts(t *testing.T) {
+	var g expect.Growth
+	for m := 0; m < 64; m += 4 {
+		now := start().Add(time.Duration(m) * time.Minute)
+		all := append(pods("ReplicaSet", "one", 500+50*m, now), pods("ReplicaSet", "two", 100+m, now)...)
+		for _, name := range []string{"big", "small"} {
+			tenant := pods("ReplicaSet", name, 10+m*len(name), now)
+			for _, pod := range tenant {
+				pod.Namespace = name
+			}
+			all = append(all, tenant...)
+		}
+		g.Observe(now, all)
+	}
+	for most, want := range map[int]string{
+		10000: "default/one:1400 small/small:140 big/big:84 default/two:28",
+		300:   "default/one:108 small/small:108 big/big:84",
+		4:     "default/one:2 small/small:1 big/big:1",
+		0:     "",
+	} {
+		var got []string
+		for _, e := range g.All(most) {
+			got = append(got, fmt.Sprintf("%s:%d", e.Workload, e.Pods))
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%d at most: %q, want %q", most, got, want)
+		}
 	}
 }

@@ -257,7 +257,7 @@ func expected(req *Request) ([]plan.Class, map[int]string) {
 		if total += len(c.Pods); total > mostBeside || shares.Governs(c.Pod) || len(c.Pod.Spec.ResourceClaims) > 0 || plan.GangOf(c.Pod).Name != "" {
 			return nil, nil // Nothing more is planned beside pods whose number matters, and beside very many.
 		}
-		if !plain(c) {
+		if !Plain(c) {
 			continue
 		}
 		for _, ref := range c.Pods {
@@ -285,9 +285,9 @@ func expected(req *Request) ([]plan.Class, map[int]string) {
 	return classes, workloads
 }
 
-// plain reports whether pods of the class may be exchanged and left out without a thought of others: none has volumes of its own, or has to be
+// Plain reports whether pods of the class may be exchanged and left out without a thought of others: none has volumes of its own, or has to be
 // near to other pods, or away from them.
-func plain(c *plan.Class) bool {
+func Plain(c *plan.Class) bool {
 	spec := &c.Pod.Spec
 	if len(c.Volumes) > 0 || c.Claims != nil || c.OffSpot != "" {
 		return false
