@@ -2,6 +2,7 @@ package consolidate
 
 import (
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"time"
@@ -16,7 +17,8 @@ import (
 // priority or deletion cost, less for a low one. Karpenter's is between -10 and 10; this one is never below zero.
 func Weight(p *corev1.Pod) float64 {
 	out := 1.0
-	if cost, err := strconv.ParseFloat(p.Annotations[corev1.PodDeletionCost], 64); err == nil {
+	// The API server refuses what is no 32-bit integer; files have what they have.
+	if cost, err := strconv.ParseFloat(p.Annotations[corev1.PodDeletionCost], 64); err == nil && !math.IsNaN(cost) && !math.IsInf(cost, 0) {
 		out += cost / (1 << 27)
 	}
 	if p.Spec.Priority != nil {

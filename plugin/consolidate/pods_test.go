@@ -44,6 +44,18 @@ func TestFresh(t *testing.T) {
 	}
 }
 
+// A deletion cost raises or lowers the weight. One that is no finite number counts as none: a weight of NaN would decide every comparison wrongly.
+func TestWeight(t *testing.T) {
+	for cost, want := range map[string]float64{
+		"": 1, "134217728": 2, "-134217728": 0, "-2147483648": 0, "1e300": 10, "NaN": 1, "nan": 1, "Inf": 1, "-Infinity": 1, "1e999": 1, "high": 1,
+	} {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{corev1.PodDeletionCost: cost}}}
+		if got := consolidate.Weight(pod); got != want {
+			t.Errorf("deletion cost %q: %v, want %v", cost, got, want)
+		}
+	}
+}
+
 // Who has just been moved is not moved again for a saving for which an old pod would be.
 func TestFreshPodsStay(t *testing.T) {
 	for _, c := range []struct {
