@@ -28,7 +28,8 @@ import (
 const (
 	// PodNodeName indexes pods by the node that they are bound to.
 	PodNodeName = "spec.nodeName"
-	// PodKept indexes the pods that a ReplicaSet keeps for last when it shrinks (package scalein), by the UID of the set.
+	// PodKept indexes the pods that a ReplicaSet keeps for last when it shrinks (package scalein), by the UID of the set. Pods of
+	// other namespaces may name the same UID: ask within one.
 	PodKept = "metadata.annotations.pod-deletion-cost"
 	// AttachmentNodeName indexes VolumeAttachments by the node that they are for.
 	AttachmentNodeName = "spec.nodeName"

@@ -139,7 +139,7 @@ func New(c Config) (*Controller, error) {
 	return &Controller{
 		config: c, metrics: m, memory: memory, leases: leases{client: c.Client, reader: c.Reader, memory: memory},
 		leading: &leading{guard: c.Guard},
-		costs:   &deletionCosts{cache: c.Client, recent: map[types.UID]*chosen{}},
+		costs:   &deletionCosts{cache: c.Client, recent: map[replicaSet]*chosen{}},
 		around:  surroundings{client: c.Client, pods: c.Pods, nodes: c.Nodes, memory: memory, binder: c.Binder, turns: make(chan struct{}, looksAtOnce)},
 	}, nil
 }

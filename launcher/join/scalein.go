@@ -28,8 +28,15 @@ type deletionCosts struct {
 
 	mu sync.Mutex
 	// recent are the sets for which pods were chosen to be kept for last, swept when those were forgotten that the cache shows.
-	recent map[types.UID]*chosen
+	recent map[replicaSet]*chosen
 	swept  time.Time
+}
+
+// replicaSet is a set by its UID, and by the namespace of its pods: who writes a pod chooses the UID that its reference has, which may be that of another
+// tenant's set.
+type replicaSet struct {
+	namespace string
+	uid       types.UID
 }
 
 // chosen are the nodes on which a set keeps a pod for last, and when the last one was chosen.
@@ -45,7 +52,7 @@ func (d *deletionCosts) set(ctx context.Context, node *corev1.Node, list []bind.
 		if !scalein.Governed(b.Pod) {
 			continue
 		}
-		last, err := d.last(ctx, metav1.GetControllerOfNoCopy(b.Pod).UID, node.Name, time.Now())
+		last, err := d.last(ctx, replicaSet{b.Pod.Namespace, metav1.GetControllerOfNoCopy(b.Pod).UID}, node.Name, time.Now())
 		if err != nil {
 			klog.FromContext(ctx).V(2).Info("A pod gets no deletion cost", "pod", klog.KObj(b.Pod), "node", node.Name, "err", err)
 			continue
@@ -55,9 +62,9 @@ func (d *deletionCosts) set(ctx context.Context, node *corev1.Node, list []bind.
 }
 
 // last reports whether a set keeps a pod on a node for last, and notes it.
-func (d *deletionCosts) last(ctx context.Context, set types.UID, node string, now time.Time) (bool, error) {
+func (d *deletionCosts) last(ctx context.Context, set replicaSet, node string, now time.Time) (bool, error) {
 	var pods corev1.PodList
-	if err := d.cache.List(ctx, &pods, client.MatchingFields{index.PodKept: string(set)}, client.UnsafeDisableDeepCopy); err != nil {
+	if err := d.cache.List(ctx, &pods, client.InNamespace(set.namespace), client.MatchingFields{index.PodKept: string(set.uid)}, client.UnsafeDisableDeepCopy); err != nil {
 		return false, fmt.Errorf("listing the pods that are kept for last: %w", err)
 	}
 	nodes := map[string]bool{}
@@ -69,7 +76,7 @@ func (d *deletionCosts) last(ctx context.Context, set types.UID, node string, no
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if now.Sub(d.swept) > cacheLag {
-		maps.DeleteFunc(d.recent, func(_ types.UID, c *chosen) bool { return now.Sub(c.at) > cacheLag })
+		maps.DeleteFunc(d.recent, func(_ replicaSet, c *chosen) bool { return now.Sub(c.at) > cacheLag })
 		d.swept = now
 	}
 	c := d.recent[set]

@@ -24,12 +24,14 @@ func ownedBy(pod *corev1.Pod, kind string) {
 func TestDeletionCosts(t *testing.T) {
 	for what, c := range map[string]struct {
 		kind, off  string
+		elsewhere  string
 		kept       int
 		last, with int
 	}{
 		"the first node of a set":       {kind: "ReplicaSet", last: 1, with: 3},
 		"the third one":                 {kind: "ReplicaSet", kept: scalein.LastNodes - 1, last: 1, with: 3},
 		"the next one":                  {kind: "ReplicaSet", kept: scalein.LastNodes, with: 3},
+		"pods of others name its UID":   {kind: "ReplicaSet", kept: scalein.LastNodes, elsewhere: "tenant-2", last: 1, with: 3},
 		"a StatefulSet":                 {kind: "StatefulSet"},
 		"a NodePool that wants none":    {kind: "ReplicaSet", off: catalog.DeletionCostOff},
 		"a NodePool that says nonsense": {kind: "ReplicaSet", off: "no", last: 1, with: 3},
@@ -43,6 +45,9 @@ func TestDeletionCosts(t *testing.T) {
 			w.create(pool)
 			for i := range c.kept {
 				pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprint("kept-", i)}, Spec: corev1.PodSpec{NodeName: fmt.Sprint("other-", i)}}
+				if c.elsewhere != "" {
+					pod.Namespace = c.elsewhere
+				}
 				ownedBy(pod, c.kind)
 				pod.Annotations = map[string]string{corev1.PodDeletionCost: scalein.Cost(&corev1.Node{}, true)}
 				w.create(pod)
