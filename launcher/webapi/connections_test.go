@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"net"
 	"net/http"
+	"sync"
 	"testing"
 	"time"
 )
@@ -41,6 +42,60 @@ func TestConnectionsAreBounded(t *testing.T) {
 	_ = open[0].Close()
 	if err := served(20 * time.Second); err != nil {
 		t.Errorf("after the end of one another is not served: %v", err)
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// One connection of HTTP/2 has no more requests open than mostStreams.
+func TestStreamsAreBounded(t *testing.T) {
+	w := newWorld(t)
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	var mu sync.Mutex
+	running, most, versions := map[string]int{}, 0, map[string]bool{}
+	count := func(r *http.Request, n int) {
+		mu.Lock()
+		defer mu.Unlock()
+		running[r.RemoteAddr] += n
+		most, versions[r.Proto] = max(most, running[r.RemoteAddr]), true
+	}
+	go func() {
+		ended <- w.serve(ctx, listener, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			count(r, 1)
+			time.Sleep(200 * time.Millisecond)
+			count(r, -1)
+		}))
+	}()
+	transport := &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
+	defer transport.CloseIdleConnections()
+	get := func() {
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+listener.Addr().String(), http.NoBody)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		answer, err := transport.RoundTrip(r)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		_ = answer.Body.Close()
+	}
+	get() // The client learns the bound.
+	var clients sync.WaitGroup
+	for range 5 * mostStreams {
+		clients.Go(get)
+	}
+	clients.Wait()
+	if most > mostStreams || most < 2 || !versions["HTTP/2.0"] {
+		t.Errorf("%d requests of a connection are answered at a time, of %v, want %d at most", most, versions, mostStreams)
 	}
 	cancel()
 	if err := <-ended; err != nil {

@@ -30,9 +30,10 @@ const (
 	// mostRequests bounds the requests of known viewers that are answered at a time, and mostUnknown those whose viewers the API server is asked about; others
 	// get 429. A viewer who is not known takes no place of one who is.
 	mostRequests, mostUnknown = 32, 128
-	// mostConnections bounds the connections of all clients: each takes up to about 100 KiB before its viewer is known, so that all of them take 5% of the
-	// 1 GiB that the chart gives the launcher. Others wait until one ends: without a request it does after requestTimeout, or idleTimeout since its last one.
-	mostConnections = 512
+	// mostConnections bounds the connections of all clients, and mostStreams the requests that one of HTTP/2 has open: with headers of mostHeader and some 50 KiB
+	// of buffers these are 150 MiB, of the 1 GiB that the chart gives the launcher, before it is known who asks. Others wait until a connection ends: without a
+	// request it does after requestTimeout, or idleTimeout since its last one.
+	mostConnections, mostStreams = 512, 8
 	// requestTimeout bounds a request, and idleTimeout a connection without one.
 	requestTimeout, idleTimeout = 30 * time.Second, 2 * time.Minute
 	// mostHeader bounds a request's header, in bytes: a client certificate's chain is not in it, a token is.
@@ -135,6 +136,7 @@ func (s *Server) serve(ctx context.Context, listener net.Listener, handler http.
 	server := &http.Server{
 		Handler: handler, MaxHeaderBytes: mostHeader,
 		ReadHeaderTimeout: requestTimeout, ReadTimeout: requestTimeout, WriteTimeout: 2 * requestTimeout, IdleTimeout: idleTimeout,
+		HTTP2:     &http.HTTP2Config{MaxConcurrentStreams: mostStreams},
 		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: certificate, ClientAuth: tls.RequestClientCert},
 	}
 	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
