@@ -324,7 +324,7 @@ func (n *nodeReserve) needsOf(logger klog.Logger, node *corev1.Node) []reservati
 		if plan.Oversized(need.Requests, node.Status.Allocatable) {
 			continue
 		}
-		need.Owner, need.Name = intake.Controller{Namespace: ds.Namespace, UID: ds.UID}, ds.Namespace+"/"+ds.Name
+		need.Owner, need.Name, need.Daemon = intake.Controller{Namespace: ds.Namespace, UID: ds.UID}, ds.Namespace+"/"+ds.Name, true
 		fresh.pods = append(fresh.pods, need)
 	}
 	n.mu.Lock()

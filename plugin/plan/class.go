@@ -46,6 +46,8 @@ type class struct {
 	want want
 	// hostile are the daemons whose pods do not bear the class on their node, or the class them.
 	hostile []hostility
+	// repelling is the required anti-affinity of a DaemonSet's pod.
+	repelling []relations.Term
 }
 
 // want is the preferences of one class that a plan is held to.

@@ -103,18 +103,26 @@ func (ft *fitter) onAny(daemons []int, oi int) bool {
 	return false
 }
 
-// hostile returns the DaemonSets whose pods the class may not run beside. The anti-affinity of a DaemonSet's pods counts within its own namespace alone, and that
-// of kube-system's everywhere: another tenant's could keep all nodes from being launched, and is never seen on a pod where its pods are refused.
+// compileHostility reads the anti-affinity of the daemons once for all classes, but for those with more terms than are planned with.
+func (ft *fitter) compileHostility() {
+	for i := range ft.daemons {
+		if d := &ft.daemons[i]; d.broken == nil {
+			d.repelling = ft.relations.Repelling(d.pod)
+		}
+	}
+}
+
 func (ft *fitter) hostile(c *class) []hostility {
+	if c.broken != nil {
+		return nil
+	}
+	own := ft.relations.Repelling(c.pod)
 	var out []hostility
 	for i := range ft.daemons {
 		d := &ft.daemons[i]
-		if c.broken != nil || d.broken != nil {
-			continue
-		}
-		keys := ft.relations.Repelled(c.pod, d.pod)
-		if d.pod.Namespace == c.pod.Namespace || d.pod.Namespace == metav1.NamespaceSystem {
-			keys = append(keys, ft.relations.Repelled(d.pod, c.pod)...)
+		keys := relations.Repelled(own, d.pod)
+		if len(d.repelling) > 0 && relations.DaemonRepels(d.pod, c.pod) {
+			keys = append(keys, relations.Repelled(d.repelling, c.pod)...)
 		}
 		if len(keys) > 0 {
 			out = append(out, hostility{i, keys})

@@ -70,6 +70,7 @@ func compile(in Input, w wants, l *lessons) *model {
 	m.gangRules.compileGangs()
 	m.relations = m.newRelations()
 	m.fitter.relations = m.relations
+	m.fitter.compileHostility()
 	m.placer = placer{market: &m.market, relations: m.relations, classes: m.classes, dims: m.dims}
 	m.explainer = explainer{in: &m.in, market: &m.market, relations: m.relations, fitter: &m.fitter, classes: m.classes, dims: m.dims, lessons: l}
 	m.listPrices = listPrices{market: &m.market, classes: m.classes, dims: m.dims, now: in.Now}

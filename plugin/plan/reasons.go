@@ -130,8 +130,8 @@ func (ex *explainer) reasonBySize(ci int, p *pool, labelled bitset.Set) Reason {
 	}
 	free = ex.market.each(free, func(oi int) bool { return !ex.fitter.daemonApart(c, oi) })
 	if free.Empty() {
-		of := ex.fitter.daemons[c.hostile[0].daemon].pod
-		r.Code, r.Message = "AffinityUnsatisfiable", "required anti-affinity keeps it apart from the pods of DaemonSet "+of.Namespace+"/"+of.Name+", which run on every node of the pool"
+		daemon := ex.fitter.daemons[c.hostile[0].daemon].pod
+		r.Code, r.Message = "AffinityUnsatisfiable", "required anti-affinity keeps it apart from the pods of DaemonSet "+daemon.Namespace+"/"+daemon.Name+", which run on every node of the pool"
 		return r
 	}
 	near := ex.market.each(free, func(oi int) bool { return !ex.fitter.isBlocked(c, oi) })

@@ -2,6 +2,8 @@ package reservations
 
 import (
 	"fmt"
+	"math"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -10,12 +12,14 @@ import (
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	schedutil "k8s.io/kubernetes/pkg/scheduler/util"
+
+	"github.com/slipway-k8s/slipway/plugin/plan/relations"
 )
 
 // Clash returns what keeps the pod from running on the node beside those that have room there: a host port, or the required
 // anti-affinity of either. Empty for nothing.
 func Clash(pod *corev1.Pod, node *corev1.Node, waiting []Need, namespaces corelisters.NamespaceLister) string {
-	own := antiAffinity(pod)
+	own := sync.OnceValue(func() []fwk.AffinityTerm { return repelling(pod, math.MaxInt) })
 	for i := range waiting {
 		need := &waiting[i]
 		if need.Pod == nil {
@@ -24,7 +28,10 @@ func Clash(pod *corev1.Pod, node *corev1.Node, waiting []Need, namespaces coreli
 		if port := samePort(pod, need.Pod); port != 0 {
 			return fmt.Sprintf("host port %d", port)
 		}
-		if apart(own, need.Pod, node, namespaces) || (need.tenant == "" || need.tenant == pod.Namespace) && apart(need.apart, pod, node, namespaces) {
+		if apart(own(), need.Pod, node, namespaces) {
+			return "its anti-affinity"
+		}
+		if (!need.Daemon || relations.DaemonRepels(need.Pod, pod)) && apart(need.repelling, pod, node, namespaces) {
 			return "its anti-affinity"
 		}
 	}
@@ -49,30 +56,26 @@ func samePort(a, b *corev1.Pod) int32 {
 	return 0
 }
 
-// mostTerms is how many terms of required anti-affinity are looked at, as of a pod that a node is launched for. A megabyte of them would be compared with each pod
-// on each node.
-const mostTerms = 128
+// maxTerms is how many terms of required anti-affinity a pod has at most whose room is kept by it, as in plugin/plan.
+const maxTerms = 128
 
-// antiAffinity returns the terms of the pod's required anti-affinity; none where there are more than mostTerms.
-func antiAffinity(pod *corev1.Pod) []fwk.AffinityTerm {
-	a := pod.Spec.Affinity
-	if a == nil || a.PodAntiAffinity == nil {
+// repelling returns the pod's required anti-affinity; none where it has more terms than most.
+func repelling(pod *corev1.Pod, most int) []fwk.AffinityTerm {
+	if a := pod.Spec.Affinity; a == nil || a.PodAntiAffinity == nil || len(a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > most {
 		return nil
 	}
-	required := a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution
-	if len(required) == 0 || len(required) > mostTerms {
-		return nil
-	}
-	info, err := framework.NewPodInfo(&corev1.Pod{ObjectMeta: pod.ObjectMeta, Spec: corev1.PodSpec{
-		Affinity: &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: required}},
-	}})
+	alone := &corev1.Pod{ObjectMeta: pod.ObjectMeta}
+	alone.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
+		RequiredDuringSchedulingIgnoredDuringExecution: pod.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution,
+	}}
+	info, err := framework.NewPodInfo(alone)
 	if err != nil {
 		return nil // InterPodAffinity reports that on the pod itself.
 	}
 	return info.GetRequiredAntiAffinityTerms()
 }
 
-// apart reports whether one of the terms keeps the other pod off the node.
+// apart reports whether the required anti-affinity keeps the other pod off the node.
 func apart(terms []fwk.AffinityTerm, other *corev1.Pod, node *corev1.Node, namespaces corelisters.NamespaceLister) bool {
 	if len(terms) == 0 {
 		return false
@@ -81,8 +84,8 @@ func apart(terms []fwk.AffinityTerm, other *corev1.Pod, node *corev1.Node, names
 	if ns, err := namespaces.Get(other.Namespace); err == nil {
 		of = ns.Labels
 	}
-	for i := range terms {
-		if _, ok := node.Labels[terms[i].TopologyKey]; ok && terms[i].Matches(other, of) {
+	for _, term := range terms {
+		if _, ok := node.Labels[term.TopologyKey]; ok && term.Matches(other, of) {
 			return true
 		}
 	}

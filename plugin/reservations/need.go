@@ -26,17 +26,16 @@ type Need struct {
 	Requests corev1.ResourceList
 	// Pod whose room it is: it may have host ports, and anti-affinity. Nil for none.
 	Pod *corev1.Pod
-	// apart are the terms of its required anti-affinity.
-	apart []fwk.AffinityTerm
-	// tenant is the namespace of the pods that apart is about; empty for all.
-	tenant string
+	// Daemon says that the pod is one of a DaemonSet: relations.DaemonRepels says what its anti-affinity does.
+	Daemon bool
+	// repelling is the required anti-affinity of the pod, read once for all nodes and pods that it is compared with.
+	repelling []fwk.AffinityTerm
 }
 
-// NeedOf returns the room of the pod, under its name.
+// NeedOf returns the room of the pod, under its name. Required anti-affinity of more than 128 terms, with which no pod is planned, does not count.
 func NeedOf(pod *corev1.Pod) Need {
 	return Need{
-		apart: antiAffinity(pod),
-		Name:  pod.Namespace + "/" + pod.Name, Priority: corev1helpers.PodPriority(pod), Pod: pod,
+		Name: pod.Namespace + "/" + pod.Name, Priority: corev1helpers.PodPriority(pod), Pod: pod, repelling: repelling(pod, maxTerms),
 		Requests: resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}),
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/kubernetes/pkg/apis/scheduling"
 )
 
 // Relations are the constraints between the pods of the classes, and between them and those that exist, with the pods that they count. New
@@ -66,18 +68,36 @@ func (re *Relations) AffinityTerm(pod *corev1.Pod, t *corev1.PodAffinityTerm, ca
 	return re.in.affinityTerm(pod, t, careful)
 }
 
-// Repelled returns the keys by which required anti-affinity of the pod matches the other one. Pods on one node share all of its domains.
-func (re *Relations) Repelled(pod, other *corev1.Pod) []string {
+// Repelling returns the terms of the pod's required anti-affinity, without those whose selectors are not valid.
+func (re *Relations) Repelling(pod *corev1.Pod) []Term {
 	if !repels(pod) {
 		return nil
 	}
+	var out []Term
+	for i := range pod.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution {
+		if t, err := re.in.affinityTerm(pod, &pod.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution[i], true); err == nil {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+// Repelled returns the keys of the terms that match the pod. Pods on one node share all of its domains.
+func Repelled(terms []Term, pod *corev1.Pod) []string {
 	var keys []string
-	for _, t := range pod.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution {
-		if r, err := re.in.affinityTerm(pod, &t, true); err == nil && r.Matches(other) {
-			keys = append(keys, r.key)
+	for i := range terms {
+		if terms[i].Matches(pod) {
+			keys = append(keys, terms[i].key)
 		}
 	}
 	return keys
+}
+
+// DaemonRepels reports whether required anti-affinity of a DaemonSet's pod may keep the other pod off new nodes: within its namespace, and for pods
+// of scheduling.SystemCriticalPriority (system-cluster-critical) or more. Whoever may edit one namespace would decide over all others otherwise; the
+// daemon's pod waits instead.
+func DaemonRepels(daemon, other *corev1.Pod) bool {
+	return daemon.Namespace == other.Namespace || corev1helpers.PodPriority(daemon) >= scheduling.SystemCriticalPriority
 }
 
 // Repulsed reports whether anti-affinity by one of the labels is about pods of the class: their own, that of other classes, or that of pods that exist.
