@@ -35,7 +35,9 @@ type daemonSet struct {
 const selectorSize = 64
 
 func newDaemonSet(ds *appsv1.DaemonSet) *daemonSet {
-	d := &daemonSet{DaemonSet: ds, template: podInfo(daemon.NewPod(ds, ""))}
+	pod := daemon.NewPod(ds, "")
+	pod.Spec.Affinity = confined(pod)
+	d := &daemonSet{DaemonSet: ds, template: podInfo(pod)}
 	d.requests = plan.PodRequests(d.template.Pod)
 	a := ds.Spec.Template.Spec.Affinity
 	if a == nil || a.NodeAffinity == nil || a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
