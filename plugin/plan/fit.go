@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/plan/bitset"
@@ -253,8 +252,8 @@ func (ft *fitter) tooLarge(d *class) bool {
 	return !runs
 }
 
-// runs returns the offers whose nodes a daemon pod runs on, whatever there is room for.
-func (mk *market) runs(d *class) bitset.Set {
+// runsOn returns the offers whose nodes a daemon pod runs on, whatever there is room for.
+func runsOn(mk *market, d *class) bitset.Set {
 	out := bitset.New(len(mk.offers))
 	for pi := range mk.pools {
 		p := &mk.pools[pi]
@@ -283,7 +282,7 @@ func (ft *fitter) takeDaemons() {
 		return
 	}
 	for i := range ft.daemons {
-		ft.daemons[i].fits = ft.market.runs(&ft.daemons[i])
+		ft.daemons[i].fits = runsOn(ft.market, &ft.daemons[i])
 		if ft.tooLarge(&ft.daemons[i]) {
 			ft.leaveOut(i, "more than any node that they match has")
 		}

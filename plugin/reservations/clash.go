@@ -2,7 +2,6 @@ package reservations
 
 import (
 	"fmt"
-	"math"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -19,7 +18,7 @@ import (
 // Clash returns what keeps the pod from running on the node beside those that have room there: a host port, or the required
 // anti-affinity of either. Empty for nothing.
 func Clash(pod *corev1.Pod, node *corev1.Node, waiting []Need, namespaces corelisters.NamespaceLister) string {
-	own := sync.OnceValue(func() []fwk.AffinityTerm { return repelling(pod, math.MaxInt) })
+	own := sync.OnceValue(func() []fwk.AffinityTerm { return repelling(pod) })
 	for i := range waiting {
 		need := &waiting[i]
 		if need.Pod == nil {
@@ -56,12 +55,12 @@ func samePort(a, b *corev1.Pod) int32 {
 	return 0
 }
 
-// maxTerms is how many terms of required anti-affinity a pod has at most whose room is kept by it, as in plugin/plan.
+// maxTerms is how many terms of required anti-affinity are looked at, as in plugin/plan: a megabyte of them would be compared with each pod on each node.
 const maxTerms = 128
 
-// repelling returns the pod's required anti-affinity; none where it has more terms than most.
-func repelling(pod *corev1.Pod, most int) []fwk.AffinityTerm {
-	if a := pod.Spec.Affinity; a == nil || a.PodAntiAffinity == nil || len(a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > most {
+// repelling returns the pod's required anti-affinity; none where it has more terms than maxTerms.
+func repelling(pod *corev1.Pod) []fwk.AffinityTerm {
+	if a := pod.Spec.Affinity; a == nil || a.PodAntiAffinity == nil || len(a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > maxTerms {
 		return nil
 	}
 	alone := &corev1.Pod{ObjectMeta: pod.ObjectMeta}

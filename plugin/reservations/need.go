@@ -5,7 +5,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	resourcehelper "k8s.io/component-helpers/resource"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -35,19 +34,9 @@ type Need struct {
 // NeedOf returns the room of the pod, under its name. Required anti-affinity of more than 128 terms, with which no pod is planned, does not count.
 func NeedOf(pod *corev1.Pod) Need {
 	return Need{
-		Name: pod.Namespace + "/" + pod.Name, Priority: corev1helpers.PodPriority(pod), Pod: pod, repelling: repelling(pod, maxTerms),
+		Name: pod.Namespace + "/" + pod.Name, Priority: corev1helpers.PodPriority(pod), Pod: pod, repelling: repelling(pod),
 		Requests: resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}),
 	}
-}
-
-// NeedOfDaemon returns the room of a pod of a DaemonSet. Its anti-affinity counts within its own namespace alone, and that of kube-system's everywhere: its
-// pods may never come, and another tenant's may not wait for them.
-func NeedOfDaemon(pod *corev1.Pod) Need {
-	out := NeedOf(pod)
-	if pod.Namespace != metav1.NamespaceSystem {
-		out.tenant = pod.Namespace
-	}
-	return out
 }
 
 // Against returns the needs of the pod's priority or a higher one. The others give way to it.

@@ -229,7 +229,7 @@ func TestConflicts(t *testing.T) {
 	}
 }
 
-// Anti-affinity of a DaemonSet's pod that is to come keeps pods of its namespace off the node, and others where it is system critical. More
+// Anti-affinity of a DaemonSet's pod that is to come keeps pods of its namespace off the node, and others where it is one of kube-system. More
 // than 128 terms count for nothing.
 func TestAntiAffinityOfDaemons(t *testing.T) {
 	namespaces := corelisters.NewNamespaceLister(cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{}))
@@ -237,18 +237,17 @@ func TestAntiAffinityOfDaemons(t *testing.T) {
 	for _, c := range []struct {
 		name      string
 		namespace string
-		priority  int32
 		terms     int
 		daemon    bool
 		want      bool
 	}{
 		{name: "a tenant's daemon", namespace: "tenant", terms: 1, daemon: true},
 		{name: "of the pod's namespace", namespace: "shop", terms: 1, daemon: true, want: true},
-		{name: "system critical", namespace: "kube-system", priority: 2000001000, terms: 1, daemon: true, want: true},
+		{name: "of kube-system", namespace: metav1.NamespaceSystem, terms: 1, daemon: true, want: true},
 		{name: "not of a DaemonSet", namespace: "tenant", terms: 1, want: true},
 		{name: "too many terms", namespace: "shop", terms: 129, daemon: true},
 	} {
-		alone := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: "alone"}, Spec: corev1.PodSpec{Priority: &c.priority}}
+		alone := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: "alone"}}
 		alone.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{}}
 		for range c.terms {
 			alone.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution = append(alone.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution,

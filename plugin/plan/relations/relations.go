@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // Relations are the constraints between the pods of the classes, and between them and those that exist, with the pods that they count. New
@@ -92,14 +92,11 @@ func Repelled(terms []Term, pod *corev1.Pod) []string {
 	return keys
 }
 
-// systemCritical is the priority of the PriorityClass system-cluster-critical (k8s.io/kubernetes/pkg/apis/scheduling.SystemCriticalPriority).
-const systemCritical int32 = 2_000_000_000
-
-// DaemonRepels reports whether required anti-affinity of a DaemonSet's pod may keep the other pod off new nodes: within its namespace, and for pods
-// of the priority of system-cluster-critical or more. Whoever may edit one namespace would decide over all others otherwise; the
-// daemon's pod waits instead.
+// DaemonRepels reports whether required anti-affinity of a DaemonSet's pod may keep the other pod off new nodes: within its namespace, and that of a
+// DaemonSet of kube-system everywhere. Others that may edit one namespace would decide over all of them, also with pods that a quota refuses; the daemon's pod
+// waits instead. Its priority says nothing: each namespace may use system-cluster-critical.
 func DaemonRepels(daemon, other *corev1.Pod) bool {
-	return daemon.Namespace == other.Namespace || corev1helpers.PodPriority(daemon) >= systemCritical
+	return daemon.Namespace == other.Namespace || daemon.Namespace == metav1.NamespaceSystem
 }
 
 // Repulsed reports whether anti-affinity by one of the labels is about pods of the class: their own, that of other classes, or that of pods that exist.

@@ -7,22 +7,21 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// On a node to come, a DaemonSet's anti-affinity is about its own namespace, but for one that is system critical. The template stays as it is.
+// On a node to come, a DaemonSet's anti-affinity is about its own namespace, but for one of kube-system. The template stays as it is.
 func TestAntiAffinityOfDaemonsIsConfined(t *testing.T) {
 	all := corev1.PodAffinityTerm{TopologyKey: corev1.LabelHostname, LabelSelector: &metav1.LabelSelector{}, NamespaceSelector: &metav1.LabelSelector{}}
 	others := corev1.PodAffinityTerm{TopologyKey: corev1.LabelHostname, LabelSelector: &metav1.LabelSelector{}, Namespaces: []string{"shop"}}
 	for _, c := range []struct {
-		name     string
-		priority int32
-		terms    []corev1.PodAffinityTerm
-		want     int
-		wide     bool
+		name, namespace string
+		terms           []corev1.PodAffinityTerm
+		want            int
+		wide            bool
 	}{
-		{name: "a tenant's", terms: []corev1.PodAffinityTerm{all, others}, want: 1},
-		{name: "system critical", priority: 2000000000, terms: []corev1.PodAffinityTerm{all, others}, want: 2, wide: true},
-		{name: "too many", priority: 2000000000, terms: make([]corev1.PodAffinityTerm, 129)},
+		{name: "a tenant's", namespace: "tenant", terms: []corev1.PodAffinityTerm{all, others}, want: 1},
+		{name: "of kube-system", namespace: metav1.NamespaceSystem, terms: []corev1.PodAffinityTerm{all, others}, want: 2, wide: true},
+		{name: "too many", namespace: metav1.NamespaceSystem, terms: make([]corev1.PodAffinityTerm, 129)},
 	} {
-		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "tenant", Name: "agent"}, Spec: corev1.PodSpec{Priority: &c.priority}}
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: "agent"}}
 		pod.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: c.terms}}
 		got := confined(pod).PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution
 		if len(got) != c.want {
