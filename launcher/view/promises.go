@@ -1,12 +1,14 @@
 package view
 
 import (
+	"cmp"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/internal/disruption"
+	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/record"
 )
@@ -39,13 +41,30 @@ func awaiting(in Objects) map[string]*karpv1.NodeClaim {
 		return out
 	}
 	for _, claim := range in.NodeClaims {
+		if !promises(claim) {
+			continue
+		}
 		for uid := range catalog.PromisedUIDs(claim.Annotations[catalog.PodsAnnotation]) {
-			if _, waits := out[uid]; waits {
-				out[uid] = claim
+			if other, waits := out[uid]; waits {
+				out[uid] = newer(other, claim)
 			}
 		}
 	}
 	return out
+}
+
+// promises reports whether pods without a node may still get the one of the NodeClaim: the launcher's promises end when it is initialized or deleted,
+// and its annotation stays.
+func promises(claim *karpv1.NodeClaim) bool {
+	return claim.DeletionTimestamp.IsZero() && !conditions.ClaimIs(claim, karpv1.ConditionTypeInitialized)
+}
+
+// newer returns the NodeClaim that was created last, of two of the same second the one whose name is last. a may be nil.
+func newer(a, b *karpv1.NodeClaim) *karpv1.NodeClaim {
+	if a == nil || cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name)) < 0 {
+		return b
+	}
+	return a
 }
 
 // ClaimOf returns the NodeClaim on which the pod has its place, by promise or by its node; nil for none.
@@ -55,11 +74,13 @@ func ClaimOf(pod *corev1.Pod, in Objects) *karpv1.NodeClaim {
 		if pod.Spec.NodeName != "" && claim.Status.NodeName == pod.Spec.NodeName {
 			return claim
 		}
-		if text := claim.Annotations[catalog.PodsAnnotation]; promised == nil && pod.UID != "" && strings.Contains(text, string(pod.UID)) {
-			for uid := range catalog.PromisedUIDs(text) {
-				if uid == string(pod.UID) {
-					promised = claim
-				}
+		text := claim.Annotations[catalog.PodsAnnotation]
+		if pod.UID == "" || pod.Spec.NodeName == "" && !promises(claim) || !strings.Contains(text, string(pod.UID)) {
+			continue
+		}
+		for uid := range catalog.PromisedUIDs(text) {
+			if uid == string(pod.UID) {
+				promised = newer(promised, claim)
 			}
 		}
 	}
