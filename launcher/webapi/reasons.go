@@ -31,6 +31,9 @@ type Class struct {
 
 // reasonsOf returns what the scheduler wrote on a pod; nil for a pod that has a place, or whose condition is another program's.
 func reasonsOf(pod *corev1.Pod) []Reason {
+	if pod.Spec.NodeName != "" {
+		return nil // The binding leaves the condition on the pod for a while.
+	}
 	c := conditions.Pod(pod, nodeLaunchable)
 	if c == nil || c.Status != corev1.ConditionFalse {
 		return nil

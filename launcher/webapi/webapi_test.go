@@ -264,7 +264,10 @@ func TestReasons(t *testing.T) {
 		p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: nodeLaunchable, Status: corev1.ConditionFalse, Reason: "NoNodePoolFits", Message: message})
 		return p
 	}
-	w := newWorld(t, written("a", "p", `{"reasons":[{"nodePools":["default","arm"],"code":"LimitReached","message":"limit cpu of 4 reached"}]}`), written("c", "q", "not JSON"))
+	const limited = `{"reasons":[{"nodePools":["default","arm"],"code":"LimitReached","message":"limit cpu of 4 reached"}]}`
+	bound := written("b", "r", limited)
+	bound.Spec.NodeName = "n1"
+	w := newWorld(t, written("a", "p", limited), written("c", "q", "not JSON"), bound)
 	for _, path := range []string{"/api/v1/pods", "/api/v1/namespaces/a/pods/p"} {
 		_, body := w.get(t, "admin", path)
 		text, err := json.Marshal(body)
@@ -274,6 +277,9 @@ func TestReasons(t *testing.T) {
 	}
 	if _, body := w.get(t, "admin", "/api/v1/namespaces/c/pods/q"); body["reasons"] != nil || body["why"] == nil {
 		t.Errorf("a condition that is not the scheduler's: %v", body)
+	}
+	if _, body := w.get(t, "admin", "/api/v1/namespaces/b/pods/r"); body["reasons"] != nil || body["node"] != "n1" {
+		t.Errorf("a pod that has a node: %v", body)
 	}
 }
 
