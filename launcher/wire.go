@@ -121,7 +121,7 @@ func (l *Launcher) parts() (p parts, err error) {
 	}
 	p.launcher, err = launch.New(launch.Config{
 		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Cloud: l.config.Cloud, Guard: p.leader,
-		Events: l.recorders.karpenter, Failed: late.failed, Registerer: l.registerer,
+		Events: l.recorders.karpenter, Failed: late.failed, Leading: l.config.Gate.Open, Registerer: l.registerer,
 		MinValuesBestEffort: settings.MinValuesPolicy == minValuesBestEffort, Overlaid: l.own.of, Bindings: late.bindings,
 	})
 	if err != nil {
@@ -263,7 +263,7 @@ func (l *Launcher) classes(p parts) error {
 		return err
 	}
 	pools, err := nodepool.New(nodepool.Config{
-		Client: mgr.GetClient(), Claims: l.cache.Claims, Offers: l.config.Cloud, Events: l.recorders.karpenter, Guard: p.leader, Registerer: l.registerer,
+		Client: mgr.GetClient(), Claims: l.cache.Claims, Offers: l.config.Cloud, Events: l.recorders.karpenter, Guard: p.leader, Leading: l.config.Gate.Open, Registerer: l.registerer,
 		StaticCapacity: gates.StaticCapacity, Theirs: p.beside.theirs, Ours: p.beside.ours, Overlaid: l.own.of,
 	})
 	if err != nil {

@@ -61,6 +61,33 @@ func TestTransientCauseIsReported(t *testing.T) {
 	})
 }
 
+// A replica that leads no more shows no waiting claims, and none of before when it leads again.
+func TestWaitingEndsWithLeadership(t *testing.T) {
+	inWorld(t, memory.Config{}, func(t *testing.T, w *world) {
+		t.Helper()
+		waiting := func(when string, want float64) {
+			t.Helper()
+			if got := w.metric("slipway_launches_waiting", "RequestLimitExceeded"); got != want {
+				t.Errorf("%s: %v claims wait, want %v", when, got, want)
+			}
+		}
+		throttled := &cloud.LaunchError{Class: "default", Cause: cloud.CauseThrottled, Code: ec2error.RequestLimitExceeded, Message: "EC2 throttles"}
+		for range 20 {
+			w.ec2.Fail(memory.Launch, throttled)
+		}
+		w.record("default-a")
+		w.settle(time.Minute)
+		waiting("leading", 1)
+		w.lead(false)
+		waiting("not leading", 0)
+		w.settle(time.Minute)
+		w.lead(true)
+		waiting("before an answer of EC2", 0)
+		w.settle(time.Hour)
+		waiting("the claim has ended", 0)
+	})
+}
+
 // Causes that alternate do not write an Event each time.
 func TestEventsOfAWaitingClaimAreBounded(t *testing.T) {
 	inWorld(t, memory.Config{}, func(t *testing.T, w *world) {
@@ -230,6 +257,12 @@ func TestRefusedTypes(t *testing.T) {
 			t.Errorf("events %v", got)
 		}
 	})
+}
+
+func (w *world) leads() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.leading
 }
 
 // metric returns the value of the series of a metric whose only label has this value; 0 if there is none.

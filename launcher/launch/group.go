@@ -82,6 +82,7 @@ func (l *Launcher) work(ctx context.Context, claims []*karpv1.NodeClaim) {
 		l.requeueMissed(g.first, g.took)
 	}()
 	for g.waiting() {
+		l.waits.set(g, "", 0) // What an attempt under an earlier leadership ended in says nothing about the next one.
 		effects, cancel, err := l.config.Guard.Wait(ctx)
 		if err != nil {
 			return // The process ends: the next one resumes from the annotation.

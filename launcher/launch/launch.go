@@ -54,6 +54,8 @@ type Config struct {
 	Events announce.EventRecorder
 	// Failed is called for each claim that could not be launched, before it is deleted; reason is one CamelCase word.
 	Failed func(claim *karpv1.NodeClaim, reason, message string)
+	// Leading reports whether this replica leads: only then it has the metric of claims that wait.
+	Leading func() bool
 	// Registerer registers the metrics.
 	Registerer prometheus.Registerer
 	// MinValuesBestEffort launches even if fewer values are left than a requirement's minValues, as Karpenter's setting minValuesPolicy
@@ -112,13 +114,13 @@ type Launcher struct {
 
 // New returns a Launcher that starts with Run.
 func New(c Config) (*Launcher, error) {
-	if c.Client == nil || c.Reader == nil || c.Cloud == nil || c.Guard == nil || c.Events == nil || c.Failed == nil || c.Registerer == nil {
-		return nil, errors.New("launch: Client, Reader, Cloud, Guard, Events, Failed and Registerer are required")
+	if c.Client == nil || c.Reader == nil || c.Cloud == nil || c.Guard == nil || c.Events == nil || c.Failed == nil || c.Leading == nil || c.Registerer == nil {
+		return nil, errors.New("launch: Client, Reader, Cloud, Guard, Events, Failed, Leading and Registerer are required")
 	}
 	if c.Bindings == nil {
 		c.Bindings = func(context.Context, *karpv1.NodeClaim) func() { return func() {} }
 	}
-	m, err := newMetrics(c.Registerer)
+	m, err := newMetrics(c.Registerer, c.Leading)
 	if err != nil {
 		return nil, err
 	}

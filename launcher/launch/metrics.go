@@ -8,6 +8,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/launcher/catalog/ec2error"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
+	"github.com/slipway-k8s/slipway/launcher/leadership"
 )
 
 // causeClass is the cause of a failure without a call to EC2: the class is not ready.
@@ -25,7 +26,7 @@ type metrics struct {
 	waiting  *prometheus.GaugeVec
 }
 
-func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
+func newMetrics(registerer prometheus.Registerer, leading func() bool) (*metrics, error) {
 	m := &metrics{
 		launched: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "slipway_launches_total", Help: "Instances launched for NodeClaims, by NodePool.",
@@ -64,7 +65,7 @@ func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 	} {
 		m.codes.WithLabelValues(string(code))
 	}
-	for _, c := range []prometheus.Collector{m.launched, m.failures, m.errors, m.causes, m.codes, m.waiting} {
+	for _, c := range []prometheus.Collector{m.launched, m.failures, m.errors, m.causes, m.codes, leadership.WhileLeading(m.waiting, leading)} {
 		if err := registerer.Register(c); err != nil {
 			return nil, err
 		}

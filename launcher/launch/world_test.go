@@ -110,7 +110,7 @@ func (w *world) start() {
 	w.t.Helper()
 	w.registry = prometheus.NewRegistry()
 	subject, err := launch.New(launch.Config{
-		Client: w.api, Reader: w.api, Cloud: brittleCloud{w.ec2, w}, Guard: w, Events: w, Registerer: w.registry,
+		Client: w.api, Reader: w.api, Cloud: brittleCloud{w.ec2, w}, Guard: w, Events: w, Leading: w.leads, Registerer: w.registry,
 		Failed: func(c *karpv1.NodeClaim, reason, message string) {
 			w.mu.Lock()
 			defer w.mu.Unlock()

@@ -60,7 +60,7 @@ func TestIncompatiblePoolIsReported(t *testing.T) {
 	api, recorded := b.Build(), record.NewFakeRecorder(10)
 	offered := offers{instanceType("c7g.large", "arm64", "us-east-1a", "spot")}
 	c, err := nodepool.New(nodepool.Config{
-		Client: api, Claims: index.ListClaims(api), Offers: offered, Events: recorded, Guard: leadershiptest.Always{}, Registerer: prometheus.NewRegistry(),
+		Client: api, Claims: index.ListClaims(api), Offers: offered, Events: recorded, Guard: leadershiptest.Always{}, Leading: leading, Registerer: prometheus.NewRegistry(),
 	})
 	if err != nil {
 		t.Fatal(err)

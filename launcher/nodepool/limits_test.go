@@ -42,7 +42,7 @@ func TestLimitReachedIsReported(t *testing.T) {
 	index.Each(func(o client.Object, field string, value client.IndexerFunc) { b.WithIndex(o, field, value) })
 	api, recorded := b.Build(), record.NewFakeRecorder(10)
 	c, err := nodepool.New(nodepool.Config{
-		Client: api, Claims: index.ListClaims(api), Events: recorded, Guard: leadershiptest.Always{}, Registerer: prometheus.NewRegistry(),
+		Client: api, Claims: index.ListClaims(api), Events: recorded, Guard: leadershiptest.Always{}, Leading: leading, Registerer: prometheus.NewRegistry(),
 		Offers: offers{sized("m7g.medium", "arm64", "1", 0.01), sized("m6i.xlarge", "amd64", "4", 0.2), sized("m6i.large", "amd64", "2", 0.1)},
 	})
 	if err != nil {

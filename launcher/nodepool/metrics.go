@@ -11,12 +11,13 @@ import (
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/gauges"
+	"github.com/slipway-k8s/slipway/launcher/leadership"
 )
 
 // metrics have Karpenter's names, but for paused, which Karpenter does not have.
 type metrics struct{ usage, limit, paused *prometheus.GaugeVec }
 
-func newMetrics(r prometheus.Registerer) (*metrics, error) {
+func newMetrics(r prometheus.Registerer, leading func() bool) (*metrics, error) {
 	gauge := func(name, help string) *prometheus.GaugeVec {
 		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "karpenter", Subsystem: "nodepools", Name: name, Help: help},
 			[]string{"resource_type", "nodepool"})
@@ -28,7 +29,11 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 			Name: "slipway_nodepool_disruption_paused", Help: "1 while the annotation slipway.dev/disruption-paused keeps a NodePool's nodes from voluntary disruption, 0 otherwise.",
 		}, []string{"nodepool"}),
 	}
-	return m, errors.Join(r.Register(m.usage), r.Register(m.limit), r.Register(m.paused))
+	var err error
+	for _, vec := range []*prometheus.GaugeVec{m.usage, m.limit, m.paused} {
+		err = errors.Join(err, r.Register(leadership.WhileLeading(vec, leading)))
+	}
+	return m, err
 }
 
 func (m *metrics) setPaused(pool string, paused bool) {

@@ -19,6 +19,32 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/nodepool"
 )
 
+// leading stands for a replica that leads.
+func leading() bool { return true }
+
+// A replica that leads no more leaves the metrics of NodePools to the one that does.
+func TestMetricsEndWithLeadership(t *testing.T) {
+	pool := validPool(t)
+	pool.Spec.Limits = karpv1.Limits{corev1.ResourceCPU: resource.MustParse("10")}
+	_, api := newController(t, pool, class(t, "ready"))
+	registry, leads := prometheus.NewPedanticRegistry(), true
+	c, err := nodepool.New(nodepool.Config{
+		Client: api, Claims: index.ListClaims(api), Offers: offers{instanceType("m5.large", "amd64", "us-east-1a", "spot")}, Events: &record.FakeRecorder{},
+		Guard: leadershiptest.Always{}, Leading: func() bool { return leads }, Registerer: registry,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	reconcileOnce(t, c, api, "default")
+	for _, leads = range []bool{true, false, true} {
+		for _, name := range []string{"karpenter_nodepools_usage", "karpenter_nodepools_limit", "slipway_nodepool_disruption_paused"} {
+			if n, err := testutil.GatherAndCount(registry, name); err != nil || n > 0 != leads {
+				t.Errorf("leading %t: %d series of %s (%v)", leads, n, name, err)
+			}
+		}
+	}
+}
+
 // A kubelet may report any number of resources; the series of its NodePool stay few, and those that every NodePool has stay.
 func TestUsageIsBounded(t *testing.T) {
 	claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "default-1", Labels: map[string]string{karpv1.NodePoolLabelKey: "default"}}}
@@ -28,7 +54,7 @@ func TestUsageIsBounded(t *testing.T) {
 	}
 	_, api := newController(t, validPool(t), class(t, "ready"), claim)
 	registry := prometheus.NewPedanticRegistry()
-	c, err := nodepool.New(nodepool.Config{Client: api, Claims: index.ListClaims(api), Offers: offers{instanceType("m5.large", "amd64", "us-east-1a", "spot")}, Events: &record.FakeRecorder{}, Guard: leadershiptest.Always{}, Registerer: registry})
+	c, err := nodepool.New(nodepool.Config{Client: api, Claims: index.ListClaims(api), Offers: offers{instanceType("m5.large", "amd64", "us-east-1a", "spot")}, Events: &record.FakeRecorder{}, Guard: leadershiptest.Always{}, Leading: leading, Registerer: registry})
 	if err != nil {
 		t.Fatal(err)
 	}

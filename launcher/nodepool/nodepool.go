@@ -55,6 +55,8 @@ type Config struct {
 	Events announce.EventRecorder
 	// Guard allows effects only while this replica leads.
 	Guard leadership.Guard
+	// Leading reports whether this replica leads: only then it has the metrics of NodePools.
+	Leading func() bool
 	// Registerer registers the metrics.
 	Registerer prometheus.Registerer
 	// Theirs reports whether a running Karpenter writes the status of the NodePool; nil means that none ever does. Not required.
@@ -89,8 +91,8 @@ type Controller struct {
 
 // New returns a Controller; SetupWithManager starts it.
 func New(c Config) (*Controller, error) {
-	if c.Client == nil || c.Claims == nil || c.Offers == nil || c.Events == nil || c.Guard == nil || c.Registerer == nil {
-		return nil, errors.New("nodepool: Client, Claims, Offers, Events, Guard and Registerer are required")
+	if c.Client == nil || c.Claims == nil || c.Offers == nil || c.Events == nil || c.Guard == nil || c.Leading == nil || c.Registerer == nil {
+		return nil, errors.New("nodepool: Client, Claims, Offers, Events, Guard, Leading and Registerer are required")
 	}
 	if c.Theirs == nil {
 		c.Theirs = func(*karpv1.NodePool) bool { return false }
@@ -98,7 +100,7 @@ func New(c Config) (*Controller, error) {
 	if c.Ours == nil {
 		c.Ours = func(*karpv1.NodeClaim) bool { return true }
 	}
-	m, err := newMetrics(c.Registerer)
+	m, err := newMetrics(c.Registerer, c.Leading)
 	if err != nil {
 		return nil, err
 	}

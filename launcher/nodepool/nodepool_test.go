@@ -132,7 +132,7 @@ func newController(t *testing.T, objects ...client.Object) (*nodepool.Controller
 // controllerOf is the controller with a client.
 func controllerOf(t *testing.T, api client.Client) *nodepool.Controller {
 	t.Helper()
-	c, err := nodepool.New(nodepool.Config{Client: api, Claims: index.ListClaims(api), Offers: offers{instanceType("m5.large", "amd64", "us-east-1a", "spot")}, Events: &record.FakeRecorder{}, Guard: leadershiptest.Always{}, Registerer: prometheus.NewRegistry()})
+	c, err := nodepool.New(nodepool.Config{Client: api, Claims: index.ListClaims(api), Offers: offers{instanceType("m5.large", "amd64", "us-east-1a", "spot")}, Events: &record.FakeRecorder{}, Guard: leadershiptest.Always{}, Leading: leading, Registerer: prometheus.NewRegistry()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,7 +28,7 @@ func TestPauseIsReported(t *testing.T) {
 	index.Each(func(o client.Object, field string, value client.IndexerFunc) { b.WithIndex(o, field, value) })
 	api, recorded, registry := b.Build(), record.NewFakeRecorder(10), prometheus.NewRegistry()
 	c, err := nodepool.New(nodepool.Config{
-		Client: api, Claims: index.ListClaims(api), Offers: offers{instanceType("m5.large", "amd64", "us-east-1a", "spot")}, Events: recorded, Guard: leadershiptest.Always{}, Registerer: registry,
+		Client: api, Claims: index.ListClaims(api), Offers: offers{instanceType("m5.large", "amd64", "us-east-1a", "spot")}, Events: recorded, Guard: leadershiptest.Always{}, Leading: leading, Registerer: registry,
 	})
 	if err != nil {
 		t.Fatal(err)

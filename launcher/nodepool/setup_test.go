@@ -23,7 +23,7 @@ func TestSetupWithManager(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	subject, err := nodepool.New(nodepool.Config{Client: mgr.GetClient(), Claims: index.ListClaims(mgr.GetClient()), Offers: offers{instanceType("m5.large", "amd64", "us-east-1a", "spot")}, Events: &record.FakeRecorder{}, Guard: leadershiptest.Always{}, Registerer: prometheus.NewRegistry()})
+	subject, err := nodepool.New(nodepool.Config{Client: mgr.GetClient(), Claims: index.ListClaims(mgr.GetClient()), Offers: offers{instanceType("m5.large", "amd64", "us-east-1a", "spot")}, Events: &record.FakeRecorder{}, Guard: leadershiptest.Always{}, Leading: leading, Registerer: prometheus.NewRegistry()})
 	if err != nil {
 		t.Fatal(err)
 	}
