@@ -101,6 +101,22 @@ func (w *world) fails(name string) {
 	}
 }
 
+// wantFailures compares the failures to join with so many nodes that did not register. The other reasons are there at 0.
+func (w *world) wantFailures(unregistered int) {
+	w.t.Helper()
+	const name = "slipway_node_join_failures_total"
+	want := "# HELP " + name + " Nodes that did not join, by NodePool and reason.\n# TYPE " + name + " counter\n"
+	for _, s := range []struct {
+		reason string
+		n      int
+	}{{"instance_failed", 0}, {"readiness_timeout", 0}, {"registration_timeout", unregistered}} {
+		want += fmt.Sprintf("%s{nodepool=%q,reason=%q} %d\n", name, "default", s.reason, s.n)
+	}
+	if err := testutil.GatherAndCompare(w.registry, strings.NewReader(want), name); err != nil {
+		w.t.Error(err)
+	}
+}
+
 func (w *world) joins(name string) {
 	w.t.Helper()
 	if err := w.health.Joined(w.t.Context(), claim(name)); err != nil {
@@ -129,6 +145,8 @@ func TestHold(t *testing.T) {
 		w := newWorld(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() { _ = w.health.Run(ctx) }()
+		w.health.Gate(w.pool())
+		w.wantFailures(0)
 		w.fails("a")
 		w.wantHealthy(metav1.ConditionUnknown)
 		w.fails("b")
@@ -140,9 +158,7 @@ func TestHold(t *testing.T) {
 		if len(w.events) != 1 || !strings.HasPrefix(w.events[0], "NodesDoNotJoin: its nodes do not join: the last: node did not register") {
 			t.Errorf("Events %q", w.events)
 		}
-		if n := testutil.CollectAndCount(w.registry, "slipway_node_join_failures_total"); n != 1 {
-			t.Errorf("%d series of failures", n)
-		}
+		w.wantFailures(2)
 		told := w.changes.Load()
 		time.Sleep(59 * time.Second)
 		if w.changes.Load() != told {

@@ -34,9 +34,12 @@ func newMetrics(registerer prometheus.Registerer, leading func() bool) (*metrics
 // nodeName is the launcher's own reason: the kubelet of a node that pods were bound to joined under another name.
 const nodeName = "NodeName"
 
-// preset makes the series of the usual rejections, at 0. The increase of a series that begins at 2 is 0: two nodes that reject pods turn pre-binding
-// off, and the alert would not fire.
+// preset makes the series of the usual failures and rejections, at 0. The increase of a series that begins at 2 is 0: two nodes that reject pods turn
+// pre-binding off, and the alert would not fire; nor would that about a first wave of nodes of which none joins.
 func (m *metrics) preset(pool string) {
+	for _, reason := range []string{"registration_timeout", "readiness_timeout", "instance_failed"} {
+		m.failures.WithLabelValues(pool, reason)
+	}
 	for _, reason := range []string{"OutOfcpu", "OutOfmemory", "OutOfpods", "OutOfephemeral-storage", "NodeAffinity", nodeName} {
 		m.rejected.WithLabelValues(pool, reason)
 	}

@@ -287,6 +287,8 @@ func TestCodesOfAlertsAreThereAtZero(t *testing.T) {
 			"slipway_launch_refusals_total VcpuLimitExceeded", "slipway_launch_refusals_total MaxSpotInstanceCountExceeded",
 			"slipway_launch_refusals_total AuthFailure.ServiceLinkedRoleCreationNotPermitted", "slipway_launch_refusals_total UnauthorizedOperation",
 			"slipway_launch_refusals_total InsufficientFreeAddressesInSubnet", "slipway_launch_refusals_total InsufficientCidrBlocks",
+			"slipway_offering_failures_total InsufficientInstanceCapacity", "slipway_offering_failures_total UnfulfillableCapacity",
+			"slipway_offering_failures_total InsufficientFreeAddressesInSubnet", "slipway_offering_failures_total InsufficientCidrBlocks",
 		} {
 			if !have[want] {
 				t.Errorf("no series %s", want)

@@ -65,6 +65,11 @@ func newMetrics(registerer prometheus.Registerer, leading func() bool) (*metrics
 	} {
 		m.codes.WithLabelValues(string(code))
 	}
+	for _, code := range []ec2error.Code{
+		ec2error.InsufficientInstanceCapacity, ec2error.UnfulfillableCapacity, ec2error.InsufficientFreeAddressesInSubnet, ec2error.InsufficientCidrBlocks,
+	} {
+		m.failures.WithLabelValues(string(code))
+	}
 	for _, c := range []prometheus.Collector{m.launched, m.failures, m.errors, m.causes, m.codes, leadership.WhileLeading(m.waiting, leading)} {
 		if err := registerer.Register(c); err != nil {
 			return nil, err
