@@ -172,7 +172,7 @@ func (n *nodeReserve) refuse(ctx context.Context, pod *corev1.Pod, info fwk.Node
 	if len(kept.replacements)+len(kept.standing) > 0 {
 		n.wait(pod, kept.freed)
 	}
-	return fwk.NewStatus(fwk.Unschedulable, "room is reserved for "+kept.whose()+what)
+	return fwk.NewStatus(fwk.Unschedulable, "room is reserved for "+kept.whose(pod)+what)
 }
 
 // PreScore skips all pods for whose owner nothing is reserved.
@@ -236,14 +236,15 @@ func (k *keptRoom) against(pod *corev1.Pod) []reservations.Need {
 	return reservations.Against(pod, slices.Concat(k.standing, k.daemons, k.promised, k.replacements))
 }
 
-// whose says for which pods the room is.
-func (k *keptRoom) whose() string {
+// whose says for which pods the room is that does not give way to the pod.
+func (k *keptRoom) whose(pod *corev1.Pod) string {
+	stays := func(needs []reservations.Need) bool { return len(reservations.Against(pod, slices.Clone(needs))) > 0 }
 	switch {
-	case len(k.standing) > 0:
+	case stays(k.standing):
 		return "pods that a buffer waits for: "
-	case len(k.replacements) > 0:
+	case stays(k.replacements):
 		return "pods of a node that terminates: "
-	case len(k.promised) > 0:
+	case stays(k.promised):
 		return "pods that are promised it: "
 	}
 	return "DaemonSet pods that have not arrived: "

@@ -12,6 +12,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/ondemand"
 	"github.com/slipway-k8s/slipway/plugin/promise"
+	"github.com/slipway-k8s/slipway/plugin/reservations"
 )
 
 // Nodes are filtered only while something may be reserved on one: for a young node's DaemonSet pods, for promised pods and for a moment after they are bound, for
@@ -118,6 +119,22 @@ func TestRoomThatIsFreeBeforeThePodIsNoted(t *testing.T) {
 		}
 		if n := wakes(); n > 0 {
 			t.Errorf("late %t: %d pods are awake twice", late, n)
+		}
+	}
+}
+
+// A message names pods whose room the pod may not take: room of lower priority gives way to it.
+func TestWhoseRoomItIs(t *testing.T) {
+	low, high := reservations.Need{Priority: 0}, reservations.Need{Priority: 1000}
+	kept := keptRoom{standing: []reservations.Need{low}, promised: []reservations.Need{low}, daemons: []reservations.Need{high}}
+	pod := &corev1.Pod{}
+	for _, c := range []struct {
+		priority int32
+		want     string
+	}{{0, "pods that a buffer waits for: "}, {500, "DaemonSet pods that have not arrived: "}} {
+		pod.Spec.Priority = new(c.priority)
+		if got := kept.whose(pod); got != c.want {
+			t.Errorf("against priority %d: %q, want %q", c.priority, got, c.want)
 		}
 	}
 }
