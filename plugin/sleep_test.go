@@ -121,3 +121,17 @@ func TestNoRoomForWhatWouldWait(t *testing.T) {
 	h.sleep("")
 	h.eventually("room once it is awake", func() bool { return len(h.going("going").GetNodeClaims()) == 1 })
 }
+
+// Pods that are held back say until when after the windows were edited.
+func TestASleepThatIsEdited(t *testing.T) {
+	t.Parallel()
+	h := start(t, harnessOptions{objects: []runtime.Object{sleeps(always), newNode("one", "3920m", nil)}})
+	h.pod("web", labeled("web", 500, 0))
+	h.eventually("the condition", func() bool { return strings.HasPrefix(h.message("web"), "namespace default sleeps until 2") })
+	before := h.message("web")
+	h.sleep(`- {schedule: "@daily", duration: 72h}`)
+	h.eventually("the other end", func() bool {
+		now := h.message("web")
+		return strings.HasPrefix(now, "namespace default sleeps until 2") && now != before
+	})
+}

@@ -54,8 +54,9 @@ type slumber struct {
 	until  time.Time
 	// ends is when the windows close.
 	ends time.Time
-	// holds means that pods were held back.
+	// holds means that pods were held back, for a sleep that ended at told when the first was.
 	holds bool
+	told  time.Time
 }
 
 // heldPod is a pod that is held back, and until when its namespace sleeps.
@@ -71,7 +72,9 @@ func newSleepers(namespaces corelisters.NamespaceLister) *sleepers {
 // holds reports whether the pod is held back, and until when its namespace sleeps. Pods of DaemonSets are not: they cost nothing where a node runs.
 func (s *sleepers) holds(pod *corev1.Pod, now time.Time) (ends time.Time, ok bool) {
 	ok = s.asleep(pod, now, func(of *slumber) {
-		of.holds = true
+		if !of.holds {
+			of.holds, of.told = true, of.ends
+		}
 		s.held[pod.UID] = heldPod{catalog.PodRefOf(pod), of.ends}
 		ends = of.ends
 	})
@@ -169,6 +172,24 @@ func (s *sleepers) woken(now time.Time) (out []string) {
 	return out
 }
 
+// moved returns when the namespaces that hold pods back sleep until, where that is another time than when it was last asked for: their windows were edited. woken
+// comes before it.
+func (s *sleepers) moved() map[string]time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out map[string]time.Time
+	for name, of := range s.known {
+		if of.asleep && of.holds && !of.ends.Equal(of.told) {
+			if out == nil {
+				out = map[string]time.Time{}
+			}
+			of.told = of.ends
+			out[name] = of.ends
+		}
+	}
+	return out
+}
+
 // take returns the pods that were held back since the last call.
 func (s *sleepers) take() map[types.UID]heldPod {
 	s.mu.Lock()
@@ -260,6 +281,14 @@ func (w *waker) tend(now time.Time) (woken []string) {
 		}
 		w.queue.activatePods(slices.DeleteFunc(pods, func(p *corev1.Pod) bool { return p.Spec.NodeName != "" || p.DeletionTimestamp != nil }))
 	}
+	for namespace, ends := range w.sleep.moved() {
+		for _, p := range w.asleepIn(namespace) {
+			// Others may be promised a node since before the sleep.
+			if refusal, ok := explain.Read(p); ok && refusal.Code == explain.CodeAsleep {
+				w.hold(heldPod{catalog.PodRefOf(p), ends})
+			}
+		}
+	}
 	if now.Sub(w.countedAt) >= countEvery {
 		w.countedAt = now
 		w.count()
@@ -281,15 +310,18 @@ func (w *waker) hold(held heldPod) {
 func (w *waker) count() {
 	n := 0
 	for _, namespace := range w.sleep.holding() {
-		pods, err := w.queue.objects.pods.Pods(namespace).List(labels.Everything())
-		if err != nil {
-			continue
-		}
-		for _, p := range pods {
-			if p.Spec.NodeName == "" && p.DeletionTimestamp == nil && !ownedByDaemonSet(p) && w.queue.profiles.plans(p) {
-				n++
-			}
-		}
+		n += len(w.asleepIn(namespace))
 	}
 	w.asleep.Set(float64(n))
+}
+
+// asleepIn returns the pods without a node in a namespace that sleeps.
+func (w *waker) asleepIn(namespace string) []*corev1.Pod {
+	pods, err := w.queue.objects.pods.Pods(namespace).List(labels.Everything())
+	if err != nil {
+		return nil
+	}
+	return slices.DeleteFunc(pods, func(p *corev1.Pod) bool {
+		return p.Spec.NodeName != "" || p.DeletionTimestamp != nil || ownedByDaemonSet(p) || !w.queue.profiles.plans(p)
+	})
 }
