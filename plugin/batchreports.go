@@ -27,24 +27,36 @@ type batchReports struct {
 	status *podstatus.Writer
 	// socket is the launcher's.
 	socket string
-	// reported is when a pod of the batch was last reported on.
+	// reported is when a pod of the batch was last reported to wait for the launcher.
 	reported map[types.UID]time.Time
+	// lacking is how many pods a pod of the batch was last reported to wait for; 0 if it was reported to wait for the launcher since.
+	lacking map[types.UID]int
 	// outage is the one that was reported last.
 	outage outage
 }
 
-// gangs reports on the pods of gangs that wait for more than a moment what they wait for.
+// gangs reports on the pods of gangs that wait for more than a moment what they wait for, and again when that changes: the Event is written once.
 func (r *batchReports) gangs(now time.Time) {
+	lacks := map[string]int{}
 	for _, e := range r.batch.Entries() {
-		if e.Gang.Name == "" || now.Sub(e.At) < gangReportAfter || !r.reported[e.Pod.UID].IsZero() {
+		if e.Gang.Name == "" || now.Sub(e.At) < gangReportAfter {
 			continue
 		}
-		if n := r.batch.Lacking(e.Gang.Name, now); n > 0 {
-			r.reported[e.Pod.UID] = now
-			r.status.Report(podstatus.Note{
-				Pod: catalog.PodRefOf(e.Pod), Message: explain.GangWaits(e.Gang.Name, n, e.Verdict), EventReason: "FailedScheduling",
-			})
+		n, counted := lacks[e.Gang.Name]
+		if !counted {
+			n = r.batch.Lacking(e.Gang.Name, now)
+			lacks[e.Gang.Name] = n
 		}
+		last, again := r.lacking[e.Pod.UID]
+		if n <= 0 || n == last {
+			continue
+		}
+		r.lacking[e.Pod.UID] = n
+		note := podstatus.Note{Pod: catalog.PodRefOf(e.Pod), Message: explain.GangWaits(e.Gang.Name, n, e.Verdict)}
+		if !again {
+			note.EventReason = "FailedScheduling"
+		}
+		r.status.Report(note)
 	}
 }
 
@@ -60,6 +72,9 @@ func (r *batchReports) unreachable(cause outage, now time.Time) {
 			continue
 		}
 		r.reported[e.Pod.UID] = now
+		if _, had := r.lacking[e.Pod.UID]; had {
+			r.lacking[e.Pod.UID] = 0
+		}
 		note := podstatus.Note{Pod: catalog.PodRefOf(e.Pod), Message: cause.message(r.socket, e.Verdict)}
 		if cause.Skew == api.SkewMajor {
 			note.EventReason, note.Warning = "FailedScheduling", true
@@ -72,5 +87,6 @@ func (r *batchReports) unreachable(cause outage, now time.Time) {
 func (r *batchReports) closed(entries []intake.Entry) {
 	for _, e := range entries {
 		delete(r.reported, e.Pod.UID)
+		delete(r.lacking, e.Pod.UID)
 	}
 }

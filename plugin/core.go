@@ -174,7 +174,7 @@ func (p *plannerParts) planner() (*planner, error) {
 		growth:  p.growth,
 		spread:  newSpreadChanges(),
 		updates: updates, adopter: adopter, provisioner: provisioner, consolidator: p.consolidator, keptOff: keptOff,
-		reports:     &batchReports{batch: open, status: p.status, socket: p.args.Socket, reported: map[types.UID]time.Time{}},
+		reports:     &batchReports{batch: open, status: p.status, socket: p.args.Socket, reported: map[types.UID]time.Time{}, lacking: map[types.UID]int{}},
 		gate:        &questionGate{inbox: p.inbox, view: p.view},
 		waker:       &waker{sleep: p.sleep, queue: p.queue, status: p.status, asleep: p.metrics.asleep},
 		nominations: &nominations{queue: p.queue, unplaced: p.unplaced, snapshot: p.snapshot, status: p.status},

@@ -44,6 +44,18 @@ func TestGangWaitsForItsPods(t *testing.T) {
 	}
 }
 
+// What a gang lacks is reported anew with each pod that comes.
+func TestGangCountsDown(t *testing.T) {
+	t.Parallel()
+	h := start(t, harnessOptions{
+		objects: []runtime.Object{newNode("full", "100m", nil)}, args: []string{"gangTimeout: 1h", "batchIdle: 1h", "batchMax: 2h"},
+	})
+	h.pod("g-0", inGang(3))
+	h.eventually("that two are missing", func() bool { return strings.Contains(h.message("g-0"), "waits for 2 more pods of gang default/g") })
+	h.pod("g-1", inGang(3))
+	h.eventually("that one is missing", func() bool { return strings.Contains(h.message("g-0"), "waits for 1 more pod of gang default/g") })
+}
+
 // A gang that stays incomplete says so, and is planned as soon as what it lacks has come.
 func TestGangThatComesLate(t *testing.T) {
 	t.Parallel()
