@@ -171,12 +171,17 @@ func (s *simulation) explainLive(cmd *cobra.Command, o *options, arg string) err
 	}
 	name := pod.Namespace + "/" + pod.Name
 	if !refused {
-		fmt.Fprintln(out, "If it were planned now, with the other pending pods:")
+		fmt.Fprintln(out, ifPlanned(pod))
 		if err := outcome.Explain(cmd.Context(), out, name); err != nil {
 			return err
 		}
 	}
 	return writeEdits(cmd, w, outcome, name)
+}
+
+// ifPlanned is the line above what slipway would plan for a pod. A pod does not show whether its scheduler is slipway's, which may run under any name.
+func ifPlanned(pod *corev1.Pod) string {
+	return fmt.Sprintf("Its scheduler is %s: a node comes only if that is slipway's. If it were planned now, with the other pending pods:", pod.Spec.SchedulerName)
 }
 
 // perPool prints the scheduler's reason for each NodePool; false if there is none yet.
@@ -224,7 +229,7 @@ func explainPod(ctx context.Context, c client.Client, name types.NamespacedName,
 }
 
 // brief leaves the reasons per NodePool to perPool: it removes them from the message of the returned pod's condition PodScheduled, and
-// from events with the same text. A message that does not end with them stays whole.
+// from events with the same text. A message that does not end with them, or has another reason, stays whole.
 func brief(pod *corev1.Pod, events []corev1.Event) *corev1.Pod {
 	out := pod.DeepCopy()
 	refusal, ok := explain.Read(pod)
@@ -232,7 +237,7 @@ func brief(pod *corev1.Pod, events []corev1.Event) *corev1.Pod {
 		return out
 	}
 	below := func(message string) string {
-		if verdict, ok := refusal.CutFrom(message); ok {
+		if verdict, ok := refusal.CutFrom(message); ok && strings.HasPrefix(refusal.Text(), "no node can be launched") {
 			return strings.TrimSpace(verdict + " No node can be launched: see below.")
 		}
 		return message

@@ -68,6 +68,30 @@ func TestExplainPrintsReasonsOnce(t *testing.T) {
 	}
 }
 
+// What is no refusal of NodePools stays whole: that a namespace sleeps, or that a gang is not complete.
+func TestExplainKeepsOtherReasons(t *testing.T) {
+	m := explain.GangWaits("default/g", 2, "0/1 nodes are available: 1 Insufficient cpu.")
+	reason, message, err := m.Refusal.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod := &corev1.Pod{Status: corev1.PodStatus{Conditions: []corev1.PodCondition{
+		{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: m.String()},
+		{Type: explain.NodeLaunchable, Status: corev1.ConditionFalse, Reason: reason, Message: message},
+	}}}
+	if got := brief(pod, nil).Status.Conditions[0].Message; got != m.String() {
+		t.Errorf("the condition's message is %q, want %q", got, m.String())
+	}
+}
+
+// The name of the scheduler is above what slipway would plan: it may be forgotten in the pod.
+func TestExplainNamesTheScheduler(t *testing.T) {
+	pod := &corev1.Pod{Spec: corev1.PodSpec{SchedulerName: "default-scheduler"}}
+	if got := ifPlanned(pod); !strings.Contains(got, "Its scheduler is default-scheduler: ") || !strings.Contains(got, "If it were planned now") {
+		t.Errorf("the line is %q", got)
+	}
+}
+
 // A pod without the typed condition, of an older scheduler, shows its message as it is.
 func TestExplainWithoutTheCondition(t *testing.T) {
 	pod, text := refusedPod(t)
