@@ -54,9 +54,9 @@ type slumber struct {
 	until  time.Time
 	// ends is when the windows close.
 	ends time.Time
-	// holds means that pods were held back, for a sleep that ended at told when the first was.
-	holds bool
-	told  time.Time
+	// holds means that pods were held back, for a sleep that ended at reported when the first was.
+	holds    bool
+	reported time.Time
 }
 
 // heldPod is a pod that is held back, and until when its namespace sleeps.
@@ -73,7 +73,7 @@ func newSleepers(namespaces corelisters.NamespaceLister) *sleepers {
 func (s *sleepers) holds(pod *corev1.Pod, now time.Time) (ends time.Time, ok bool) {
 	ok = s.asleep(pod, now, func(of *slumber) {
 		if !of.holds {
-			of.holds, of.told = true, of.ends
+			of.holds, of.reported = true, of.ends
 		}
 		s.held[pod.UID] = heldPod{catalog.PodRefOf(pod), of.ends}
 		ends = of.ends
@@ -179,11 +179,11 @@ func (s *sleepers) moved() map[string]time.Time {
 	defer s.mu.Unlock()
 	var out map[string]time.Time
 	for name, of := range s.known {
-		if of.asleep && of.holds && !of.ends.Equal(of.told) {
+		if of.asleep && of.holds && !of.ends.Equal(of.reported) {
 			if out == nil {
 				out = map[string]time.Time{}
 			}
-			of.told = of.ends
+			of.reported = of.ends
 			out[name] = of.ends
 		}
 	}
