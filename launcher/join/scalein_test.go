@@ -1,6 +1,7 @@
 package join_test
 
 import (
+	"cmp"
 	"fmt"
 	"testing"
 	"time"
@@ -45,9 +46,7 @@ func TestDeletionCosts(t *testing.T) {
 			w.create(pool)
 			for i := range c.kept {
 				pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprint("kept-", i)}, Spec: corev1.PodSpec{NodeName: fmt.Sprint("other-", i)}}
-				if c.elsewhere != "" {
-					pod.Namespace = c.elsewhere
-				}
+				pod.Namespace = cmp.Or(c.elsewhere, pod.Namespace)
 				ownedBy(pod, c.kind)
 				pod.Annotations = map[string]string{corev1.PodDeletionCost: scalein.Cost(&corev1.Node{}, true)}
 				w.create(pod)

@@ -77,20 +77,15 @@ func (g *Growth) Observe(now time.Time, pods []*corev1.Pod) {
 		if w == (Workload{}) || ends(pod) || len(pod.Spec.SchedulingGates) > 0 {
 			continue
 		}
-		h := next[w]
-		if h == nil {
-			h = &history{}
-			next[w] = h
+		if next[w] == nil {
+			next[w] = &history{}
 		}
+		next[w].count(now.Sub(pod.CreationTimestamp.Time))
 		if pod.Spec.NodeName != "" {
 			bound[w]++
 			if last := one[w]; last == nil || last.CreationTimestamp.Before(&pod.CreationTimestamp) {
 				one[w] = pod
 			}
-		}
-		age := now.Sub(pod.CreationTimestamp.Time)
-		for i := 0; i < counts && (i == 0 || age >= time.Duration(i)*Step); i++ {
-			h[i]++
 		}
 	}
 	for w, h := range next {
@@ -100,6 +95,13 @@ func (g *Growth) Observe(now time.Time, pods []*corev1.Pod) {
 	}
 	g.known, g.growing, g.bound = largest(next), one, bound
 	maps.DeleteFunc(g.growing, func(w Workload, _ *corev1.Pod) bool { return g.Of(w) == 0 })
+}
+
+// count adds a pod that is so old to the counts of the times at which it was there.
+func (h *history) count(age time.Duration) {
+	for i := 0; i < counts && (i == 0 || age >= time.Duration(i)*Step); i++ {
+		h[i]++
+	}
 }
 
 // Expected is pods that a Deployment is expected to add.

@@ -1,6 +1,7 @@
 package plan_test
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -55,5 +56,17 @@ func TestDaemonOrder(t *testing.T) {
 	}
 	if want := []string{"new", "old", "z", "a", "b"}; !slices.Equal(names, want) {
 		t.Errorf("%v, want %v", names, want)
+	}
+}
+
+// loneDaemons adds twenty DaemonSets with 2,000 terms of required anti-affinity each, and pods of 300 shapes.
+func loneDaemons(b *batch) {
+	for i := range 20 {
+		ds := daemonSet(podYAML{Name: fmt.Sprint("hostile-", i), Namespace: "hostile"})
+		ds.Spec.Template.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: terms(2000)}}
+		b.in.DaemonSets = append(b.in.DaemonSets, ds)
+	}
+	for i := range 300 {
+		b.add(1, 50+i, 64)
 	}
 }

@@ -194,16 +194,7 @@ func hostiles() []hostile {
 				p.Spec.Affinity.PodAntiAffinity = &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: terms(6000)}
 			})
 		}},
-		{"daemons-anti-affinity-20x2000", open, func(b *batch) {
-			for i := range 20 {
-				ds := daemonSet(podYAML{Name: fmt.Sprint("hostile-", i), Namespace: "hostile"})
-				ds.Spec.Template.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: terms(2000)}}
-				b.in.DaemonSets = append(b.in.DaemonSets, ds)
-			}
-			for i := range 300 {
-				b.add(1, 50+i, 64)
-			}
-		}},
+		{"daemons-anti-affinity-20x2000", open, loneDaemons},
 		{"own-resources-3000", open, func(b *batch) {
 			for i := range 3000 {
 				b.add(1, 100, 128, func(p *corev1.Pod) {

@@ -133,9 +133,10 @@ func (w *world) place(logger klog.Logger) {
 // missingDaemons returns the pods of DaemonSets that will run on the node, and that are not among its pods yet.
 func missingDaemons(logger klog.Logger, node *corev1.Node, pods []*corev1.Pod, sets []*appsv1.DaemonSet) []*corev1.Pod {
 	var out []*corev1.Pod
-	for _, ds := range sets {
+	room := plan.DaemonRoom{Allocatable: node.Status.Allocatable}
+	for _, ds := range slices.SortedFunc(slices.Values(sets), func(a, b *appsv1.DaemonSet) int { return plan.DaemonOrder(a, b) }) {
 		runs := slices.ContainsFunc(pods, func(p *corev1.Pod) bool { return p.Namespace == ds.Namespace && byController(p, "DaemonSet", ds.Name) })
-		if !runs && shouldRun(logger, node, ds) {
+		if shouldRun(logger, node, ds) && room.Takes(ds.Namespace, plan.PodRequests(daemonPod(ds, node.Name))) && !runs {
 			out = append(out, daemonPod(ds, node.Name))
 		}
 	}
