@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
@@ -318,13 +317,12 @@ func (n *nodeReserve) needsOf(logger klog.Logger, node *corev1.Node) []reservati
 	}
 	steady := steadyState(node)
 	fresh := daemonNeeds{epoch: epoch, until: now.Add(needsKeptFor)}
-	room := plan.DaemonRoom{Allocatable: node.Status.Allocatable}
-	for _, ds := range slices.SortedFunc(slices.Values(all), func(a, b *appsv1.DaemonSet) int { return plan.DaemonOrder(a, b) }) {
+	for _, ds := range all {
 		if run, _ := daemon.NodeShouldRunDaemonPod(logger, steady, ds); !run {
 			continue
 		}
 		need := reservations.NeedOf(daemon.NewPod(ds, node.Name))
-		if plan.Oversized(need.Requests, node.Status.Allocatable) || !room.Takes(ds.Namespace, need.Requests) {
+		if plan.Oversized(need.Requests, node.Status.Allocatable) {
 			continue
 		}
 		need.Owner, need.Name, need.Daemon = intake.Controller{Namespace: ds.Namespace, UID: ds.UID}, ds.Namespace+"/"+ds.Name, true

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -196,10 +197,10 @@ func refuseOld(objects clienttesting.ObjectTracker) clienttesting.ReactionFunc {
 // stays, and ends by itself.
 func TestLeaseThatWasNotRenewedIsNotReleased(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		client, failing := fake.NewClientset(), false
+		client, failing := fake.NewClientset(), atomic.Bool{}
 		client.PrependReactor("update", "leases", func(action clienttesting.Action) (bool, runtime.Object, error) {
 			written := action.(clienttesting.UpdateAction).GetObject().(*coordinationv1.Lease)
-			return failing && *written.Spec.HolderIdentity != "", nil, errors.New("too late")
+			return failing.Load() && *written.Spec.HolderIdentity != "", nil, errors.New("too late")
 		})
 		lock, err := election.New(&resourcelock.LeaseLock{
 			LeaseMeta: metav1.ObjectMeta{Namespace: "n", Name: "l"}, Client: client.CoordinationV1(), LockConfig: resourcelock.ResourceLockConfig{Identity: "me"},
@@ -209,7 +210,7 @@ func TestLeaseThatWasNotRenewedIsNotReleased(t *testing.T) {
 		}
 		elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 			Lock: lock, LeaseDuration: lease, RenewDeadline: renewDeadline, RetryPeriod: retry, ReleaseOnCancel: true,
-			Callbacks: leaderelection.LeaderCallbacks{OnStartedLeading: func(context.Context) { failing = true }, OnStoppedLeading: func() {}},
+			Callbacks: leaderelection.LeaderCallbacks{OnStartedLeading: func(context.Context) { failing.Store(true) }, OnStoppedLeading: func() {}},
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -241,8 +241,8 @@ type fitter struct {
 	// daemons are the pods of DaemonSets, of those of the input with these indices.
 	daemons    []class
 	daemonSets []int
-	// uncounted says of the DaemonSets that are not counted why, after what their pods ask for.
-	uncounted map[int]string
+	// oversized are the DaemonSets whose pods are larger than each node that they match.
+	oversized []int
 }
 
 // tooLarge reports whether a daemon pod asks for more than each node has that it matches.
@@ -267,16 +267,8 @@ func runsOn(mk *market, d *class) bitset.Set {
 	return out
 }
 
-// leaveOut does not count the daemon.
-func (ft *fitter) leaveOut(i int, why string) {
-	if ft.uncounted == nil {
-		ft.uncounted = map[int]string{}
-	}
-	ft.daemons[i].fits, ft.uncounted[ft.daemonSets[i]] = bitset.New(len(ft.market.offers)), why
-}
-
 // takeDaemons takes the daemon pods that run on a node off its free resources. It leaves out those that are larger than each node that they match: they
-// never run, and counted they would fill every node. It leaves out those that crowd other pods out, too.
+// never run, and counted they would fill every node.
 func (ft *fitter) takeDaemons() {
 	if len(ft.daemons) == 0 {
 		return
@@ -284,11 +276,8 @@ func (ft *fitter) takeDaemons() {
 	for i := range ft.daemons {
 		ft.daemons[i].fits = runsOn(ft.market, &ft.daemons[i])
 		if ft.tooLarge(&ft.daemons[i]) {
-			ft.leaveOut(i, "more than any node that they match has")
+			ft.daemons[i].fits, ft.oversized = bitset.New(len(ft.market.offers)), append(ft.oversized, ft.daemonSets[i])
 		}
-	}
-	for _, i := range crowding(ft.market.offers, ft.daemons) {
-		ft.leaveOut(i, "which beside those of older DaemonSets leaves less than a tenth of each node that they match to other pods")
 	}
 	ft.market.offers = slices.Clone(ft.market.offers) // Others may have them, too.
 	// Offers of a type share what they have.

@@ -83,7 +83,7 @@ func (m *model) plan(most []int, last bool) (Plan, bool) {
 		return Plan{}, false
 	}
 	out.Unplaced = m.explainer.unplaced(next) // 7
-	out.PlainCostPerHour, out.uncounted = out.CostPerHour, m.fitter.uncounted
+	out.PlainCostPerHour, out.oversized = out.CostPerHour, m.fitter.oversized
 	return out, true
 }
 

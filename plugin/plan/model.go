@@ -52,7 +52,7 @@ func compile(in Input, w wants, l *lessons) *model {
 	m.supplies.compile(&m.in)
 	for i, ds := range in.DaemonSets {
 		pod := &corev1.Pod{ObjectMeta: ds.Spec.Template.ObjectMeta, Spec: ds.Spec.Template.Spec}
-		pod.Namespace, pod.Name, pod.CreationTimestamp = ds.Namespace, ds.Name, ds.CreationTimestamp
+		pod.Namespace, pod.Name = ds.Namespace, ds.Name
 		if InvalidRequest(pod) == "" {
 			m.fitter.daemonSets = append(m.fitter.daemonSets, i)
 			m.fitter.daemons = append(m.fitter.daemons, m.dims.newClass(Class{Key: "daemonset " + itoa(int64(i)), Pod: pod}, want{}))

@@ -47,7 +47,7 @@ func Make(ctx context.Context, in Input) Plan {
 	}
 	out.CutShort = in.budget.Cancelled()
 	addPriorities(in, &out)
-	out.Problems = problems(in, out.uncounted)
+	out.Problems = problems(in, out.oversized)
 	out.nameClaims(in.NewName)
 	out.Restore(was)
 	return out

@@ -73,9 +73,9 @@ func negative(list corev1.ResourceList) (corev1.ResourceName, string) {
 	return "", ""
 }
 
-// problems lists the mistakes in the input: NodePools first, then instance types, then pods, then DaemonSets. uncounted says of those that
-// are not counted, by index, why.
-func problems(in Input, uncounted map[int]string) []Problem {
+// problems lists the mistakes in the input: NodePools first, then instance types, then pods, then DaemonSets. oversized are the indices of
+// DaemonSets whose pods are larger than each node that they match.
+func problems(in Input, oversized []int) []Problem {
 	found, offered := inputProblems{in: &in}, market{}
 	(&marketBuilder{in: &in, market: &offered}).compilePools()
 	for pi := range offered.pools {
@@ -102,8 +102,8 @@ func problems(in Input, uncounted map[int]string) []Problem {
 		ds := in.DaemonSets[i]
 		requests := PodRequests(&corev1.Pod{Spec: ds.Spec.Template.Spec})
 		why := invalidRequest(&ds.Spec.Template.Spec, requests)
-		if of, ok := uncounted[i]; ok {
-			why = fmt.Sprintf("its pods ask for %s, %s", asked(requests), of)
+		if slices.Contains(oversized, i) {
+			why = fmt.Sprintf("its pods ask for %s, more than any node that they match has", asked(requests))
 		}
 		if why != "" {
 			found.problem(fmt.Sprintf("DaemonSet %s/%s", ds.Namespace, ds.Name), "spec.template.spec.containers", "%s. The DaemonSet is not counted", why)

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
@@ -107,7 +106,7 @@ func check(t *testing.T, in plan.Input, p plan.Plan) {
 	t.Helper()
 	checkPodsOnce(t, in, p)
 	for i := range p.Claims {
-		checkClaim(t, counted(in, p), &p.Claims[i])
+		checkClaim(t, in, &p.Claims[i])
 	}
 	checkLimits(t, in, p)
 	if bound := plan.LowerBound(t.Context(), in, &p); bound > p.CostPerHour+1e-9 {
@@ -162,16 +161,6 @@ func checkPodsOnce(t *testing.T, in plan.Input, p plan.Plan) {
 	if len(seen) != total {
 		t.Errorf("the plan has %d pods, the input %d", len(seen), total)
 	}
-}
-
-// counted returns the input without the DaemonSets that the plan says leave too little to others. Those that are too large for a node are known here without it.
-func counted(in plan.Input, p plan.Plan) plan.Input {
-	in.DaemonSets = slices.DeleteFunc(slices.Clone(in.DaemonSets), func(ds *appsv1.DaemonSet) bool {
-		return slices.ContainsFunc(p.Problems, func(problem plan.Problem) bool {
-			return problem.Object == "DaemonSet "+ds.Namespace+"/"+ds.Name && strings.Contains(problem.Message, "leaves less than a tenth")
-		})
-	})
-	return in
 }
 
 // checkClaim checks with its own arithmetic that each alternative runs the claim's pods beside the daemon pods.

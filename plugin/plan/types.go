@@ -141,8 +141,8 @@ type Plan struct {
 	Problems []Problem
 	// CutShort says that the context ended before the plan was as good as it could be made. The plan is still valid.
 	CutShort bool
-	// uncounted says of the DaemonSets that are not counted, by index, why.
-	uncounted map[int]string
+	// oversized are the indices of the DaemonSets that are not counted, as their pods are larger than each node that they match.
+	oversized []int
 	// proofs are what packing learned for LowerBound.
 	proofs []proof
 	// kept are the preferences that the plan keeps.

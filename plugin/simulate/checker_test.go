@@ -5,7 +5,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -19,7 +18,6 @@ import (
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/simulate"
-	"github.com/slipway-k8s/slipway/plugin/simulate/input"
 )
 
 // checker holds an answer against the input, knowing nothing of the planner and of the filters: Kubernetes' rules are
@@ -256,18 +254,11 @@ func (c *checker) node(name string, node *corev1.Node) {
 func (c *checker) daemons(name string, node *corev1.Node) []*corev1.Pod {
 	var out []*corev1.Pod
 	for _, ds := range c.r.objects.DaemonSets {
-		if p := daemonPod(ds); c.isNew(name) && c.runs(p, node) && !c.crowds(ds) {
+		if p := daemonPod(ds); c.isNew(name) && c.runs(p, node) {
 			out = append(out, p)
 		}
 	}
 	return out
-}
-
-// crowds reports whether the answer says that the DaemonSet leaves too little to others and is not counted.
-func (c *checker) crowds(ds *appsv1.DaemonSet) bool {
-	return slices.ContainsFunc(c.out.Problems, func(p input.Problem) bool {
-		return p.Object == "DaemonSet "+ds.Namespace+"/"+ds.Name && strings.Contains(p.Message, "leaves less than a tenth")
-	})
 }
 
 func (c *checker) isNew(name string) bool {

@@ -133,10 +133,9 @@ func (w *world) place(logger klog.Logger) {
 // missingDaemons returns the pods of DaemonSets that will run on the node, and that are not among its pods yet.
 func missingDaemons(logger klog.Logger, node *corev1.Node, pods []*corev1.Pod, sets []*appsv1.DaemonSet) []*corev1.Pod {
 	var out []*corev1.Pod
-	room := plan.DaemonRoom{Allocatable: node.Status.Allocatable}
-	for _, ds := range slices.SortedFunc(slices.Values(sets), func(a, b *appsv1.DaemonSet) int { return plan.DaemonOrder(a, b) }) {
+	for _, ds := range sets {
 		runs := slices.ContainsFunc(pods, func(p *corev1.Pod) bool { return p.Namespace == ds.Namespace && byController(p, "DaemonSet", ds.Name) })
-		if shouldRun(logger, node, ds) && room.Takes(ds.Namespace, plan.PodRequests(daemonPod(ds, node.Name))) && !runs {
+		if !runs && shouldRun(logger, node, ds) {
 			out = append(out, daemonPod(ds, node.Name))
 		}
 	}

@@ -124,7 +124,7 @@ func New(logger klog.Logger, src Source) (*View, error) {
 
 // compile reads the DaemonSets. It leaves out those whose pods can never run: counted, they would fill every node.
 func (v *View) compile(list []*appsv1.DaemonSet) {
-	for _, ds := range slices.SortedFunc(slices.Values(list), func(a, b *appsv1.DaemonSet) int { return plan.DaemonOrder(a, b) }) {
+	for _, ds := range list {
 		if d := newDaemonSet(ds); plan.InvalidRequest(d.template.Pod) == "" {
 			v.daemonSets, v.compiled[ds] = append(v.daemonSets, d), d
 		}
@@ -265,19 +265,19 @@ func withKept(ni *framework.NodeInfo, src Source) *framework.NodeInfo {
 	return out
 }
 
-// AddDaemons adds to the node the pods of the DaemonSets that fit it, except those that it has, and those of tenants that crowd other pods out. It returns the DaemonSets by UID
+// AddDaemons adds to the node the pods of the DaemonSets that fit it, except those that it has. It returns the DaemonSets by UID
 // of their pods.
 func (v *View) AddDaemons(ni *framework.NodeInfo, have map[intake.Controller]bool) map[types.UID]*appsv1.DaemonSet {
 	return v.addDaemons(ni, have, func(ds *daemonSet) bool { return ds.runsOn(ni.Node()) })
 }
 
 func (v *View) addDaemons(ni *framework.NodeInfo, have map[intake.Controller]bool, runs func(*daemonSet) bool) map[types.UID]*appsv1.DaemonSet {
-	out, room := map[types.UID]*appsv1.DaemonSet{}, plan.DaemonRoom{Allocatable: ni.Node().Status.Allocatable}
+	out := map[types.UID]*appsv1.DaemonSet{}
 	for _, ds := range v.daemonSets {
-		if !runs(ds) {
+		if have[intake.Controller{Namespace: ds.Namespace, UID: ds.UID}] {
 			continue
 		}
-		if room.Takes(ds.Namespace, ds.requests) && !have[intake.Controller{Namespace: ds.Namespace, UID: ds.UID}] {
+		if runs(ds) {
 			info := ds.pod(ni.Node().Name)
 			ni.AddPodInfo(info)
 			out[info.Pod.UID] = ds.DaemonSet
