@@ -27,7 +27,7 @@ func confined(pod *corev1.Pod) *corev1.Affinity {
 	case !relations.DaemonRepels(pod, &corev1.Pod{}):
 		anti.RequiredDuringSchedulingIgnoredDuringExecution = nil
 		for _, t := range required {
-			if t.NamespaceSelector == nil && len(t.Namespaces) > 0 && !slices.Contains(t.Namespaces, pod.Namespace) {
+			if !concerns(&t, pod.Namespace) {
 				continue
 			}
 			t.Namespaces, t.NamespaceSelector = nil, nil
@@ -35,4 +35,13 @@ func confined(pod *corev1.Pod) *corev1.Affinity {
 		}
 	}
 	return &out
+}
+
+// concerns reports whether the term of a pod of the namespace is surely about that. A selector of namespaces may be or not: what the planner counts of it stands.
+func concerns(t *corev1.PodAffinityTerm, namespace string) bool {
+	if t.NamespaceSelector == nil && len(t.Namespaces) == 0 || slices.Contains(t.Namespaces, namespace) {
+		return true
+	}
+	all := t.NamespaceSelector
+	return all != nil && len(all.MatchLabels)+len(all.MatchExpressions) == 0
 }

@@ -11,6 +11,9 @@ import (
 func TestAntiAffinityOfDaemonsIsConfined(t *testing.T) {
 	all := corev1.PodAffinityTerm{TopologyKey: corev1.LabelHostname, LabelSelector: &metav1.LabelSelector{}, NamespaceSelector: &metav1.LabelSelector{}}
 	others := corev1.PodAffinityTerm{TopologyKey: corev1.LabelHostname, LabelSelector: &metav1.LabelSelector{}, Namespaces: []string{"shop"}}
+	selected := corev1.PodAffinityTerm{TopologyKey: corev1.LabelHostname, NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"team": "x"}}}
+	listed := selected
+	listed.Namespaces = []string{"tenant"}
 	for _, c := range []struct {
 		name, namespace string
 		terms           []corev1.PodAffinityTerm
@@ -19,6 +22,8 @@ func TestAntiAffinityOfDaemonsIsConfined(t *testing.T) {
 	}{
 		{name: "a tenant's", namespace: "tenant", terms: []corev1.PodAffinityTerm{all, others}, want: 1},
 		{name: "of kube-system", namespace: metav1.NamespaceSystem, terms: []corev1.PodAffinityTerm{all, others}, want: 2, wide: true},
+		{name: "by the labels of namespaces", namespace: "tenant", terms: []corev1.PodAffinityTerm{selected}},
+		{name: "by labels and by name", namespace: "tenant", terms: []corev1.PodAffinityTerm{selected, listed}, want: 1},
 		{name: "too many", namespace: metav1.NamespaceSystem, terms: make([]corev1.PodAffinityTerm, 129)},
 	} {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: "agent"}}
