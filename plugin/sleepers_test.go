@@ -15,8 +15,9 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
-// A namespace wakes as long before the end of its sleep as nodes need to boot. Its pods are held until then, and again in the next sleep.
-func TestWakesBeforeTheEnd(t *testing.T) {
+// nightly are the sleepers of a cluster whose namespace shop sleeps from 20:00 to 06:00.
+func nightly(t *testing.T) *sleepers {
+	t.Helper()
 	store := cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil)
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop", Annotations: map[string]string{
 		window.SleepAnnotation: `- {schedule: "0 20 * * *", duration: 10h}`,
@@ -24,7 +25,12 @@ func TestWakesBeforeTheEnd(t *testing.T) {
 	if err := store.Add(namespace); err != nil {
 		t.Fatal(err)
 	}
-	s := newSleepers(corelisters.NewNamespaceLister(store))
+	return newSleepers(corelisters.NewNamespaceLister(store))
+}
+
+// A namespace wakes as long before the end of its sleep as nodes need to boot. Its pods are held until then, and again in the next sleep.
+func TestWakesBeforeTheEnd(t *testing.T) {
+	s := nightly(t)
 	s.learned(45 * time.Second)
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "web"}}
 	other := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "elsewhere", Name: "web", UID: "other"}}
@@ -62,14 +68,7 @@ func TestWakesBeforeTheEnd(t *testing.T) {
 // What is learned after pods were held holds for their sleep: a scheduler that restarts in a sleep holds pods before it has seen a node. A shorter time does not
 // put to sleep again what has woken.
 func TestLearnsWhilePodsAreHeld(t *testing.T) {
-	store := cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil)
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop", Annotations: map[string]string{
-		window.SleepAnnotation: `- {schedule: "0 20 * * *", duration: 10h}`,
-	}}}
-	if err := store.Add(namespace); err != nil {
-		t.Fatal(err)
-	}
-	s := newSleepers(corelisters.NewNamespaceLister(store))
+	s := nightly(t)
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "web"}}
 	end := time.Date(2026, 11, 27, 6, 0, 0, 0, time.UTC)
 	if _, held := s.holds(pod, end.Add(-time.Hour)); !held {
@@ -91,14 +90,7 @@ func TestLearnsWhilePodsAreHeld(t *testing.T) {
 
 // What is taken is the caller's: a pod that is held afterwards is not written to it, while the caller may range over it.
 func TestTakenPodsAreTheCallers(t *testing.T) {
-	store := cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil)
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop", Annotations: map[string]string{
-		window.SleepAnnotation: `- {schedule: "0 20 * * *", duration: 10h}`,
-	}}}
-	if err := store.Add(namespace); err != nil {
-		t.Fatal(err)
-	}
-	s := newSleepers(corelisters.NewNamespaceLister(store))
+	s := nightly(t)
 	night := time.Date(2026, 11, 27, 1, 0, 0, 0, time.UTC)
 	for i, name := range []types.UID{"web", "api"} {
 		before := s.take()

@@ -87,7 +87,7 @@ func (s *Server) collect(ctx context.Context, before memory) (sentState, memory,
 		claim = estimated(claim, l.lists)
 		pool := claim.Labels[karpv1.NodePoolLabelKey]
 		byPool[pool] = append(byPool[pool], claim)
-		if inFlight(claim) && (foreign[pool] == "" || record.InstanceTypes(claim) != nil) {
+		if conditions.InFlight(claim) && (foreign[pool] == "" || record.InstanceTypes(claim) != nil) {
 			now.inFlight[claim.Name] = l.recall(ctx, claim)
 		}
 	}

@@ -13,12 +13,6 @@ import (
 // mostEnds bounds the ends that are remembered: streams look at them within a second.
 const mostEnds = 10_000
 
-// inFlight reports whether a claim's node is in flight: not initialized, and not terminating. It is called for every claim in the cache at
-// each change, and changes none.
-func inFlight(claim *karpv1.NodeClaim) bool {
-	return claim.DeletionTimestamp.IsZero() && !conditions.ClaimIs(claim, karpv1.ConditionTypeInitialized)
-}
-
 // shownEnds are the NodeClaims whose nodes were in flight and are so no more, in the order in which the cache showed it. Its zero value is ready. It is safe
 // for concurrent use.
 type shownEnds struct {
@@ -31,10 +25,10 @@ type shownEnds struct {
 // changed records the end of a node, if the change of an object of the cache is one. after is nil for an object that is gone.
 func (s *shownEnds) changed(before, after any) {
 	was, ok := before.(*karpv1.NodeClaim)
-	if !ok || !inFlight(was) {
+	if !ok || !conditions.InFlight(was) {
 		return
 	}
-	if is, ok := after.(*karpv1.NodeClaim); ok && inFlight(is) {
+	if is, ok := after.(*karpv1.NodeClaim); ok && conditions.InFlight(is) {
 		return
 	}
 	s.mu.Lock()

@@ -41,8 +41,8 @@ func awaiting(in Objects) map[string]*karpv1.NodeClaim {
 		return out
 	}
 	for _, claim := range in.NodeClaims {
-		if !promises(claim) {
-			continue
+		if !conditions.InFlight(claim) {
+			continue // Its promises have ended, though the annotation stays.
 		}
 		for uid := range catalog.PromisedUIDs(claim.Annotations[catalog.PodsAnnotation]) {
 			if other, waits := out[uid]; waits {
@@ -51,12 +51,6 @@ func awaiting(in Objects) map[string]*karpv1.NodeClaim {
 		}
 	}
 	return out
-}
-
-// promises reports whether pods without a node may still get the one of the NodeClaim: the launcher's promises end when it is initialized or deleted,
-// and its annotation stays.
-func promises(claim *karpv1.NodeClaim) bool {
-	return claim.DeletionTimestamp.IsZero() && !conditions.ClaimIs(claim, karpv1.ConditionTypeInitialized)
 }
 
 // newer returns the NodeClaim that was created last, of two of the same second the one whose name is last. a may be nil.
@@ -75,7 +69,7 @@ func ClaimOf(pod *corev1.Pod, in Objects) *karpv1.NodeClaim {
 			return claim
 		}
 		text := claim.Annotations[catalog.PodsAnnotation]
-		if pod.UID == "" || pod.Spec.NodeName == "" && !promises(claim) || !strings.Contains(text, string(pod.UID)) {
+		if pod.UID == "" || pod.Spec.NodeName == "" && !conditions.InFlight(claim) || !strings.Contains(text, string(pod.UID)) {
 			continue
 		}
 		for uid := range catalog.PromisedUIDs(text) {

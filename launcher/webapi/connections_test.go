@@ -10,27 +10,41 @@ import (
 	"time"
 )
 
-// However many connections a client opens, so many are served at most. One that ends makes room for another.
-func TestConnectionsAreBounded(t *testing.T) {
+// serving serves the handler as the API is served, until the test has ended, and returns the address.
+func serving(t *testing.T, handler http.Handler) string {
+	t.Helper()
 	w := newWorld(t)
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	ended := make(chan error, 1)
-	go func() { ended <- w.serve(ctx, listener, http.NotFoundHandler()) }()
+	go func() { ended <- w.serve(ctx, listener, handler) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	return listener.Addr().String()
+}
+
+// However many connections a client opens, so many are served at most. One that ends makes room for another.
+func TestConnectionsAreBounded(t *testing.T) {
+	address := serving(t, http.NotFoundHandler())
 	open := make([]net.Conn, mostConnections)
+	var err error
 	for i := range open {
-		if open[i], err = (&net.Dialer{}).DialContext(ctx, "tcp", listener.Addr().String()); err != nil {
+		if open[i], err = (&net.Dialer{}).DialContext(t.Context(), "tcp", address); err != nil {
 			t.Fatal(err)
 		}
 		defer func() { _ = open[i].Close() }()
 	}
 	served := func(within time.Duration) error {
-		ctx, cancel := context.WithTimeout(ctx, within)
+		ctx, cancel := context.WithTimeout(t.Context(), within)
 		defer cancel()
-		c, err := (&tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}}).DialContext(ctx, "tcp", listener.Addr().String())
+		c, err := (&tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}}).DialContext(ctx, "tcp", address)
 		if err == nil {
 			err = c.Close()
 		}
@@ -43,21 +57,10 @@ func TestConnectionsAreBounded(t *testing.T) {
 	if err := served(20 * time.Second); err != nil {
 		t.Errorf("after the end of one another is not served: %v", err)
 	}
-	cancel()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
 }
 
 // One connection of HTTP/2 has no more requests open than mostStreams.
 func TestStreamsAreBounded(t *testing.T) {
-	w := newWorld(t)
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
 	var mu sync.Mutex
 	running, most, versions := map[string]int{}, 0, map[string]bool{}
 	count := func(r *http.Request, n int) {
@@ -66,17 +69,15 @@ func TestStreamsAreBounded(t *testing.T) {
 		running[r.RemoteAddr] += n
 		most, versions[r.Proto] = max(most, running[r.RemoteAddr]), true
 	}
-	go func() {
-		ended <- w.serve(ctx, listener, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-			count(r, 1)
-			time.Sleep(200 * time.Millisecond)
-			count(r, -1)
-		}))
-	}()
+	address := serving(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		count(r, 1)
+		time.Sleep(200 * time.Millisecond)
+		count(r, -1)
+	}))
 	transport := &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
 	defer transport.CloseIdleConnections()
 	get := func() {
-		r, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+listener.Addr().String(), http.NoBody)
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+address, http.NoBody)
 		if err != nil {
 			t.Error(err)
 			return
@@ -96,9 +97,5 @@ func TestStreamsAreBounded(t *testing.T) {
 	clients.Wait()
 	if most > mostStreams || most < 2 || !versions["HTTP/2.0"] {
 		t.Errorf("%d requests of a connection are answered at a time, of %v, want %d at most", most, versions, mostStreams)
-	}
-	cancel()
-	if err := <-ended; err != nil {
-		t.Error(err)
 	}
 }

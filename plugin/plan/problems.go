@@ -9,6 +9,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/plan/nodematch"
+	"github.com/slipway-k8s/slipway/plugin/plan/relations"
 )
 
 // unsupported is why no node is launched for the class's pods, whatever their shape; nil where one may be.
@@ -27,15 +28,11 @@ func unsupported(c *Class, requests corev1.ResourceList) *Reason {
 	if why := nodematch.TooManyTerms(&pod.Spec); why != "" {
 		return &Reason{Code: "NotSupported", Message: why}
 	}
-	if what, n := mostRequired(&pod.Spec); n > maxRequired {
-		return &Reason{Code: "NotSupported", Message: fmt.Sprintf("has %d %s; slipway launches nodes for pods with at most %d", n, what, maxRequired)}
+	if what, n := mostRequired(&pod.Spec); n > relations.MostTerms {
+		return &Reason{Code: "NotSupported", Message: fmt.Sprintf("has %d %s; slipway launches nodes for pods with at most %d", n, what, relations.MostTerms)}
 	}
 	return nil
 }
-
-// maxRequired is how many required terms of one kind a pod may have: each is compared with all pods of the batch and of the cluster. The
-// API server takes as many as are in a megabyte.
-const maxRequired = 128
 
 // mostRequired returns which kind of required constraint the pod has most of, and how many.
 func mostRequired(spec *corev1.PodSpec) (string, int) {

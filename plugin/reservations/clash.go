@@ -55,12 +55,9 @@ func samePort(a, b *corev1.Pod) int32 {
 	return 0
 }
 
-// maxTerms is how many terms of required anti-affinity are looked at, as in plugin/plan: a megabyte of them would be compared with each pod on each node.
-const maxTerms = 128
-
-// repelling returns the pod's required anti-affinity; none where it has more terms than maxTerms.
+// repelling returns the pod's required anti-affinity; none where it has more terms than relations.MostTerms.
 func repelling(pod *corev1.Pod) []fwk.AffinityTerm {
-	if a := pod.Spec.Affinity; a == nil || a.PodAntiAffinity == nil || len(a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > maxTerms {
+	if a := pod.Spec.Affinity; a == nil || a.PodAntiAffinity == nil || len(a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > relations.MostTerms {
 		return nil
 	}
 	alone := &corev1.Pod{ObjectMeta: pod.ObjectMeta}

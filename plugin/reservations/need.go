@@ -31,7 +31,7 @@ type Need struct {
 	repelling []fwk.AffinityTerm
 }
 
-// NeedOf returns the room of the pod, under its name. Required anti-affinity of more than 128 terms, with which no pod is planned, does not count.
+// NeedOf returns the room of the pod, under its name. Required anti-affinity of more than relations.MostTerms terms, with which no pod is planned, does not count.
 func NeedOf(pod *corev1.Pod) Need {
 	return Need{
 		Name: pod.Namespace + "/" + pod.Name, Priority: corev1helpers.PodPriority(pod), Pod: pod, repelling: repelling(pod),

@@ -64,6 +64,11 @@ func ClaimIs(claim *karpv1.NodeClaim, condition string) bool {
 	return Claim(claim, condition).IsTrue()
 }
 
+// InFlight reports whether the NodeClaim's node is in flight: not initialized, and not terminating. It changes nothing of the NodeClaim, which may be a cache's.
+func InFlight(claim *karpv1.NodeClaim) bool {
+	return claim.DeletionTimestamp.IsZero() && !ClaimIs(claim, karpv1.ConditionTypeInitialized)
+}
+
 // PoolReady reports whether the NodePool is Ready.
 func PoolReady(pool *karpv1.NodePool) bool {
 	return find(pool.Status.Conditions, status.ConditionReady).IsTrue()

@@ -8,6 +8,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
+// MostTerms is how many required terms of one kind a pod may have: each is compared with all pods of the batch and of the cluster. The API server takes as
+// many as are in a megabyte.
+const MostTerms = 128
+
 // Relations are the constraints between the pods of the classes, and between them and those that exist, with the pods that they count. New
 // makes them; AddDomains, MeetByDaemons and SetClosed of their rules complete them with what can be launched, and Index ends that.
 type Relations struct {

@@ -8,9 +8,6 @@ import (
 	"github.com/slipway-k8s/slipway/plugin/plan/relations"
 )
 
-// mostTerms is how many required anti-affinity terms of a DaemonSet's pod count, as in plugin/plan.
-const mostTerms = 128
-
 // confined returns the affinity of a DaemonSet's pod as it counts on nodes where the pod is still to come: its required anti-affinity is about its own
 // namespace, but for one that relations.DaemonRepels says counts for all.
 func confined(pod *corev1.Pod) *corev1.Affinity {
@@ -22,7 +19,7 @@ func confined(pod *corev1.Pod) *corev1.Affinity {
 	out, anti := *a, *a.PodAntiAffinity
 	out.PodAntiAffinity = &anti
 	switch {
-	case len(required) > mostTerms:
+	case len(required) > relations.MostTerms:
 		anti.RequiredDuringSchedulingIgnoredDuringExecution = nil
 	case !relations.DaemonRepels(pod, &corev1.Pod{}):
 		anti.RequiredDuringSchedulingIgnoredDuringExecution = nil

@@ -9,13 +9,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
 // inFlight adds a NodeClaim whose node is in flight, as the launcher would report it. A NodeClaim with unknown resources is left
 // out.
 func (b *builder) inFlight(claim *karpv1.NodeClaim, nodes map[string]*corev1.Node) {
-	if claim.DeletionTimestamp != nil || claim.StatusConditions().Get(karpv1.ConditionTypeInitialized).IsTrue() {
+	if !conditions.InFlight(claim) {
 		return
 	}
 	out := catalog.InFlightNode{
