@@ -105,7 +105,7 @@ func (c *catalogUpdates) drain(ctx context.Context, now time.Time) {
 
 // apply applies one change of the catalog.
 func (c *catalogUpdates) apply(ctx context.Context, u link.Update, now time.Time) {
-	before := c.view.Receive(u.State)
+	before := c.view.Receive(u.State, now)
 	if u.Offers {
 		if c.shares.set(ondemand.SharesOf(u.State.NodePools)) {
 			var held []*corev1.Pod

@@ -2,8 +2,6 @@ package plugin
 
 import (
 	"context"
-	"errors"
-	"slices"
 	"strings"
 	"time"
 
@@ -27,15 +25,8 @@ import (
 	"github.com/slipway-k8s/slipway/plugin/waking"
 )
 
-const (
-	// launchTries, launchTimeout and launchPerNode bound how long one batch is sent; after that the next full state shows what of it
-	// was recorded. An API server that creates many pods at the same moment writes some tens of NodeClaims a second.
-	launchTries   = 5
-	launchTimeout = 5 * time.Second
-	launchPerNode = 100 * time.Millisecond
-	// unsentAgain is the time after which pods without a place are planned again whose batch was not answered: none of it may have been recorded.
-	unsentAgain = time.Second
-)
+// unsentAgain is the time after which pods without a place are planned again whose batch was not answered: none of it may have been recorded.
+const unsentAgain = time.Second
 
 // launchSenderConfig is what a launchSender needs. All fields are required.
 type launchSenderConfig struct {
@@ -186,33 +177,6 @@ func (s *launchSender) hold(w *work, now time.Time) {
 	s.metrics.promises.Set(float64(s.promises.Len()))
 }
 
-// launcher is the part of link.Link that launches.
-type launcher interface {
-	Launch(ctx context.Context, req *api.LaunchRequest) (*api.LaunchResponse, error)
-}
-
-// send repeats the request until it is answered: claims have their names already, so that a repetition records nothing
-// twice. It runs beside the planner's goroutine.
-func send(ctx context.Context, to launcher, req *api.LaunchRequest) (*api.LaunchResponse, error) {
-	wait := 50 * time.Millisecond
-	timeout := launchTimeout + time.Duration(len(req.GetClaims())+len(req.GetPlacements()))*launchPerNode
-	for try := 1; ; try++ {
-		attempt, cancel := context.WithTimeout(ctx, timeout)
-		resp, err := to.Launch(attempt, req)
-		cancel()
-		var refused *api.IncompatibleError
-		if err == nil || try == launchTries || ctx.Err() != nil || errors.As(err, &refused) {
-			return resp, err
-		}
-		klog.FromContext(ctx).V(2).Info("Launch was not answered, will send it again", "batch", req.GetBatch(), "try", try, "err", err)
-		select {
-		case <-ctx.Done():
-		case <-time.After(wait):
-		}
-		wait *= 4
-	}
-}
-
 // unsent leaves the pods promised until it is known what the launcher has recorded: pods of a recorded claim that were planned again would be
 // bound twice. It shows in the full state of a stream that is opened from now on, before which nothing is planned. The batch's other pods need no answer:
 // those with room on existing nodes go there, and those without a place are held.
@@ -232,16 +196,6 @@ func (s *launchSender) unsent(ctx context.Context, w *work, err error) {
 	s.existing(ctx, w)
 	s.reportUnplaced(w)
 	s.unplaced.PlanBy(time.Now().Add(unsentAgain))
-}
-
-func refusals(resp *api.LaunchResponse) map[string]*api.Result {
-	out := map[string]*api.Result{}
-	for _, r := range slices.Concat(resp.GetClaims(), resp.GetPlacements()) {
-		if !r.GetRecorded() {
-			out[r.GetName()] = r
-		}
-	}
-	return out
 }
 
 // recorded keeps what was recorded in view, releases the pods of what was refused, and returns the new claims' names.
@@ -380,6 +334,7 @@ func (s *launchSender) reportUnplaced(w *work) {
 	unfinished := w.result.Plan.CutShort || w.result.Postponed
 	for _, u := range w.result.Plan.Unplaced {
 		s.metrics.pods.WithLabelValues(outcomeUnplaced).Add(float64(len(u.Pods)))
+		starts := s.view.Starting(u, time.Now())
 		for _, ref := range u.Pods {
 			e := w.byUID[types.UID(ref.UID)]
 			if e.Hopeless {
@@ -387,6 +342,10 @@ func (s *launchSender) reportUnplaced(w *work) {
 			}
 			e.Hopeless = !unfinished
 			s.unplaced.Hold(e)
+			if !starts.IsZero() {
+				s.unplaced.PlanBy(starts)
+				continue
+			}
 			s.status.Report(podstatus.Note{Pod: ref, Message: explain.Unplaced(u, e.Verdict), EventReason: "FailedScheduling", Warning: true})
 		}
 	}

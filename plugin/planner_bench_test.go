@@ -146,7 +146,7 @@ func benchPlannerOf(tb testing.TB, objects []runtime.Object) *planner {
 		}
 	})
 	planner := p.core.Load().planner
-	planner.view.Receive(benchCatalog())
+	planner.view.Receive(benchCatalog(), time.Now())
 	planner.view.Resync(time.Now())
 	return planner
 }

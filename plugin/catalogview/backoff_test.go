@@ -106,7 +106,7 @@ func TestRefusalsByLimitsInARow(t *testing.T) {
 	}
 	v.Receive(smallCatalog(func(p *catalog.NodePool, _ *catalog.InstanceType) {
 		p.Usage = corev1.ResourceList{"nodes": resource.MustParse("7")}
-	}))
+	}), now)
 	if v.Failed("next", "p", api.ReasonLimitsExceeded, "why", now); v.BackoffEnds(now).Sub(now) != time.Second {
 		t.Errorf("after nodes came, the pool waits for %s", v.BackoffEnds(now).Sub(now))
 	}
@@ -124,8 +124,8 @@ func TestBackoffEndsWithAChangeOfThePool(t *testing.T) {
 		"readiness":  {func(p *catalog.NodePool) { p.Ready = false }, false},
 	} {
 		v := failing(now, freeFailures+1)
-		v.Receive(smallCatalog(func(p *catalog.NodePool, _ *catalog.InstanceType) { tc.change(p) }))
-		v.Receive(smallCatalog(func(p *catalog.NodePool, _ *catalog.InstanceType) { tc.change(p); p.Ready = true }))
+		v.Receive(smallCatalog(func(p *catalog.NodePool, _ *catalog.InstanceType) { tc.change(p) }), now)
+		v.Receive(smallCatalog(func(p *catalog.NodePool, _ *catalog.InstanceType) { tc.change(p); p.Ready = true }), now)
 		if pool := v.State(nil, now).NodePools["p"]; pool.Ready == tc.waits {
 			t.Errorf("%s: ready %t", name, pool.Ready)
 		}

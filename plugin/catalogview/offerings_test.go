@@ -175,7 +175,7 @@ func TestAFailureOfOneClass(t *testing.T) {
 			v := New()
 			v.Receive(catalog.State{InstanceTypes: types, NodePools: map[string]catalog.NodePool{
 				"pool": {Name: "pool", NodeClass: "default", Ready: true}, "others": {Name: "others", NodeClass: "other", Ready: true},
-			}})
+			}}, now)
 			claim := planOf("n", "b", "z1")
 			claim.NodePool = "pool"
 			v.Record(claim, now)

@@ -44,6 +44,8 @@ type View struct {
 	offerings failedOfferings
 	// settled is when initialized nodes came into the scheduler's cache that did so lately, by name.
 	settled map[string]time.Time
+	// starting are the NodePools that came into the catalog lately and have not been ready since.
+	starting startingPools
 }
 
 type sentClaim struct {
@@ -77,7 +79,7 @@ type Node struct {
 func New() *View {
 	return &View{
 		sent: map[string]sentClaim{}, settling: map[string]settlingNode{}, ready: map[string]readyNode{}, pools: newPoolBackoff(),
-		offerings: newFailedOfferings(), settled: map[string]time.Time{},
+		offerings: newFailedOfferings(), settled: map[string]time.Time{}, starting: startingPools{},
 	}
 }
 
@@ -88,9 +90,10 @@ func (v *View) Synced() bool { return v.synced }
 func (v *View) InFlight() map[string]catalog.InFlightNode { return v.received.InFlight }
 
 // Receive replaces the catalog, and returns the previous one.
-func (v *View) Receive(state catalog.State) (before catalog.State) {
+func (v *View) Receive(state catalog.State, now time.Time) (before catalog.State) {
 	before, v.received = v.received, state
 	v.pools.received(before, state)
+	v.starting.received(before, state, v.synced, now)
 	return before
 }
 
@@ -245,6 +248,12 @@ func (v *View) Failed(nodeClaim, pool, reason, text string, now time.Time) {
 	default:
 		v.pools.failed(nodeClaim, pool, text, now)
 	}
+}
+
+// Starting returns until when it is too early to say why the pods have no node, as a NodePool that may run them has just been created and is not
+// ready yet; zero if it is not.
+func (v *View) Starting(u plan.Unplaced, now time.Time) time.Time {
+	return v.starting.until(u.Reasons, now)
 }
 
 // BackoffEnds returns the first moment when a NodePool or an offering that has to wait may be tried again. Zero if none waits.

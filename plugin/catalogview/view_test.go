@@ -16,7 +16,7 @@ import (
 // receivedView is a view whose catalog came at the time.
 func receivedView(at time.Time) *View {
 	v := New()
-	v.Receive(smallCatalog(nil))
+	v.Receive(smallCatalog(nil), at)
 	v.Resync(at)
 	return v
 }
@@ -86,7 +86,7 @@ func TestRecordedClaimsCountTheLargest(t *testing.T) {
 		{Name: "t", Capacity: cpus("2")}, {Name: "larger", Capacity: cpus("8")}, {Name: "another", Capacity: cpus("64")},
 	}
 	v := New()
-	v.Receive(state)
+	v.Receive(state, now)
 	v.Record(plan.Claim{Name: "n", NodePool: "p", Expected: plan.Offer{InstanceType: "t", Zone: "a"}, Alternatives: []string{"t", "larger"}}, now)
 	usage := v.State(nil, now).NodePools["p"].Usage
 	if cpu, nodes := usage[corev1.ResourceCPU], usage["nodes"]; cpu.Value() != 4+8 || nodes.Value() != 1 {
@@ -104,8 +104,8 @@ func TestRecordedClaimsAreUndecided(t *testing.T) {
 		{Name: "another", Allocatable: cpus("1")},
 	}
 	v := New()
-	v.Receive(state)
 	now := time.Unix(1000, 0)
+	v.Receive(state, now)
 	v.Record(plan.Claim{
 		Name: "n", NodePool: "p", Expected: plan.Offer{InstanceType: "t", Zone: "a"}, Alternatives: []string{"t", "narrow"},
 		Allocatable: state.InstanceTypes["c"][0].Allocatable,

@@ -96,7 +96,7 @@ func refusalOf(reasons []plan.Reason) Refusal {
 		}
 	}
 	if len(out.Reasons) == 0 {
-		out.Reasons = []Reason{{Code: "NotReady", Message: "there is no NodePool"}}
+		out.Reasons = []Reason{{Code: plan.NotReady, Message: "there is no NodePool"}}
 	}
 	if code := out.Reasons[0].Code; code != "" && !slices.ContainsFunc(out.Reasons, func(r Reason) bool { return r.Code != code }) {
 		out.Code = code

@@ -46,7 +46,7 @@ func (ex *explainer) reasons(ci int) []Reason {
 		return []Reason{r}
 	}
 	if len(ex.market.pools) == 0 {
-		return []Reason{{Code: "NotReady", Message: "there is no NodePool"}}
+		return []Reason{{Code: NotReady, Message: "there is no NodePool"}}
 	}
 	var out []Reason
 	for pi := range ex.market.pools {
@@ -83,7 +83,7 @@ func (ex *explainer) reason(ci, pi int) Reason {
 		return say("TaintNotTolerated", "does not tolerate the pool's taint %s", taint.ToString())
 	}
 	if p.broken != nil {
-		return say("NotReady", "the pool's requirements cannot be read: %v", p.broken)
+		return say(NotReady, "the pool's requirements cannot be read: %v", p.broken)
 	}
 	if c.termsErr != nil {
 		return say("RequirementsConflict", "%v", c.termsErr)
@@ -92,7 +92,7 @@ func (ex *explainer) reason(ci, pi int) Reason {
 		if text := ownConflict(ex.market, c, p); text != "" {
 			return say("RequirementsConflict", "%s", text)
 		}
-		return say("NotReady", "the pool is not ready: %s", p.NotReadyMessage)
+		return say(NotReady, "the pool is not ready: %s", p.NotReadyMessage)
 	}
 	if p.types[0] == p.types[1] {
 		return say("NoInstanceTypeFits", "%s", ex.noTypes(p))
@@ -178,6 +178,9 @@ func (mk *market) conflict(c *class, p *pool) string {
 	}
 	return alternatives(all)
 }
+
+// NotReady is the code of a NodePool that may not launch anything, for now or until it is edited.
+const NotReady = "NotReady"
 
 // NotSelected is the code of a NodePool that is not among those that the pod selects by name. All such NodePools have the same message.
 const NotSelected = "NodePoolNotSelected"
