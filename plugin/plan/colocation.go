@@ -118,18 +118,14 @@ func (co *colocation) pairs(follower, leader int, left []int) []unit {
 	return append(out, co.placer.newUnit(beside(k), best-longer))
 }
 
-// cheapestAlone is the price of the cheapest node that holds the parts; infinite if there is none.
+// cheapestAlone is the price of the cheapest node that holds the parts and can be launched now; infinite if there is none.
 func (pl *placer) cheapestAlone(parts []relations.Part) float64 {
 	u, best := pl.newUnit(parts, 1), math.Inf(1)
-	for oi := range pl.market.offers {
-		if u.fits.Has(oi) && pl.market.available.Has(oi) {
-			best = min(best, pl.market.offers[oi].Price)
-		}
-	}
+	pl.market.each(u.fits, pl.market.probation.buyable).Each(func(oi int) { best = min(best, pl.market.offers[oi].Price) })
 	return best
 }
 
-// largest is the most pods, up to limit, for which the parts can share some node.
+// largest is the most pods, up to limit, for which the parts can share some node that can be launched now.
 func (co *colocation) largest(limit int, parts func(int) []relations.Part) int {
 	return sort.Search(limit, func(k int) bool {
 		p := parts(k + 1)
@@ -137,7 +133,7 @@ func (co *colocation) largest(limit int, parts func(int) []relations.Part) int {
 			return true
 		}
 		u := co.placer.newUnit(p, 1)
-		u.fits.Intersect(co.market.available)
+		u.fits = co.market.each(u.fits, co.market.probation.buyable)
 		if keys := co.relations.KeysOf(u.parts); len(keys) > 0 && co.relations.BestDomain(u.parts, co.placer.domainsOf(&u, keys)) < 0 {
 			return true
 		}
