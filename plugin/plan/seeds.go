@@ -7,7 +7,7 @@ import (
 	"github.com/slipway-k8s/slipway/plugin/plan/relations"
 )
 
-// unwelcome raises a domain's rank above that of any price.
+// unwelcome raises a domain's rank above that of any price, and of any weight of a NodePool.
 const unwelcome = 1 << 20
 
 // byFreedom puts first the units that others must join, or that must join others, in the order of how many domains they
@@ -49,7 +49,7 @@ func newJoining(re *relations.Relations) []joining {
 	return out
 }
 
-// helpful ranks last the domains where pods that have to join the unit cannot be.
+// helpful ranks last the domains where pods that have to join the unit cannot be; else they stay in their order.
 func (pl *placer) helpful(u *unit, domains []relations.Domain) {
 	changed := false
 	for i := range pl.memo.joining {
@@ -77,7 +77,7 @@ func (pl *placer) helpful(u *unit, domains []relations.Domain) {
 		}
 	}
 	if changed {
-		slices.SortStableFunc(domains, func(a, b relations.Domain) int { return cmp.Compare(a.Rank, b.Rank) })
+		slices.SortStableFunc(domains, func(a, b relations.Domain) int { return cmp.Compare(a.Rank/unwelcome, b.Rank/unwelcome) })
 	}
 }
 
