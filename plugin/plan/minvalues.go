@@ -17,12 +17,13 @@ import (
 // Types from the plain-th on are named for that only.
 func (cf *claimForms) keepMinValues(pool *pool, all []int, plain int, sp span) ([]int, bool) {
 	out := all[:min(plain, maxAlternatives)]
+	further := all[len(out):]
 	for _, r := range pool.Requirements {
 		if r.MinValues <= 0 {
 			continue
 		}
 		key := catalog.NormalKey(r.Key)
-		for _, ti := range all[len(out):] {
+		for _, ti := range further {
 			have := cf.distinct(key, out, sp)
 			if len(have) >= int(r.MinValues) {
 				break
