@@ -98,7 +98,7 @@ func (pl *placer) reach(ci int, key string) map[string]bool {
 		return out
 	}
 	c.fits.Each(func(oi int) {
-		if pl.market.available.Has(oi) {
+		if pl.market.probation.buyable(oi) {
 			pl.market.addValues(out, c.demands, oi, key)
 		}
 	})
