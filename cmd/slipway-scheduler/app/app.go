@@ -148,8 +148,9 @@ func run(opts *options.Options, others frameworkruntime.Registry) error {
 	}()
 	go func() {
 		awaitStop(another)
-		resign(slipway, renounce)
-		lease.resigned()
+		if resign(slipway.Resign, renounce) {
+			lease.resigned()
+		}
 		cancel()
 	}()
 	announced := make(chan error, 1)
@@ -207,13 +208,16 @@ func awaitStop(another <-chan struct{}) {
 	}()
 }
 
-// resign makes the launcher stop before the Lease is released: the next leader's launcher must not act at the same time.
-func resign(slipway *plugin.Plugin, renounce func()) {
+// resign makes the launcher stop before the Lease is released: the next leader's launcher must not act at the same time. It reports whether the
+// launcher has stopped, or does not run. Of one that does not answer in time that is not known: the Lease then expires, as it does when both are killed.
+func resign(ask func(context.Context) error, renounce func()) bool {
 	// The launcher never acts again for an identity that resigned: no process may continue with it, even if this one is killed now.
 	renounce()
 	ctx, done := context.WithTimeout(context.Background(), resignWithin)
 	defer done()
-	if err := slipway.Resign(ctx); err != nil {
+	err := ask(ctx)
+	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 	}
+	return ctx.Err() == nil
 }

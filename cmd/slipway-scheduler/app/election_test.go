@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"testing"
+	"testing/synctest"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -67,5 +68,24 @@ func TestPreferLaunchers(t *testing.T) {
 	without.resigned()
 	if err != nil || none.LeaderElection != nil || without.awaitOther(ended) {
 		t.Errorf("without leader election: %v, error %v", none.LeaderElection, err)
+	}
+}
+
+// The Lease is released once the launcher has stopped or is found not to run, and not where it does not answer.
+func TestResign(t *testing.T) {
+	for name, tc := range map[string]struct {
+		ask  func(context.Context) error
+		want bool
+	}{
+		"it stops":           {func(context.Context) error { return nil }, true},
+		"it does not run":    {func(context.Context) error { return errors.New("connection refused") }, true},
+		"it does not answer": {func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }, false},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			renounced := false
+			if got := resign(tc.ask, func() { renounced = true }); got != tc.want || !renounced {
+				t.Errorf("%s: stopped %t, want %t; the identity is renounced: %t", name, got, tc.want, renounced)
+			}
+		})
 	}
 }
