@@ -56,7 +56,10 @@ func (ft *fitter) fitTerms(c *class, p *pool, open bool) (bitset.Set, catalog.Re
 		if one.Empty() || open && len(c.terms) > 1 && ft.market.each(one, ft.market.available.Has).Empty() {
 			continue
 		}
-		want := demandOf(p, term)
+		want, ok := p.apart(demandOf(p, term), c.blocked)
+		if !ok {
+			continue
+		}
 		if found.Empty() {
 			demand = want
 		}
@@ -161,6 +164,40 @@ func demandOf(p *pool, reqs catalog.Requirements) catalog.Requirements {
 				out = catalog.Requirements{}
 			}
 			out[k] = open.Intersect(s)
+		}
+	}
+	return out
+}
+
+// apart narrows demands on the keys that the pool leaves to the pods to values that pods that exist do not forbid. It is false where a key
+// has none left.
+func (p *pool) apart(demand catalog.Requirements, blocked relations.Blocked) (catalog.Requirements, bool) {
+	for key, values := range blocked {
+		open, ok := p.open[key]
+		if !ok {
+			continue
+		}
+		if asked, demanded := demand[key]; demanded {
+			open = asked
+		}
+		if !slices.ContainsFunc(slices.Collect(maps.Keys(values)), open.Has) {
+			continue
+		}
+		rest := open.Intersect(catalog.Set{Values: values, Complement: true, Absent: true})
+		if _, some := rest.Any(); !some && !rest.Absent {
+			return nil, false
+		}
+		demand = demand.Intersect(catalog.Requirements{key: rest})
+	}
+	return demand, true
+}
+
+// apart are the pool's offers that match an alternative of the class for which pods that exist leave a value of each open key.
+func (ft *fitter) apart(c *class, p *pool) bitset.Set {
+	out := bitset.New(len(ft.market.offers))
+	for _, term := range c.terms {
+		if _, ok := p.apart(demandOf(p, term), c.blocked); ok {
+			out.Union(ft.market.matching(p, term))
 		}
 	}
 	return out

@@ -135,6 +135,7 @@ func (ex *explainer) reasonBySize(ci int, p *pool, labelled bitset.Set) Reason {
 		return r
 	}
 	near := ex.market.each(free, func(oi int) bool { return !ex.fitter.isBlocked(c, oi) })
+	near.Intersect(ex.fitter.apart(c, p))
 	if near.Empty() {
 		r.Code, r.Message = "AffinityUnsatisfiable", "running pods have required anti-affinity against it wherever the pool can launch"
 		return r
