@@ -33,6 +33,8 @@ type class struct {
 	// rejected are the filters' verdicts on offers; barred are those on rooms, by the node's name.
 	rejected []Rejection
 	barred   map[string]string
+	// without is what earlier tries of the plan found that the class cannot use.
+	without []refused
 	// perNode is how many one node may hold by a filter's verdict; 0 for any.
 	perNode int
 	// blocked is where pods that exist forbid the class.

@@ -18,7 +18,7 @@ func (ft *fitter) fit(c *class) (bitset.Set, []catalog.Requirements) {
 	out, demands := bitset.New(len(ft.market.offers)), make([]catalog.Requirements, len(ft.market.pools))
 	for pi := range ft.market.pools {
 		p := &ft.market.pools[pi]
-		if !c.tolerates(p.Taints) || !p.Ready || p.broken != nil || c.broken != nil || c.lacks != "" {
+		if !c.enters(p) {
 			continue
 		}
 		var got bitset.Set
@@ -26,6 +26,11 @@ func (ft *fitter) fit(c *class) (bitset.Set, []catalog.Requirements) {
 		out.Union(got)
 	}
 	return out, demands
+}
+
+// enters says that the pool launches nodes, and that nothing but labels, ports, resources and other pods can keep the class off them.
+func (c *class) enters(p *pool) bool {
+	return c.tolerates(p.Taints) && p.Ready && p.broken == nil && c.broken == nil && c.lacks == ""
 }
 
 // tolerates says that the taints let the class in, those with the effect PreferNoSchedule included where that is wanted.
@@ -46,18 +51,13 @@ func (ft *fitter) fitPool(c *class, p *pool) (bitset.Set, catalog.Requirements) 
 	return ft.fitTerms(c, p, false)
 }
 
-// fitTerms is fitPool; with open, of several alternatives only those of which EC2 has capacity.
-func (ft *fitter) fitTerms(c *class, p *pool, open bool) (bitset.Set, catalog.Requirements) {
+// fitTerms is fitPool; with buyable, of several alternatives only those of which a node can be launched now.
+func (ft *fitter) fitTerms(c *class, p *pool, buyable bool) (bitset.Set, catalog.Requirements) {
 	found := bitset.New(len(ft.market.offers))
 	var demand catalog.Requirements
 	for _, term := range c.terms {
-		one := ft.market.matching(p, term).Clone()
-		ft.dropUnfit(c, one)
-		if one.Empty() || open && len(c.terms) > 1 && ft.market.each(one, ft.market.available.Has).Empty() {
-			continue
-		}
-		want, ok := p.apart(demandOf(p, term), c.blocked)
-		if !ok {
+		one, want := ft.fitTerm(c, p, term)
+		if one.Empty() || buyable && len(c.terms) > 1 && ft.market.each(one, ft.market.probation.buyable).Empty() {
 			continue
 		}
 		if found.Empty() {
@@ -68,6 +68,42 @@ func (ft *fitter) fitTerms(c *class, p *pool, open bool) (bitset.Set, catalog.Re
 		}
 	}
 	return found, demand
+}
+
+// fitTerm is fitPool for one alternative.
+func (ft *fitter) fitTerm(c *class, p *pool, term catalog.Requirements) (bitset.Set, catalog.Requirements) {
+	want, ok := p.apart(demandOf(p, term), c.blocked)
+	if !ok {
+		return bitset.New(len(ft.market.offers)), nil
+	}
+	one := ft.market.matching(p, term).Clone()
+	ft.dropUnfit(c, one)
+	for _, r := range c.without {
+		if !sameDemand(r.demand, want) {
+			continue
+		}
+		for w, unfit := range r.offers {
+			one[w] &^= unfit
+		}
+	}
+	return one, want
+}
+
+// fitAny is what all alternatives of the class fit, and whether they demand different values of the open keys, so that fitPool leaves some of
+// it out.
+func (ft *fitter) fitAny(c *class, p *pool) (all bitset.Set, differ bool) {
+	all = bitset.New(len(ft.market.offers))
+	var demand catalog.Requirements
+	for _, term := range c.terms {
+		one, want := ft.fitTerm(c, p, term)
+		if one.Empty() {
+			continue
+		}
+		differ = differ || !all.Empty() && !sameDemand(demand, want)
+		all.Union(one)
+		demand = want
+	}
+	return all, differ
 }
 
 // dropUnfit removes offers that are too small, whose daemon pods hold a port, or that a filter or a neighbour rules out.

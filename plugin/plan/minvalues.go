@@ -236,16 +236,19 @@ func halves(items []item) (left, right []item) {
 	return left, right
 }
 
-// avoid keeps the class off the offers of the pool in the plans to come of the same input.
+// avoid keeps the class off the offers of the pool in the plans to come of the same input, unless it demands something else of open labels.
 func (m *model) avoid(ci, pi int, offers bitset.Set) {
-	if m.lessons.without[ci] == nil {
-		m.lessons.without[ci] = bitset.New(len(m.market.offers))
+	demand, known := m.classes[ci].demands[pi], m.lessons.without[ci]
+	at := slices.IndexFunc(known, func(r refused) bool { return sameDemand(r.demand, demand) })
+	if at < 0 {
+		at, known = len(known), append(known, refused{demand, bitset.New(len(m.market.offers))})
 	}
 	for oi := m.market.pools[pi].offers[0]; oi < m.market.pools[pi].offers[1]; oi++ {
 		if offers.Has(oi) {
-			m.lessons.without[ci].Add(oi)
+			known[at].offers.Add(oi)
 		}
 	}
+	m.lessons.without[ci] = known
 	m.lessons.notes[[2]int{ci, pi}] = m.explainer.notes[[2]int{ci, pi}]
 	m.again = true
 }

@@ -89,10 +89,8 @@ func compile(in Input, w wants, l *lessons) *model {
 		c.apply(rejected[c.key])
 		c.blocked = m.relations.Blocked(i)
 		c.hostile = m.fitter.hostile(c)
+		c.without = m.lessons.without[i]
 		c.fits, c.demands = m.fitter.fit(c)
-		for w, unfit := range m.lessons.without[i] {
-			c.fits[w] &^= unfit
-		}
 		if c.want.pod != nil {
 			c.fits = m.market.probation.without(c.fits) // A preference is no need to wait for it.
 		}
@@ -176,7 +174,7 @@ func newRoomFiller(m *model) *roomFiller {
 
 // newRelaxation returns the relaxation of the model.
 func newRelaxation(m *model) *relaxation {
-	return &relaxation{in: &m.in, market: &m.market, relations: m.relations, colocation: &m.colocation, supplies: &m.supplies, classes: m.classes}
+	return &relaxation{in: &m.in, market: &m.market, relations: m.relations, fitter: &m.fitter, colocation: &m.colocation, supplies: &m.supplies, classes: m.classes}
 }
 
 // newPreferenceCosts returns the estimates for the model's classes.

@@ -334,11 +334,18 @@ type explainer struct {
 type lessons struct {
 	// held are the reasons of classes that could be placed but must not be, such as the rest of a gang.
 	held map[int]Reason
-	// without are offers that a class cannot use, by class, and notes the reasons, by class and pool.
-	without map[int]bitset.Set
+	// without is what a class cannot use, by class, and notes the reasons, by class and pool.
+	without map[int][]refused
 	notes   map[[2]int]Reason
 }
 
+// refused are offers that a class cannot use with what it demands of their pool's open keys: another alternative that demands something else
+// may.
+type refused struct {
+	demand catalog.Requirements
+	offers bitset.Set
+}
+
 func newLessons() *lessons {
-	return &lessons{held: map[int]Reason{}, without: map[int]bitset.Set{}, notes: map[[2]int]Reason{}}
+	return &lessons{held: map[int]Reason{}, without: map[int][]refused{}, notes: map[[2]int]Reason{}}
 }

@@ -17,14 +17,35 @@ import (
 //     reservations leave no room for it, the pods may stand closer: with maxSkew 1, three of them on two nodes. So the limit holds
 //     only for classes that could have a node more beside whatever else the plan's bill buys;
 //   - required anti-affinity by a label limits no node that may be launched without the label;
-//   - a volume that several pods use is attached once to a node, however many of them are there.
+//   - a volume that several pods use is attached once to a node, however many of them are there;
+//   - of alternatives that demand different values of a label that a NodePool leaves open, a plan uses one, and that may change once limits are used up.
 func (rx *relaxation) relax(p *Plan) bool {
-	shared, closed := rx.relaxVolumes(), rx.relaxRules(p)
+	shared, freed := rx.relaxVolumes(), rx.relaxTerms()
+	closed := rx.relaxRules(p)
 	if closed {
 		rx.colocation.nodeRules = nil
 		rx.colocation.compileNodeRules()
 	}
-	return shared || closed
+	return shared || freed || closed
+}
+
+// relaxTerms lets each class use what any of its alternatives fits, whatever that demands of open labels.
+func (rx *relaxation) relaxTerms() bool {
+	relaxed := false
+	for ci := range rx.classes {
+		c := &rx.classes[ci]
+		for pi := range rx.market.pools {
+			p := &rx.market.pools[pi]
+			if len(c.terms) < 2 || !c.enters(p) {
+				continue
+			}
+			if all, differ := rx.fitter.fitAny(c, p); differ {
+				c.fits.Union(all)
+				c.demands[pi], relaxed = nil, true
+			}
+		}
+	}
+	return relaxed
 }
 
 // relaxVolumes attaches volumes of several pods with none of them.
@@ -180,6 +201,7 @@ type relaxation struct {
 	in         *Input
 	market     *market
 	relations  *relations.Relations
+	fitter     *fitter
 	colocation *colocation
 	supplies   *supplies
 	classes    []class
