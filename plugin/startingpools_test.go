@@ -19,6 +19,7 @@ func (l *testLauncher) setPools(pools ...*api.NodePool) {
 
 // startsUnready returns a harness with a pod "web" that was planned while its only NodePool was being created.
 func startsUnready(t *testing.T) *harness {
+	t.Helper()
 	h := start(t, harnessOptions{prepare: func(l *testLauncher) { l.pools[0].Ready = false }})
 	h.launcher.setPools(unready("default", "it was edited"), unready("late", "it starts"))
 	// What this pod says shows that the scheduler has received both.
