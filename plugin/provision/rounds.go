@@ -117,7 +117,8 @@ func (s *rounds) check(ctx context.Context) (verify.Result, error) {
 	return found, err
 }
 
-// leaveOut takes the rejected pods out of the input. If pods of their class were left out before, the whole class is.
+// leaveOut takes the rejected pods out of the input. If pods of their class were left out before, the whole class is, unless the verdict is about
+// these pods alone.
 func (s *rounds) leaveOut(verdicts []verify.Verdict) {
 	const what = "every node that was planned"
 	before := map[int]bool{}
@@ -127,7 +128,7 @@ func (s *rounds) leaveOut(verdicts []verify.Verdict) {
 	for _, x := range verdicts {
 		c := &s.in.Classes[x.Class]
 		gone := x.Pods
-		if before[x.Class] {
+		if before[x.Class] && x.ClassKey != "" {
 			gone = c.Pods
 		}
 		s.drop(x.Class, gone, reasonOf(&x, what))

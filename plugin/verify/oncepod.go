@@ -13,7 +13,8 @@ import (
 )
 
 // sharing returns the verdicts on pods of the plan that use a ReadWriteOncePod claim together with another one of the plan. VolumeRestrictions does
-// not see them: it counts a claim that pods on nodes use as one use, however many there are. Of several pods, one of the highest priority keeps its place.
+// not see them: it counts a claim that pods on nodes use as one use, however many there are. Of several pods, one of the highest priority keeps its place,
+// and the verdict is on all others of the class, those that the plan does not place included: they would be no better in their stead.
 func (s *scene) sharing() []Verdict {
 	var out []Verdict
 	users := map[string]catalog.PodRef{}
@@ -37,6 +38,9 @@ func (s *scene) sharing() []Verdict {
 			}
 		}
 		if len(late.Pods) > 0 {
+			late.Pods = slices.DeleteFunc(slices.Clone(s.classes[index].Pods), func(ref catalog.PodRef) bool {
+				return slices.ContainsFunc(claims, func(claim string) bool { return users[claim] == ref })
+			})
 			out = append(out, late)
 		}
 	}
